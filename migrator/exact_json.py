@@ -14,10 +14,6 @@ from typing import Any, Final
 
 JSONObject = dict[str, Any]
 
-#: The version of marshal in which equal values have equal bytes, whether or not other objects share parts of them.
-#: With it, a :class:`JSONNumber` raises ``ValueError``.
-WITHOUT_REFERENCES: Final = 2
-
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 
 #: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TextIO
 from migrator.cli import log
 from migrator.cli.options import session
 from migrator.errors import UsageError
-from migrator.grove.trees import DUMP_COMMAND
+from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import operator, record
 from migrator.run.context import Context

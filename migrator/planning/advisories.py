@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, Snapshot, Tree
+from migrator.grove.objects import Pod, PodClique, PodCliqueScalingGroup, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import hazards
 from migrator.planning.detect import hashes_of

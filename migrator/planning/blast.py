@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from migrator.grove.model import Pod, PodClique, Tree, pod_spec_of
+from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair

@@ -6,7 +6,6 @@ The source's and the target's hashes count alike, or a half-migrated tree could 
 from __future__ import annotations
 
 import hashlib
-import marshal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from migrator.errors import DecodeError, InputError
-from migrator.exact_json import WITHOUT_REFERENCES
-from migrator.grove.model import LEFTOVER_PLACES, Place, PodCliqueSet, StoredHash
+from migrator.exact_json import dumps
+from migrator.grove.hash_fields import SET_GENERATION, HashField, StoredHash
+from migrator.grove.objects import PodCliqueSet
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.planning.model import SetHashes
@@ -47,10 +47,7 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
 
 def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
-    try:
-        content = marshal.dumps(dict(spec), WITHOUT_REFERENCES)
-    except ValueError:  # a number that keeps its spelling
-        return {}
+    content = dumps(spec, sort_keys=True).encode("utf-8", "surrogatepass")
     return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
 
@@ -96,7 +93,7 @@ class Pair:
             return Verdict.TARGET
         if stored.value == self.source.of(stored):
             return Verdict.SOURCE
-        if self.on_delete and stored.place in LEFTOVER_PLACES:
+        if self.on_delete and stored.place.leftover:
             return Verdict.LEFTOVER
         return Verdict.FOREIGN
 
@@ -108,8 +105,8 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
     without candidates.
     """
     candidates, target_of = way.candidates, way.target_of
-    sample = dict[tuple[Place, str | None, str], StoredHash]()
-    kinds = Counter[tuple[Place, str | None, str]]()
+    sample = dict[tuple[HashField, str | None, str], StoredHash]()
+    kinds = Counter[tuple[HashField, str | None, str]]()
     for item in stored:
         kind = item.place, item.clique, item.value
         sample[kind] = item
@@ -131,7 +128,7 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
         counts = tally(candidate, target_of(candidate))
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
             return Detection(candidate, target_of(candidate), done=False, closest=candidate)
-        generation = (Place.SET_GENERATION, None, hashes(candidate).generation) in kinds
+        generation = (SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=scores.__getitem__)  # the first of equals

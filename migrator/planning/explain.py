@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from migrator.errors import UsageError
-from migrator.grove.model import pod_spec_of
+from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts, schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import Field

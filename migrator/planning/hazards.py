@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.model import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, pod_spec_of
+from migrator.grove.objects import Pod, PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree, pod_spec_of
 
 _ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _KAI: Final = "kai-scheduler"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.grove.model import CLIQUE_STATUS_PLACES, GROUP_PLACES, Place, PodClique, StoredHash, Tree
+from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, HashField, StoredHash
+from migrator.grove.objects import PodClique, Tree
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:
@@ -27,9 +28,10 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
 
     def lags(stored: StoredHash) -> bool:
         uid = stored.ref.uid
-        if stored.place in GROUP_PLACES:
+        if stored.place.kind == "PodCliqueScalingGroup":
             return all(member.ref.uid in settled for member in tree.pod_cliques if member.owner_uid == uid)
-        return uid in (settled if stored.place in CLIQUE_STATUS_PLACES else empty)
+        is_status = stored.place.kind == "PodClique" and stored.place is not CLIQUE_LABEL
+        return uid in (settled if is_status else empty)
 
     return frozenset((stored.ref.uid, stored.field) for stored in foreign if lags(stored))
 
@@ -52,11 +54,11 @@ def unlabelled(tree: Tree) -> bool:
     return any(not value for clique in staying for _, _, value in _labels(clique))
 
 
-def _is_current(clique: PodClique, strange: set[tuple[str, Place]]) -> bool:
+def _is_current(clique: PodClique, strange: set[tuple[str, HashField]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
     return all(value and (uid, place) not in strange for uid, place, value in _labels(clique))
 
 
-def _labels(clique: PodClique) -> Iterator[tuple[str, Place, str | None]]:
-    yield clique.ref.uid, Place.CLIQUE_LABEL, clique.template_hash
-    yield from ((pod.ref.uid, Place.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)
+def _labels(clique: PodClique) -> Iterator[tuple[str, HashField, str | None]]:
+    yield clique.ref.uid, CLIQUE_LABEL, clique.template_hash
+    yield from ((pod.ref.uid, POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)

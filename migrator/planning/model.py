@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from migrator.grove.model import Place, Ref, StoredHash, Tree
+from migrator.grove.hash_fields import StoredHash
+from migrator.grove.objects import Ref, Tree
 
 
 class Severity(StrEnum):
@@ -103,7 +104,6 @@ class Change:
     """One field whose value is the source's hash and will become the target's."""
 
     ref: Ref
-    place: Place
     field: str
     old: str
     new: str

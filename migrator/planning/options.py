@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from migrator.errors import UsageError
-from migrator.grove.model import PodCliqueSet
+from migrator.grove.objects import PodCliqueSet
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.selectors import matches_labels

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from migrator.grove.model import Snapshot
+from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.lineage import targets

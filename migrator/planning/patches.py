@@ -8,23 +8,16 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import JSONObject
-from migrator.grove.model import PodCliqueSet, Ref
+from migrator.grove.hash_fields import HASH_FIELDS
+from migrator.grove.objects import PodCliqueSet, Ref
 from migrator.planning.model import Change, TreePlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
 #: The patches that a run is assumed to write in a second, if nobody has measured it.
 PATCHES_PER_SECOND: Final = 100
 
-#: The order of writing within a tree, by kind and subresource.
-RANKS: Final = {
-    ("Pod", ""): 0,
-    ("PodClique", ""): 1,
-    ("PodClique", "status"): 2,
-    ("PodCliqueScalingGroup", "status"): 3,
-    ("PodGangMap", ""): 4,
-    ("PodGang", ""): 5,
-    ("PodCliqueSet", "status"): 6,
-}
+#: The order of writing within a set, by kind and subresource.
+RANKS: Final = {(place.kind, place.subresource): place.rank for place in HASH_FIELDS}
 
 #: The kinds that hold hashes, by their names.
 RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}

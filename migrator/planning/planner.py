@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Final
 
 from migrator.exact_json import dumps
-from migrator.grove.model import PodCliqueSet, Sighting, Snapshot, StoredHash, Tree
-from migrator.grove.places import POINTER_SET_GENERATION, stored_hashes
+from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
+from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
@@ -92,7 +92,7 @@ def changes_of(
         for item in stored:
             for pair in pairs:
                 if (new := pair.new(item)) is not None:
-                    yield Change(item.ref, item.place, item.field, item.value, new, item.identity)
+                    yield Change(item.ref, item.field, item.value, new, item.identity)
                     break
             else:
                 rest(item)
@@ -210,7 +210,7 @@ def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
         f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}"
     )
     remedy = f"leave out --from, or give --from {other.name}"
-    finding = report("GM-101", ref, POINTER_SET_GENERATION, message, remedy)
+    finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
     return replace(decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), rest=decided.blast)
 
 

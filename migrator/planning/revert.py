@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.model import Snapshot, StoredHash, Tree
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import StoredHash, stored_hashes
+from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import report

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.model import Advice, Finding, Severity, TreePlan

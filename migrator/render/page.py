@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.explain import Explanation, FieldChange, as_text, explain

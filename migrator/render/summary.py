@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.planning.blast import FIRST_ON_DELETE, live_pods
 from migrator.planning.lineage import builds_of, is_before

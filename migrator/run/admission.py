@@ -13,7 +13,7 @@ from typing import Any, Final
 from migrator import resources
 from migrator.errors import ApiError, LeaseLost, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.grove.model import LABEL_MANAGED_BY, MANAGED_BY_GROVE
+from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE
 from migrator.planning.guards.base import refuse
 from migrator.planning.model import Finding
 from migrator.planning.patches import RESOURCES, Patch

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree
 from migrator.planning.model import AlreadyNew, Table, TreePlan
 from migrator.planning.planner import template_digest
 from migrator.run.tables import Baseline, CliqueBaseline, Replicas

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from migrator.errors import Interrupted, NotAuthorised, UsageError, VerificationFailed
-from migrator.grove.model import Snapshot
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.objects import Snapshot
 from migrator.planning.guards.base import as_warning, warn
 from migrator.planning.guards.cluster import operator_unseen, record_unseen
 from migrator.planning.model import Change, Finding, NotChecked, Plan

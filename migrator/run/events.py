@@ -14,7 +14,7 @@ import structlog
 
 from migrator.errors import ClusterError, LostReply, NotAuthorised, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.planning.model import Plan, Severity, TreeState
 from migrator.resources import EVENTS, POD_CLIQUE_SETS
 from migrator.run.context import Context

@@ -18,7 +18,7 @@ import structlog
 
 from migrator import resources
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
-from migrator.grove.model import PodCliqueSet
+from migrator.grove.objects import PodCliqueSet
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
 from migrator.store import Store, Write
 

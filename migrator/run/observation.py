@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Final
 
 from migrator.errors import Refused, UsageError
-from migrator.grove.model import Snapshot, Tree
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair
 from migrator.planning.guards.base import refuse

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.planning.guards.base import refuse, warn
 from migrator.planning.images import image_tag, pulled_digests
 from migrator.planning.model import Finding

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from migrator.exact_json import integer
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
 from migrator.hashing import layouts, schemes
 from migrator.planning.detect import Pair, Verdict, detect, hashes_of
 from migrator.planning.lag import lagging

@@ -11,9 +11,10 @@ from typing import Final, TypeVar
 from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject, integer
-from migrator.grove import parsing, sweep
-from migrator.grove.model import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
-from migrator.grove.trees import Objects, build, check_complete, lacking
+from migrator.grove import parse
+from migrator.grove.assemble import Objects, build, check_complete, lacking
+from migrator.grove.hash_fields import GROUPS, Sweep
+from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
 from migrator.resources import Resource
 from migrator.store import Look, Store
 
@@ -42,7 +43,7 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 
 
 def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
-    swept, unlisted = sweep.Sweep(), list[str]()
+    swept, unlisted = Sweep(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         return _list(store, resource, project, only, look=swept.look)
@@ -61,18 +62,18 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
             return ()
 
     try:
-        sets = read(resources.POD_CLIQUE_SETS, parsing.pod_clique_set)
+        sets = read(resources.POD_CLIQUE_SETS, parse.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
-    gang_maps = if_there(resources.POD_GANG_MAPS, parsing.pod_gang_map)
-    groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parsing.scaling_group)
+    gang_maps = if_there(resources.POD_GANG_MAPS, parse.pod_gang_map)
+    groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
-    gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parsing.pod_gang)
-    cliques = read(resources.POD_CLIQUES, parsing.pod_clique)
-    pods = read(resources.PODS, parsing.pod)
+    gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parse.pod_gang)
+    cliques = read(resources.POD_CLIQUES, parse.pod_clique)
+    pods = read(resources.PODS, parse.pod)
     pods += _unlabelled(store, cliques, pods)
     objects = Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
-    for kind in (kind for group in sweep.GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
+    for kind in (kind for group in GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
         objects = replace(objects, pods=_with_phases(store, objects.pods, only))
@@ -115,7 +116,7 @@ def _unlabelled(store: Store, cliques: Sequence[PodClique], pods: Sequence[Pod])
     short = {item.ref.namespace for item in cliques if integer(item.status.get("replicas")) > seen[item.ref.uid]}
     uids = {clique.ref.uid for clique in cliques}
     found = (
-        store.list(resources.PODS, parsing.pod, namespace=namespace, metadata_only=True) for namespace in sorted(short)
+        store.list(resources.PODS, parse.pod, namespace=namespace, metadata_only=True) for namespace in sorted(short)
     )
     return tuple(pod for pod in chain.from_iterable(found) if pod.pod_clique_label is None and pod.owner_uid in uids)
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from migrator import errors
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref, Snapshot
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.objects import Ref, Snapshot
 from migrator.planning.images import other_digest
 from migrator.planning.model import Table
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection

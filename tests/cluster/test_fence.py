@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import AlreadyExists, LeaseLost, NotFound, Refused
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodCliqueSet, Ref, Tree
+from migrator.grove.hash_fields import POD_LABEL
+from migrator.grove.objects import PodCliqueSet, Ref, Tree
 from migrator.planning.model import AlreadyNew, Change, Plan, SetHashes, Table, TreePlan, TreeState
 from migrator.planning.patches import Patch
 from migrator.resources import (
@@ -261,7 +262,7 @@ def label_patch(store: KubeStore, namespace: str) -> Patch:
     with suppress(AlreadyExists):  # where no controller makes it
         store.create(SERVICE_ACCOUNTS, namespace, made("v1", "ServiceAccount", "default", namespace))
     ref = Ref("Pod", namespace, "p", store.create(PODS, namespace, body)["metadata"]["uid"])
-    return Patch(ref, "", (Change(ref, Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL, "444", "555"),))
+    return Patch(ref, "", (Change(ref, POD_LABEL.pointer, "444", "555"),))
 
 
 @pytest.fixture
@@ -299,7 +300,7 @@ def test_events_are_accepted(store: KubeStore, namespace: str, context: Context)
     """The server takes our Events, the longest note included."""
     ref = Ref("PodCliqueSet", namespace, "demo", str(uuid.uuid4()))
     pcs = PodCliqueSet(ref, {}, {}, 1, terminating=False, spec={}, status={})
-    change = Change(ref, Place.SET_GENERATION, "/status/currentGenerationHash", "444", "555")
+    change = Change(ref, "/status/currentGenerationHash", "444", "555")
     done = TreePlan(Tree(pcs), "legacy-1.34", "legacy-1.35", TreeState.MIGRATE, (change,))
     events.migrated(store, Plan("auto", "legacy-1.35", (done,)), context)
     note = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 2000

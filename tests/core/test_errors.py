@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migrator.errors import DecodeError, Refused, VerificationFailed
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 
 
 def test_guard_object_and_field_are_data() -> None:

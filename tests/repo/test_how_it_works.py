@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import load

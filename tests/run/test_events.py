@@ -7,7 +7,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised, Unreachable
-from migrator.grove.model import Place, PodCliqueSet, Ref, Tree
+from migrator.grove.objects import PodCliqueSet, Ref, Tree
 from migrator.planning.model import Change, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.resources import EVENTS
 from migrator.run import events
@@ -34,7 +34,7 @@ def tree_plan(name: str, state: TreeState, *findings: Finding) -> TreePlan:
     """A tree with one change."""
     ref = Ref("PodCliqueSet", "ns", name, f"uid-{name}")
     pcs = PodCliqueSet(ref, {}, {}, 1, terminating=False, spec={}, status={})
-    change = Change(ref, Place.SET_GENERATION, "/status/currentGenerationHash", "444", "555")
+    change = Change(ref, "/status/currentGenerationHash", "444", "555")
     return TreePlan(Tree(pcs), "legacy-1.34", "legacy-1.35", state, (change,), findings)
 
 

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, Ref
+from migrator.grove.hash_fields import POD_LABEL
+from migrator.grove.objects import Ref
 from migrator.planning import patches
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, Patch
@@ -21,11 +22,11 @@ from migrator.resources import Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, TreeConflict
 from migrator.store import DryRun, Write
 
-_PLACES = {
-    "Pod": (Place.POD_LABEL, POINTER_TEMPLATE_HASH_LABEL),
-    "PodClique": (Place.CLIQUE_LABEL, POINTER_TEMPLATE_HASH_LABEL),
-    "PodCliqueScalingGroup": (Place.GROUP_GENERATION, "/status/currentPodCliqueSetGenerationHash"),
-    "PodCliqueSet": (Place.SET_GENERATION, "/status/currentGenerationHash"),
+_FIELDS = {
+    "Pod": POD_LABEL.pointer,
+    "PodClique": POD_LABEL.pointer,
+    "PodCliqueScalingGroup": "/status/currentPodCliqueSetGenerationHash",
+    "PodCliqueSet": "/status/currentGenerationHash",
 }
 _SILENT = structlog.wrap_logger(
     structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
@@ -87,7 +88,7 @@ def tree(name: str, pods: int = 3) -> Batch:
     """A set with a few pods, a PodClique and a scaling group, whose hashes are to change."""
     kinds = [("Pod", f"{name}-pod-{n}") for n in range(pods)]
     kinds += [("PodClique", f"{name}-clique"), ("PodCliqueScalingGroup", f"{name}-group"), ("PodCliqueSet", name)]
-    changes = tuple(Change(Ref(kind, "a", own, own), *_PLACES[kind], "old", "new") for kind, own in kinds)
+    changes = tuple(Change(Ref(kind, "a", own, own), _FIELDS[kind], "old", "new") for kind, own in kinds)
     return Batch(Ref("PodCliqueSet", "a", name, name), changes)
 
 
@@ -149,9 +150,9 @@ def test_no_tree_is_begun_after_the_signal() -> None:
 
 def test_a_status_is_written_after_the_labels_of_its_kind() -> None:
     """They are two ranks: the labels of all PodCliques, then the statuses."""
-    fields = (POINTER_TEMPLATE_HASH_LABEL, "/status/currentPodTemplateHash")
+    fields = (POD_LABEL.pointer, "/status/currentPodTemplateHash")
     refs = [Ref("PodClique", "a", name, name) for name in ("c0", "c1")]
-    changes = tuple(Change(ref, Place.CLIQUE_LABEL, field, "old", "new") for ref in refs for field in fields)
+    changes = tuple(Change(ref, field, "old", "new") for ref in refs for field in fields)
     sink = Sink()
     executor(sink, concurrency=4).run([Batch(refs[0], changes)])
     assert [when for when, _ in sink.log] == ["begin", "begin", "end", "end"] * 2
@@ -296,7 +297,7 @@ def test_only_what_is_left_of_a_patch_is_sent_again() -> None:
     answers = iter([_LOST])
     sink = Sink(answer=lambda _name: next(answers, None))
     sink.objects["p"] = {"metadata": {"uid": "p", "labels": {"a": "new", "b": "old"}}}
-    changes = tuple(Change(ref, Place.POD_LABEL, field, "old", "new") for field in fields)
+    changes = tuple(Change(ref, field, "old", "new") for field in fields)
     (outcome,) = executor(sink).run([Batch(ref, changes)])
     assert (sink.replaced, outcome.written) == ([fields, fields[1:]], 1)
 

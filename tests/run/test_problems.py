@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from migrator.grove.places import PROGRESS_FIELDS
+from migrator.grove.hash_fields import PROGRESS_FIELDS
 from migrator.planning.options import PlanOptions, direction
 from migrator.run.baseline import baseline_of
 from migrator.run.problems import changes_since, problems_of

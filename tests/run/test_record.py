@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostRace, LostReply, Refused, Unreachable
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.planning.model import AlreadyNew, SetHashes, Table
 from migrator.planning.options import PlanOptions, direction
 from migrator.resources import CONFIG_MAPS

@@ -15,7 +15,7 @@ import yaml
 from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
-from migrator.grove.model import Ref
+from migrator.grove.objects import Ref
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Patch
 from migrator.resources import Resource

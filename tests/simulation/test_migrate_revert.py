@@ -6,7 +6,7 @@ import pytest
 
 from migrator import resources
 from migrator.errors import Rejected
-from migrator.grove.model import LABEL_POD_TEMPLATE_HASH as HASH
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.planning.options import Selection
 from migrator.run.decisions import Exit
 from migrator.run.record import Recorder

@@ -13,11 +13,10 @@ from typing import Any
 
 import jsonpatch
 
-from migrator.grove import parsing
-from migrator.grove.model import Snapshot
-from migrator.grove.places import stored_hashes
-from migrator.grove.sweep import Sweep
-from migrator.grove.trees import Objects, build
+from migrator.grove import parse
+from migrator.grove.assemble import Objects, build
+from migrator.grove.hash_fields import Sweep, stored_hashes
+from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan
 from migrator.planning.options import PlanOptions, Selection
@@ -180,12 +179,12 @@ class World:
             sweep.look(item)
         found = build(
             Objects(
-                sets=tuple(parsing.pod_clique_set(o) for o in self.all("PodCliqueSet")),
-                groups=tuple(parsing.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
-                cliques=tuple(parsing.pod_clique(o) for o in self.all("PodClique")),
-                pods=tuple(parsing.pod(o) for o in self.all("Pod")),
-                gang_maps=tuple(parsing.pod_gang_map(o) for o in self.all("PodGangMap")),
-                gangs=tuple(parsing.pod_gang(o) for o in self.all("PodGang")),
+                sets=tuple(parse.pod_clique_set(o) for o in self.all("PodCliqueSet")),
+                groups=tuple(parse.scaling_group(o) for o in self.all("PodCliqueScalingGroup")),
+                cliques=tuple(parse.pod_clique(o) for o in self.all("PodClique")),
+                pods=tuple(parse.pod(o) for o in self.all("Pod")),
+                gang_maps=tuple(parse.pod_gang_map(o) for o in self.all("PodGangMap")),
+                gangs=tuple(parse.pod_gang(o) for o in self.all("PodGang")),
             ),
             is_cluster=is_cluster,
         )

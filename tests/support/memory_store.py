@@ -150,7 +150,7 @@ class MemoryStore(Objects):
                 ]
             listing = tuple(map(project, found))
             for body in found if look is not None else ():
-                look(body, None)
+                look(body)
         return listing
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migrator.grove.trees import DUMP_COMMAND
+from migrator.grove.assemble import DUMP_COMMAND
 from testbed import workloads
 from testbed.controlplane.client import JSON_PATCH, Object, eventually
 from tests.upgrade import photo

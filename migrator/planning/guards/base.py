@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from migrator.errors import UsageError, suggestion
-from migrator.grove.model import Place, Ref, Sighting, StoredHash, Tree
+from migrator.grove.hash_fields import CLIQUE_LABEL, StoredHash
+from migrator.grove.objects import Ref, Sighting, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict
 from migrator.planning.lag import unlabelled
@@ -127,7 +128,7 @@ class Case:
     @property
     def old_cliques(self) -> frozenset[str]:
         """The PodCliques whose label is of neither scheme, by uid."""
-        return frozenset(stored.ref.uid for stored in self.foreign if stored.place is Place.CLIQUE_LABEL)
+        return frozenset(stored.ref.uid for stored in self.foreign if stored.place is CLIQUE_LABEL)
 
     @property
     def old_is_left(self) -> bool:

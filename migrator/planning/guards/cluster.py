@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from migrator.grove.model import Snapshot
-from migrator.grove.sweep import GROUPS
-from migrator.grove.trees import DUMP_COMMAND
+from migrator.grove.assemble import DUMP_COMMAND
+from migrator.grove.hash_fields import GROUPS
+from migrator.grove.objects import Snapshot
 from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, NotChecked, TreePlan, TreeState
 from migrator.planning.options import PlanOptions

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from migrator import durations
-from migrator.grove.model import Tree
+from migrator.grove.objects import Tree
 from migrator.planning.guards.base import Case, report
 from migrator.planning.hazards import condition, kubernetes_time, left_alone
 from migrator.planning.lineage import RC1, is_before

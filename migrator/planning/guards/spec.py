@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.model import POINTER_TEMPLATE_HASH_LABEL, Place, PodClique, pod_spec_of
+from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL
+from migrator.grove.objects import PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.hashing.schemes import LEGACY
 from migrator.planning.blast import whole_units
@@ -44,7 +45,7 @@ def fields(case: Case) -> Iterator[Finding]:
 
 def causes(case: Case) -> Mapping[str, Cause]:
     """The causes of foreign template hashes, by uid of the PodClique."""
-    labels = {stored.ref.uid for stored in case.foreign if stored.place is Place.CLIQUE_LABEL}
+    labels = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
     found: dict[str, Cause] = {}
     for pod_clique in case.tree.pod_cliques:
         cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
@@ -64,7 +65,7 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return Cause(report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True))
+    return Cause(report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True))
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
@@ -86,7 +87,7 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
         f"compares name endings and {match} comes first"
     )
     remedy = _way_out(case, clique, match)
-    finding = report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
+    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
     return Cause(finding, frozenset({templates[match], targets[match]}))
 
 
@@ -128,7 +129,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    finding = report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy)
+    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
     return Cause(finding, frozenset({pod_clique.template_hash or ""}))
 
 

@@ -18,8 +18,8 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
-from migrator.grove.model import PodClique, PodCliqueScalingGroup, PodCliqueSet
-from migrator.grove.places import PROGRESS_FIELDS
+from migrator.grove.hash_fields import PROGRESS_FIELDS
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import Case, report
 from migrator.planning.hazards import condition

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from migrator.grove.model import (
-    CLIQUE_STATUS_PLACES,
-    GROUP_PLACES,
-    LABEL_POD_CLIQUE,
-    LABEL_POD_TEMPLATE_HASH,
-    POINTER_TEMPLATE_HASH_LABEL,
-    Place,
-    StoredHash,
-)
-from migrator.grove.places import POINTER_SET_GENERATION
+from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
+from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from migrator.planning.detect import Verdict
 from migrator.planning.guards.base import Case, report
 from migrator.planning.model import Finding
@@ -27,16 +19,17 @@ _EDITED: Final = (
 _STUCK: Final = "let the running operator finish the update that left it"
 _DELETE: Final = f"{_STUCK}; if it never does (Grove issue 400), delete the pod"
 _GANGS: Final = "let the running operator finish moving its PodGangs"
-_OF_CLIQUES_AND_GROUPS: Final = (Place.CLIQUE_LABEL, *CLIQUE_STATUS_PLACES, *GROUP_PLACES)
-#: What to do about a foreign value, by its place.
+#: What to do about a foreign value, by the kind that holds it.
 _REMEDIES: Final = {
-    Place.SET_GENERATION: _EDITED,
-    **dict.fromkeys(_OF_CLIQUES_AND_GROUPS, _STUCK),
-    Place.POD_LABEL: _DELETE,
-    **dict.fromkeys((Place.GANG_MAP_ENTRY, Place.GANG_LABEL), _GANGS),
+    "PodCliqueSet": _EDITED,
+    "PodClique": _STUCK,
+    "PodCliqueScalingGroup": _STUCK,
+    "Pod": _DELETE,
+    "PodGangMap": _GANGS,
+    "PodGang": _GANGS,
 }
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
-_OVERRIDABLE: Final = frozenset({*_OF_CLIQUES_AND_GROUPS, Place.POD_LABEL})
+_OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
 
 def never_reconciled(case: Case) -> Iterator[Finding]:
@@ -49,7 +42,7 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
     pcs = case.tree.pcs
     if pcs.generation_hash is None and (case.old_is_left or not case.explained):
         message = f"{pcs.ref} has children, but no status.currentGenerationHash"
-        yield report("GM-104", pcs.ref, POINTER_SET_GENERATION, message, "let the running operator reconcile it")
+        yield report("GM-104", pcs.ref, SET_GENERATION.pointer, message, "let the running operator reconcile it")
 
 
 def foreign(case: Case) -> Iterator[Finding]:
@@ -68,7 +61,7 @@ def foreign(case: Case) -> Iterator[Finding]:
             message = f"{_holds(case, stored)}; no pod depends on it, so it stays as it is"
             yield report("GM-107", stored.ref, stored.field, message)
         else:
-            remedy, overridable = _REMEDIES[stored.place], stored.place in _OVERRIDABLE
+            remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
             yield report("GM-101", stored.ref, stored.field, _holds(case, stored), remedy, overridable=overridable)
 
 
@@ -101,7 +94,7 @@ def missing(case: Case) -> Iterator[Finding]:
                 f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}",
                 "let the operator reconcile it",
             )
-            yield report("GM-101", pod_clique.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True)
+            yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True)
         for pod in pod_clique.pods:
             if pod.terminating:
                 continue
@@ -111,11 +104,11 @@ def missing(case: Case) -> Iterator[Finding]:
                 yield report("GM-101", pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
             if not pod.template_hash and case.tree.pcs.on_delete:
                 message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
-                yield report("GM-112", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message)
+                yield report("GM-112", pod.ref, POD_LABEL.pointer, message)
             elif not pod.template_hash:
                 message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
                 remedy = "delete the pod, or restore the label if it was removed"
-                yield report("GM-101", pod.ref, POINTER_TEMPLATE_HASH_LABEL, message, remedy, overridable=True)
+                yield report("GM-101", pod.ref, POD_LABEL.pointer, message, remedy, overridable=True)
 
 
 def leftovers(case: Case) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 from migrator import exact_json
 from migrator.errors import ApiError, InputError, MigratorError, NotFound, OutputError, TestFailed, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.sweep import hashes_in
+from migrator.grove.hash_fields import hashes_in
 from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Op, Resource, steps
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look, Write, in_turn

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.model import Place
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import stored_hashes
 from tests.support.builders import GENERATION_LABEL, HASH_LABEL, LABEL, LATER, World
 
 GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
 
 
-def fields(world: World) -> list[tuple[Place, str, str]]:
-    """Place, object and field of every stored hash, in the order of writing."""
+def fields(world: World) -> list[tuple[str, str, str]]:
+    """Kind, object and field of every stored hash, in the order of writing."""
     (tree,) = world.snapshot().trees
-    return [(item.place, item.ref.name, item.field) for item in stored_hashes(tree)]
+    return [(item.ref.kind, item.ref.name, item.field) for item in stored_hashes(tree)]
 
 
 def test_every_place_is_found_in_the_order_of_writing() -> None:
@@ -23,23 +22,23 @@ def test_every_place_is_found_in_the_order_of_writing() -> None:
     world = World().grow(pods=1, group_replicas=1, maps=True)
     cliques = ("web-0-front", "web-0-sg-0-work")
     assert fields(world) == [
-        *((Place.POD_LABEL, f"{name}-0", LABEL) for name in cliques),
-        *((Place.CLIQUE_LABEL, name, LABEL) for name in cliques),
+        *(("Pod", f"{name}-0", LABEL) for name in cliques),
+        *(("PodClique", name, LABEL) for name in cliques),
         *(
-            (place, name, field)
+            ("PodClique", name, f"/status/{field}")
             for name in cliques
-            for place, field in (
-                (Place.CLIQUE_TEMPLATE, "/status/currentPodTemplateHash"),
-                (Place.CLIQUE_GENERATION, "/status/currentPodCliqueSetGenerationHash"),
-                (Place.CLIQUE_PROGRESS, "/status/updateProgress/podTemplateHash"),
-                (Place.CLIQUE_PROGRESS, "/status/updateProgress/podCliqueSetGenerationHash"),
+            for field in (
+                "currentPodTemplateHash",
+                "currentPodCliqueSetGenerationHash",
+                "updateProgress/podTemplateHash",
+                "updateProgress/podCliqueSetGenerationHash",
             )
         ),
-        (Place.GROUP_GENERATION, "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
-        (Place.GROUP_PROGRESS, "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash"),
-        (Place.GANG_MAP_ENTRY, "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
-        (Place.GANG_LABEL, "web-0-1767323045000000000", GANG),
-        (Place.SET_GENERATION, "web", "/status/currentGenerationHash"),
+        ("PodCliqueScalingGroup", "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
+        ("PodCliqueScalingGroup", "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash"),
+        ("PodGangMap", "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
+        ("PodGang", "web-0-1767323045000000000", GANG),
+        ("PodCliqueSet", "web", "/status/currentGenerationHash"),
     ]
 
 
@@ -47,8 +46,8 @@ def test_every_place_is_found_in_the_order_of_writing() -> None:
 def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
     """The hashes of a finished update are found under the old name, the new one, or both (alpha.7, alpha.8)."""
     world = World().grow(pods=0, group_replicas=1, progress=progress)
-    cliques, places = ("web-0-front", "web-0-sg-0-work"), {Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS}
-    assert {(name, field) for place, name, field in fields(world) if place in places} == {
+    cliques = ("web-0-front", "web-0-sg-0-work")
+    assert {(name, field) for _, name, field in fields(world) if "Progress" in field} == {
         *((name, f"/status/{key}/{value}") for key in progress for value in HASHES for name in cliques),
         *(("web-0-sg", f"/status/{key}/podCliqueSetGenerationHash") for key in progress),
     }
@@ -86,7 +85,7 @@ def test_an_entry_is_identified_by_its_epoch() -> None:
     world = World().grow(maps=True)
     del world.of("PodGangMap", "web-0")["spec"]["entries"][1]["epoch"]
     (tree,) = world.snapshot().trees
-    entries = [item for item in stored_hashes(tree) if item.place is Place.GANG_MAP_ENTRY]
+    entries = [item for item in stored_hashes(tree) if item.ref.kind == "PodGangMap"]
     assert [item.identity for item in entries] == [("/spec/entries/0/epoch", "1767323045000000000"), None]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONNumber
-from migrator.grove.model import Place, Ref, StoredHash
-from migrator.grove.places import stored_hashes
+from migrator.grove.hash_fields import HASH_FIELDS, HashField, StoredHash, stored_hashes
+from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHasher
 from migrator.hashing.schemes import Scheme
@@ -23,6 +23,9 @@ from tests.support.tables import table
 
 SPOKEN = schemes.spoken_schemes()
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
+
+#: Every place by its kind and pointer.
+PLACES = {(place.kind, place.pointer): place for place in HASH_FIELDS}
 
 
 def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.35") -> Detection:
@@ -208,7 +211,16 @@ def test_what_explains_most_is_nearest() -> None:
     made = {"legacy-1.33": "s3", "canonical-1.33": "t3", "legacy-1.34": "s4", "canonical-1.34": "t4"}
     values = ["s3", "s3", "s4", "t4", "t4", "stray"]
     found = detect(
-        [StoredHash(Ref("Pod", "ns", str(n), ""), Place.POD_LABEL, "/x", value, "a") for n, value in enumerate(values)],
+        [
+            StoredHash(
+                Ref("Pod", "ns", str(n), ""),
+                PLACES["Pod", "/metadata/labels/grove.io~1pod-template-hash"],
+                "/x",
+                value,
+                "a",
+            )
+            for n, value in enumerate(values)
+        ],
         Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.canonical_over),
         lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
         on_delete=False,
@@ -225,26 +237,44 @@ def test_no_candidates_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("value", "place", "clique_name", "on_delete", "verdict"),
     [
-        ("both", Place.SET_GENERATION, None, False, Verdict.TARGET),
-        ("old-a", Place.POD_LABEL, "a", False, Verdict.SOURCE),
-        ("new-a", Place.CLIQUE_LABEL, "a", False, Verdict.TARGET),
-        ("old-a", Place.CLIQUE_LABEL, "b", False, Verdict.FOREIGN),
-        ("old-a", Place.POD_LABEL, "gone", False, Verdict.FOREIGN),
-        ("other", Place.POD_LABEL, "a", True, Verdict.LEFTOVER),
-        ("other", Place.CLIQUE_TEMPLATE, "a", True, Verdict.LEFTOVER),
-        ("other", Place.CLIQUE_GENERATION, None, True, Verdict.LEFTOVER),
-        ("other", Place.GROUP_GENERATION, None, True, Verdict.LEFTOVER),
-        ("other", Place.GANG_MAP_ENTRY, None, True, Verdict.LEFTOVER),
-        ("other", Place.GANG_LABEL, None, True, Verdict.LEFTOVER),
-        ("other", Place.SET_GENERATION, None, True, Verdict.FOREIGN),
-        ("other", Place.CLIQUE_LABEL, "a", True, Verdict.FOREIGN),
-        ("other", Place.CLIQUE_PROGRESS, "a", True, Verdict.FOREIGN),
-        ("other", Place.GROUP_PROGRESS, None, True, Verdict.FOREIGN),
-        ("other", Place.POD_LABEL, "a", False, Verdict.FOREIGN),
+        ("both", PLACES["PodCliqueSet", "/status/currentGenerationHash"], None, False, Verdict.TARGET),
+        ("old-a", PLACES["Pod", "/metadata/labels/grove.io~1pod-template-hash"], "a", False, Verdict.SOURCE),
+        ("new-a", PLACES["PodClique", "/metadata/labels/grove.io~1pod-template-hash"], "a", False, Verdict.TARGET),
+        ("old-a", PLACES["PodClique", "/metadata/labels/grove.io~1pod-template-hash"], "b", False, Verdict.FOREIGN),
+        ("old-a", PLACES["Pod", "/metadata/labels/grove.io~1pod-template-hash"], "gone", False, Verdict.FOREIGN),
+        ("other", PLACES["Pod", "/metadata/labels/grove.io~1pod-template-hash"], "a", True, Verdict.LEFTOVER),
+        ("other", PLACES["PodClique", "/status/currentPodTemplateHash"], "a", True, Verdict.LEFTOVER),
+        ("other", PLACES["PodClique", "/status/currentPodCliqueSetGenerationHash"], None, True, Verdict.LEFTOVER),
+        (
+            "other",
+            PLACES["PodCliqueScalingGroup", "/status/currentPodCliqueSetGenerationHash"],
+            None,
+            True,
+            Verdict.LEFTOVER,
+        ),
+        ("other", PLACES["PodGangMap", "/spec/entries/*/podCliqueSetGenerationHash"], None, True, Verdict.LEFTOVER),
+        (
+            "other",
+            PLACES["PodGang", "/metadata/labels/grove.io~1podcliqueset-generation-hash"],
+            None,
+            True,
+            Verdict.LEFTOVER,
+        ),
+        ("other", PLACES["PodCliqueSet", "/status/currentGenerationHash"], None, True, Verdict.FOREIGN),
+        ("other", PLACES["PodClique", "/metadata/labels/grove.io~1pod-template-hash"], "a", True, Verdict.FOREIGN),
+        ("other", PLACES["PodClique", "/status/updateProgress/podTemplateHash"], "a", True, Verdict.FOREIGN),
+        (
+            "other",
+            PLACES["PodCliqueScalingGroup", "/status/updateProgress/podCliqueSetGenerationHash"],
+            None,
+            True,
+            Verdict.FOREIGN,
+        ),
+        ("other", PLACES["Pod", "/metadata/labels/grove.io~1pod-template-hash"], "a", False, Verdict.FOREIGN),
     ],
 )
 def test_each_value_is_judged_by_its_own_field(
-    value: str, place: Place, clique_name: str | None, *, on_delete: bool, verdict: Verdict
+    value: str, place: HashField, clique_name: str | None, *, on_delete: bool, verdict: Verdict
 ) -> None:
     """A value is compared with the hashes of its own clique, and excused under OnDelete in some places only."""
     pair = Pair(

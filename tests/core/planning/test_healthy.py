@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove import parsing
-from migrator.grove.trees import Objects, build
+from migrator.grove import parse
+from migrator.grove.assemble import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Plan, TreeState
 from migrator.planning.options import PlanOptions
@@ -115,10 +115,10 @@ CASES = [
 def planned(objects: list[Object], target: str) -> Plan:
     """The plan for these objects, as on a cluster."""
     read: dict[str, Any] = {
-        "sets": parsing.pod_clique_set,
-        "groups": parsing.scaling_group,
-        "cliques": parsing.pod_clique,
-        "pods": parsing.pod,
+        "sets": parse.pod_clique_set,
+        "groups": parse.scaling_group,
+        "cliques": parse.pod_clique,
+        "pods": parse.pod,
     }
     kinds = dict(zip(read, ("PodCliqueSet", "PodCliqueScalingGroup", "PodClique", "Pod"), strict=True))
     parts = {key: tuple(project(o) for o in of_kind(objects, kinds[key])) for key, project in read.items()}

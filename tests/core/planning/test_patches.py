@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import Place, Ref
+from migrator.grove.objects import Ref
 from migrator.planning.model import Change
 from migrator.planning.patches import patches_of, value_at
 from migrator.resources import Op
@@ -37,7 +37,7 @@ def test_a_pointer_finds_its_value_or_nothing(pointer: str, value: Any) -> None:
 
 def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
     """A list entry may move: what names it is tested too, before the old value, and replacements come last."""
-    change = Change(MAP, Place.GANG_MAP_ENTRY, "/spec/entries/0/hash", "old", "new", ("/spec/entries/0/name", "web-0"))
+    change = Change(MAP, "/spec/entries/0/hash", "old", "new", ("/spec/entries/0/name", "web-0"))
     (patch,) = patches_of([change])
     assert patch.ops(None) == (
         Op("test", "/metadata/uid", "uid-2"),
@@ -49,11 +49,9 @@ def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
 
 def test_patches_are_sent_in_the_order_of_their_places() -> None:
     """Pods come first, and what tells the operator that a set is done comes last; on the way back it is the first."""
-    commit = Change(
-        Ref("PodCliqueSet", "default", "web", "u"), Place.SET_GENERATION, "/status/currentGenerationHash", "a", "b"
-    )
-    label = Change(POD, Place.POD_LABEL, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
-    other = Change(POD, Place.POD_LABEL, "/metadata/labels/another", "a", "b")
+    commit = Change(Ref("PodCliqueSet", "default", "web", "u"), "/status/currentGenerationHash", "a", "b")
+    label = Change(POD, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
+    other = Change(POD, "/metadata/labels/another", "a", "b")
     found = [*patches_of([commit, label, other])]
     assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
     assert [*patches_of([commit, label, other], top_down=True)] == found[::-1]

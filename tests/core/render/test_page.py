@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from migrator.grove.model import Ref, Tree
+from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import BlastRadius, Finding, Plan, Severity, TreeState
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import outlook

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.model import Place, Ref, Tree
+from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import (
     BlastRadius,
     Change,
@@ -43,9 +43,9 @@ def tree_plan(name: str, state: TreeState = TreeState.MIGRATE, **more: Any) -> T
     changes: tuple[Change, ...] = ()
     if state in {TreeState.MIGRATE, TreeState.REFUSED}:
         changes = (
-            *(Change(pod.ref, Place.POD_LABEL, LABEL, OLD, NEW) for pod in of.pod_cliques[0].pods),
-            Change(of.pod_cliques[0].ref, Place.CLIQUE_LABEL, LABEL, OLD, NEW),
-            Change(of.ref, Place.SET_GENERATION, "/status/currentGenerationHash", OLD_G, NEW_G),
+            *(Change(pod.ref, LABEL, OLD, NEW) for pod in of.pod_cliques[0].pods),
+            Change(of.pod_cliques[0].ref, LABEL, OLD, NEW),
+            Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
         )
     more.setdefault("blast", BlastRadius(2, 16) if changes else BlastRadius())
     return TreePlan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.model import Place
 from migrator.planning.model import Severity, TreePlan, TreeState
 from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, refusals, warnings
 
@@ -143,7 +142,7 @@ def test_absent_status_hashes_are_normal() -> None:
     del world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"]
     decided = world.decide()
     assert decided.findings == ()
-    assert {change.place for change in decided.changes} == {Place.POD_LABEL, Place.CLIQUE_LABEL, Place.SET_GENERATION}
+    assert {change.field for change in decided.changes} == {LABEL, "/status/currentGenerationHash"}
 
 
 def test_a_missing_label_refuses() -> None:

@@ -14,9 +14,8 @@ from typing import Final, TypeVar
 
 from migrator.errors import IncompleteDump
 from migrator.exact_json import integer
-from migrator.grove.model import (
+from migrator.grove.objects import (
     LABEL_GENERATION_HASH,
-    Orphan,
     Pod,
     PodClique,
     PodCliqueScalingGroup,
@@ -52,28 +51,15 @@ class Objects:
 
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
-    """Join objects to trees. An object whose owner was not read is an orphan; its owner is never guessed."""
-    orphans: list[Orphan] = []
-
-    def join(items: Iterable[Owned], roots: Mapping[str, str], what: str) -> Mapping[str, list[Owned]]:
-        owned: dict[str, list[Owned]] = defaultdict(list)
-        for item in sorted(items, key=_BY_NAME):
-            root = roots.get(item.owner_uid or "")
-            if root is not None:
-                owned[root].append(item)
-            else:
-                has = f" (it has {len(item.pods)} pods)" if isinstance(item, PodClique) else ""
-                orphans.append(Orphan(item.ref, f"its controller is not a {what} that was read{has}"))
-        return owned
-
+    """Join objects to trees. An object whose owner was not read is left out; its owner is never guessed."""
     sets = {pcs.ref.uid: pcs.ref.uid for pcs in objects.sets}
-    pods = join(objects.pods, {clique.ref.uid: clique.ref.uid for clique in objects.cliques}, "PodClique")
-    groups = join(objects.groups, sets, "PodCliqueSet")
-    gang_maps = join(objects.gang_maps, sets, "PodCliqueSet")
-    gangs = join(objects.gangs, sets, "PodCliqueSet")
+    pods = _owned(objects.pods, {clique.ref.uid: clique.ref.uid for clique in objects.cliques})
+    groups = _owned(objects.groups, sets)
+    gang_maps = _owned(objects.gang_maps, sets)
+    gangs = _owned(objects.gangs, sets)
     with_pods = (replace(clique, pods=tuple(pods.get(clique.ref.uid, ()))) for clique in objects.cliques)
     roots = sets | {group.ref.uid: uid for uid, members in groups.items() for group in members}
-    cliques = join(with_pods, roots, "PodCliqueSet or scaling group")
+    cliques = _owned(with_pods, roots)
     trees = tuple(
         Tree(
             pcs=pcs,
@@ -84,7 +70,16 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
         )
         for pcs in sorted(objects.sets, key=_BY_NAME)
     )
-    return Snapshot(trees=trees, orphans=tuple(orphans), is_cluster=is_cluster)
+    return Snapshot(trees=trees, is_cluster=is_cluster)
+
+
+def _owned(items: Iterable[Owned], roots: Mapping[str, str]) -> Mapping[str, list[Owned]]:
+    """The items by the object at the top of their tree; ``roots`` has that by the uid of their controller."""
+    owned: dict[str, list[Owned]] = defaultdict(list)
+    for item in sorted(items, key=_BY_NAME):
+        if (root := roots.get(item.owner_uid or "")) is not None:
+            owned[root].append(item)
+    return owned
 
 
 def check_complete(snapshot: Snapshot) -> None:

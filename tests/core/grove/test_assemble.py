@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
-from migrator.grove.model import Snapshot
-from migrator.grove.trees import check_complete
+from migrator.grove.assemble import check_complete
+from migrator.grove.objects import Snapshot
 from migrator.run.snapshot import take
 from tests.support.builders import DELETION, LATER, World
 from tests.support.memory_store import MemoryStore
@@ -52,7 +52,7 @@ def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
 
 
 def test_each_kind_is_listed_once_for_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything comes from one list of each kind: pods by Grove's label, pods as metadata alone."""
+    """Everything comes from one list of each kind: pods by their PodClique's label, pods as metadata alone."""
     asked, listed = [], MemoryStore.list
 
     def noted(store: MemoryStore, resource: Any, project: Any, **options: Any) -> tuple[Any, ...]:
@@ -63,7 +63,7 @@ def test_each_kind_is_listed_once_for_the_whole_cluster(monkeypatch: pytest.Monk
     read(World().grow(maps=True))
     kinds = ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet", "PodGang", "PodGangMap")
     assert sorted(asked) == [
-        ("Pod", "app.kubernetes.io/managed-by=grove-operator", True, None),
+        ("Pod", "grove.io/podclique", True, None),
         *((kind, None, False, None) for kind in kinds),
     ]
 
@@ -132,20 +132,12 @@ def test_a_list_that_fails_fails_the_reading(kind: str, error: ClusterError) -> 
         read(World().grow(maps=True), **{kind: error})
 
 
-def orphans(world: World) -> dict[str, str]:
-    """Name and reason of everything that belongs to nobody."""
-    return {orphan.ref.name: orphan.reason for orphan in world.snapshot().orphans}
-
-
-def test_what_belongs_to_nobody_is_reported() -> None:
-    """Children without a controller that was read are orphans, each with the reason; none is guessed into a tree."""
+def test_what_belongs_to_nobody_joins_no_tree() -> None:
+    """The owner of a child whose controller was not read is never guessed."""
     world = World().grow(maps=True, group_replicas=1)
     names = ("web-0-sg", "web-0", "web-0-1767323045000000000", "web-0-front")
     for kind, name in zip(("PodCliqueScalingGroup", "PodGangMap", "PodGang", "PodClique"), names, strict=True):
         world.of(kind, name)["metadata"]["ownerReferences"][0]["uid"] = "gone"
-    found = orphans(world)
-    assert set(found) == {*names, "web-0-sg-0-work"}
-    assert found["web-0-front"].endswith("(it has 2 pods)")
     (tree,) = world.snapshot().trees
     assert (tree.pod_cliques, tree.scaling_groups, tree.pod_gang_maps, tree.pod_gangs) == ((), (), (), ())
 
@@ -167,7 +159,8 @@ def test_only_a_controller_owns(owners: object) -> None:
     """An owner reference that is not the controller's, or names no uid, joins nothing."""
     world = World().grow()
     world.of("Pod", "web-0-front-0")["metadata"]["ownerReferences"] = owners
-    assert orphans(world) == {"web-0-front-0": "its controller is not a PodClique that was read"}
+    (tree,) = world.snapshot().trees
+    assert "web-0-front-0" not in {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods}
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------------

@@ -6,15 +6,12 @@ checked here, once, and a part of the wrong shape is refused with its object and
 
 from __future__ import annotations
 
-import marshal
-import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from migrator.errors import InputError
-from migrator.exact_json import WITHOUT_REFERENCES, JSONObject, integer
-from migrator.grove.model import (
+from migrator.exact_json import JSONObject, integer
+from migrator.grove.objects import (
     LABEL_PART_OF,
     LABEL_POD_CLIQUE,
     LABEL_POD_TEMPLATE_HASH,
@@ -119,23 +116,23 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
 
 def pod_clique(raw: JSONObject) -> PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
-    ref, meta = _identity(raw, shared=True)  # its pods have its name and UID as well
+    ref, meta = _identity(raw)
     _check(ref, raw, _CLIQUE)
     labels = _strings(ref, meta, "labels")
     return PodClique(
         ref=ref,
         clique=_clique(ref.name, labels),
-        owner_uid=_shared(_controller(meta)),
-        template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)),
-        part_of=_shared(labels.get(LABEL_PART_OF)),
-        set_index=_shared(labels.get(LABEL_SET_REPLICA_INDEX)),
-        group=_shared(labels.get(LABEL_SCALING_GROUP)),
-        group_index=_shared(labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)),
+        owner_uid=_controller(meta),
+        template_hash=labels.get(LABEL_POD_TEMPLATE_HASH),
+        part_of=labels.get(LABEL_PART_OF),
+        set_index=labels.get(LABEL_SET_REPLICA_INDEX),
+        group=labels.get(LABEL_SCALING_GROUP),
+        group_index=labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX),
         generation=integer(meta.get("generation")),
         terminating=bool(meta.get("deletionTimestamp")),
-        spec=_shared({key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"}),
-        status=_shared(raw.get("status") or {}),
-        created=sys.intern(str(meta.get("creationTimestamp") or "")),
+        spec={key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"},
+        status=raw.get("status") or {},
+        created=str(meta.get("creationTimestamp") or ""),
     )
 
 
@@ -145,10 +142,10 @@ def pod(raw: JSONObject) -> Pod:
     labels = _strings(ref, meta, "labels")
     return Pod(
         ref=ref,
-        owner_uid=_shared(_controller(meta)),
-        template_hash=_shared(labels.get(LABEL_POD_TEMPLATE_HASH)) or None,
+        owner_uid=_controller(meta),
+        template_hash=labels.get(LABEL_POD_TEMPLATE_HASH) or None,
         terminating=bool(meta.get("deletionTimestamp")),
-        pod_clique_label=_shared(labels.get(LABEL_POD_CLIQUE)),
+        pod_clique_label=labels.get(LABEL_POD_CLIQUE),
         phase=_phase(raw),
         gang_annotation=_gang_annotation(meta),
     )
@@ -190,31 +187,6 @@ def _check(ref: Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str
                 _check(ref, item, parts, f"{path}{key}.")
 
 
-def _shared(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The same value, shared with other objects where it or a part of it is equal, because most objects are alike."""
-    if type(value) is str:
-        return sys.intern(value)
-    if type(value) is not dict:
-        return value
-    try:
-        return _unpacked(marshal.dumps(value, WITHOUT_REFERENCES))
-    except ValueError:  # a number that keeps its spelling
-        return value
-
-
-@lru_cache(maxsize=256)
-def _unpacked(packed: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    return _interned(marshal.loads(packed))  # noqa: S302 - our own bytes
-
-
-def _interned(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if type(value) is str:
-        return sys.intern(value)
-    if type(value) is dict:
-        return {sys.intern(key): _interned(part) for key, part in value.items()}
-    return [_interned(part) for part in value] if type(value) is list else value
-
-
 def _clique(name: str, labels: Mapping[str, str]) -> str | None:
     """The clique of a PodClique. Names may contain ``-``.
 
@@ -224,17 +196,17 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
     if LABEL_SCALING_GROUP in labels:
         owner, replica = LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX
     prefix = f"{labels.get(owner)}-{labels.get(replica)}-"
-    return sys.intern(name[len(prefix) :]) if replica in labels and name.startswith(prefix) else None
+    return name[len(prefix) :] if replica in labels and name.startswith(prefix) else None
 
 
-def _identity(raw: JSONObject, *, shared: bool = False) -> tuple[Ref, Mapping[str, Any]]:
+def _identity(raw: JSONObject) -> tuple[Ref, Mapping[str, Any]]:
     """An object's reference and metadata. Whatever a store lists has a kind and a name."""
-    kind, meta = sys.intern(raw["kind"]), raw["metadata"]
+    kind, meta = raw["kind"], raw["metadata"]
     name, uid = meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
         raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    namespace = sys.intern(str(meta.get("namespace") or DEFAULT_NAMESPACE))
-    return Ref(kind, namespace, _shared(name), _shared(uid)) if shared else Ref(kind, namespace, name, uid), meta
+    namespace = str(meta.get("namespace") or DEFAULT_NAMESPACE)
+    return Ref(kind, namespace, name, uid), meta
 
 
 def _strings(ref: Ref, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
@@ -247,10 +219,10 @@ def _strings(ref: Ref, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
 
 
 def _phase(raw: JSONObject) -> str | None:
-    """``status.phase``, interned; ``None`` where only metadata was read."""
+    """``status.phase``; ``None`` where only metadata was read."""
     status = raw.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
-    return sys.intern(phase) if isinstance(phase, str) else None
+    return phase if isinstance(phase, str) else None
 
 
 def _gang_annotation(meta: Mapping[str, Any]) -> str | None:

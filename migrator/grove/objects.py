@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
@@ -16,7 +15,6 @@ LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-repli
 LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
 MANAGED_BY_GROVE: Final = "grove-operator"
 LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
-POINTER_TEMPLATE_HASH_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,43 +28,6 @@ class Ref:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
-
-
-class Place(StrEnum):
-    """Where a hash is stored; the numbers are those of docs/how-it-works.md."""
-
-    SET_GENERATION = "H1"  # PCS status.currentGenerationHash
-    CLIQUE_LABEL = "H2"  # PCLQ label
-    POD_LABEL = "H3"  # Pod label
-    CLIQUE_TEMPLATE = "H4"  # PCLQ status.currentPodTemplateHash
-    CLIQUE_GENERATION = "H5"  # PCLQ status.currentPodCliqueSetGenerationHash
-    CLIQUE_PROGRESS = "H6"  # PCLQ status.(rolling)updateProgress
-    GROUP_GENERATION = "H7"  # PCSG status.currentPodCliqueSetGenerationHash
-    GROUP_PROGRESS = "H8"  # PCSG status.(rolling)updateProgress
-    GANG_MAP_ENTRY = "H9"  # PodGangMap spec.entries[]
-    GANG_LABEL = "H9b"  # PodGang label, beside PodGangMaps
-
-
-CLIQUE_STATUS_PLACES: Final = frozenset({Place.CLIQUE_TEMPLATE, Place.CLIQUE_GENERATION, Place.CLIQUE_PROGRESS})
-GROUP_PLACES: Final = frozenset({Place.GROUP_GENERATION, Place.GROUP_PROGRESS})
-#: Under OnDelete pods of older templates run on, so these places keep the hashes of older templates.
-LEFTOVER_PLACES: Final = frozenset(Place).difference(
-    (Place.SET_GENERATION, Place.CLIQUE_LABEL, Place.CLIQUE_PROGRESS, Place.GROUP_PROGRESS)
-)
-
-
-class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
-    """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
-
-    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).
-    """
-
-    ref: Ref
-    place: Place
-    field: str  # JSON Pointer
-    value: str
-    clique: str | None
-    identity: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +192,6 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
-    """An object that looks like Grove's, but whose PodCliqueSet was not read."""
-
-    ref: Ref
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Sighting:
     """A string outside the known places that may be a hash; ``part_of`` is the PodCliqueSet that the labels name."""
 
@@ -257,7 +210,6 @@ class Snapshot:
     """
 
     trees: tuple[Tree, ...]
-    orphans: tuple[Orphan, ...] = ()
     is_cluster: bool = True
     installed: bool = True
     unlisted: tuple[str, ...] = ()

@@ -1,0 +1,220 @@
+"""Every field that stores a hash, in one table: :func:`stored_hashes` reads these, and :class:`Sweep` all others.
+
+Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` and ``operator/api/common/labels.go``. A
+field that is absent or empty holds no hash and is left absent. A hash is 64 bits wide, so a string that equals a hash
+is one; outside this table it was written by an operator that keeps hashes in a place that is unknown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from migrator.exact_json import JSONObject
+from migrator.grove.objects import (
+    LABEL_GENERATION_HASH,
+    LABEL_PART_OF,
+    LABEL_POD_TEMPLATE_HASH,
+    Pod,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    PodGang,
+    PodGangMap,
+    Ref,
+    Sighting,
+    Tree,
+)
+from migrator.resources import pointer
+
+#: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.
+PROGRESS_FIELDS: Final = ("updateProgress", "rollingUpdateProgress")
+
+#: The API groups whose objects are searched; of a pod it is the metadata.
+GROUPS: Final = ("grove.io", "scheduler.grove.io")
+
+#: Stands for the clique of a PodClique whose labels do not name it; a template never has this name.
+UNKNOWN_CLIQUE: Final = ""
+
+#: Stands in a path for every entry of a list.
+_EACH: Final = "*"
+#: What Grove spells the ten digits as (``operator/internal/utils/kubernetes/pod.go:ComputeHash``).
+_DIGITS: Final = "456789bcdf"
+#: A hash of fewer digits occurs once in 10**9 templates; a shorter string means something else.
+_SHORTEST: Final = 11
+_LONGEST: Final = 20
+
+Item: TypeAlias = Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang | PodCliqueSet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashField:
+    """One field of a kind: of a ``template`` or else of a generation.
+
+    ``rank`` is the order of writing within a set. ``leftover``: under OnDelete, pods of older templates run on, so the
+    field may keep an older hash. ``pointer`` is its JSON Pointer, in which ``*`` stands for each index of a list.
+    """
+
+    kind: str
+    path: tuple[str, ...]
+    rank: int
+    template: bool = False
+    leftover: bool = False
+    pointer: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pointer", pointer(*self.path))
+
+    @property
+    def subresource(self) -> str:
+        """The subresource that accepts a change of this field."""
+        return "status" if self.path[0] == "status" else ""
+
+
+_GENERATION: Final = "podCliqueSetGenerationHash"
+_CURRENT: Final = ("status", "currentPodCliqueSetGenerationHash")
+_LABELS: Final = ("metadata", "labels")
+
+POD_LABEL: Final = HashField("Pod", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 0, template=True, leftover=True)
+CLIQUE_LABEL: Final = HashField("PodClique", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 1, template=True)
+#: The commit record of a set: the operator compares all others with it.
+SET_GENERATION: Final = HashField("PodCliqueSet", ("status", "currentGenerationHash"), 6)
+
+#: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator
+#: copies them back.
+HASH_FIELDS: Final = (
+    POD_LABEL,
+    CLIQUE_LABEL,
+    HashField("PodClique", ("status", "currentPodTemplateHash"), 2, template=True, leftover=True),
+    HashField("PodClique", _CURRENT, 2, leftover=True),
+    *(
+        HashField("PodClique", ("status", progress, key), 2, template=key != _GENERATION)
+        for progress in PROGRESS_FIELDS
+        for key in ("podTemplateHash", _GENERATION)
+    ),
+    HashField("PodCliqueScalingGroup", _CURRENT, 3, leftover=True),
+    *(HashField("PodCliqueScalingGroup", ("status", progress, _GENERATION), 3) for progress in PROGRESS_FIELDS),
+    HashField("PodGangMap", ("spec", "entries", _EACH, _GENERATION), 4, leftover=True),
+    HashField("PodGang", (*_LABELS, LABEL_GENERATION_HASH), 5, leftover=True),
+    SET_GENERATION,
+)
+
+_KNOWN: Final = frozenset((place.kind, place.path) for place in HASH_FIELDS)
+
+
+class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
+    """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
+
+    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).
+    """
+
+    ref: Ref
+    place: HashField
+    field: str  # JSON Pointer
+    value: str
+    clique: str | None
+    identity: tuple[str, str] | None = None
+
+
+def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
+    """Yield every stored hash of a tree in the order in which a migration writes them.
+
+    Pods and PodGangs that are being deleted hold no hash.
+    """
+    for (kind, _), places in groupby(HASH_FIELDS, key=lambda place: (place.kind, place.rank)):
+        fields = tuple(places)
+        for item, clique in _items(tree, kind):
+            for place in fields:
+                for at, value, identity in _values(item, place):
+                    yield StoredHash(item.ref, place, at, value, clique if place.template else None, identity)
+
+
+def _items(tree: Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
+    """The objects of a kind, and the clique that each belongs to."""
+    if kind == "PodClique":
+        return ((clique, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques)
+    if kind == "Pod":
+        pods = ((pod, clique) for clique in tree.pod_cliques for pod in clique.pods if not pod.terminating)
+        return ((pod, clique.clique or UNKNOWN_CLIQUE) for pod, clique in pods)
+    others: Mapping[str, Iterable[Item]] = {
+        "PodCliqueScalingGroup": tree.scaling_groups,
+        "PodGangMap": tree.pod_gang_maps,
+        "PodGang": (gang for gang in tree.pod_gangs if not gang.terminating),
+        "PodCliqueSet": (tree.pcs,),
+    }
+    return ((item, None) for item in others[kind])
+
+
+def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
+    """The pointer, value and identity of each hash that an object holds in a place."""
+    if isinstance(item, PodGangMap):
+        yield from _entries(item)
+        return
+    if isinstance(item, Pod | PodClique) and place.path[0] == "metadata":
+        value: Any = item.template_hash
+    elif isinstance(item, PodGang):
+        value = item.labels.get(place.path[-1])
+    else:
+        value = item.status  # type: ignore[union-attr]  # a pod's only place is its label
+        for step in place.path[1:]:
+            value = value.get(step) if value else None
+    if value and isinstance(value, str):
+        yield place.pointer, value, None
+
+
+def _entries(gang_map: PodGangMap) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
+    """The entries of a PodGangMap, which are addressed by position and identified by ``epoch``."""
+    for index, entry in enumerate(gang_map.spec.get("entries") or ()):
+        value, epoch = entry.get(_GENERATION), entry.get("epoch")
+        if value and isinstance(value, str):
+            identity = (pointer("spec", "entries", index, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
+            yield pointer("spec", "entries", index, _GENERATION), value, identity
+
+
+class Sweep:
+    """Collects the sightings of every object that it is shown, each once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str, str], Sighting] = {}
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """The sightings, in the order of reading."""
+        return tuple(self._found.values())
+
+    def look(self, raw: JSONObject) -> None:
+        """Search the values of one object's fields; of a pod only the metadata."""
+        kind, meta = str(raw.get("kind")), raw["metadata"]
+        searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
+        for path, value in _hashes(searched if kind == "Pod" else raw | searched, ()):
+            if (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
+                continue
+            namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
+            ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
+            part_of, at = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
+            self._found[kind, namespace, name, at] = Sighting(ref, at, value, part_of)
+
+
+def hashes_in(value: object) -> object:
+    """A value without the strings that are not hashes; :class:`Sweep` finds the same in it as in the whole value."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {str(key): kept for key, part in items if (kept := hashes_in(part)) is not None} or None
+    return value if _may_be_hash(value) else None
+
+
+def _may_be_hash(value: object) -> bool:
+    return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
+
+
+def _hashes(node: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every string below ``node`` that looks like a hash, with its path."""
+    if isinstance(node, str):
+        if _may_be_hash(node):
+            yield path, node
+    elif isinstance(node, dict | list):
+        for key, part in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(part, str | dict | list):
+                yield from _hashes(part, (*path, str(key)))
