@@ -1,14 +1,33 @@
-"""Every error that ends a command, each with its exit code and a stable reason code.
+"""Every error that ends a command, with its exit code and a stable reason code.
 
-A class without an exit code of its own has that of its parent. These codes hold as long as nothing has been written;
-after the first write :mod:`migrator.run.endings` chooses :class:`Reverted` or :class:`NotReverted`.
+Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit code of its parent unless one is drawn::
+
+    MigratorError          1  try again
+      ClusterError            the cluster did not do what was asked
+        Unreachable, NotAuthorised
+        ApiError              an answer: NotFound, AlreadyExists, Conflict, TestFailed, Rejected
+      LostReply               a request without an answer
+      LostRace                another writer was faster: LeaseHeld, TreeConflict
+      LeaseLost               the Lease may be somebody else's: inside a run only, which ends with HalfWay
+      Interrupted, Declined, OutputError
+      UsageError           2  flags or input: UnknownScheme, UnreadRelease, InputError, DecodeError, IncompleteDump
+      Refused              3  a person must look
+        ForeignOperator       an operator that is not to run
+        Reverted              the run has restored what it wrote
+      HalfWay              6  keep the operator at zero, run again or `run --revert`
+        Unreadable            a record exists and cannot be understood
+      VerificationFailed   7  of `verify`
+
+Most are raised as they are found, before anything is known about the cluster. A run that has begun looks at the cluster
+before it ends, and :func:`migrator.run.migration.run` raises what is true: an error of the first write that arrives
+nowhere keeps its class, and after a write it is the cause of ``HalfWay`` or ``Reverted``.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 def first_of(texts: Sequence[str], limit: int) -> str:
@@ -40,6 +59,11 @@ class MigratorError(Exception):
         super().__init__(f"{guard}: {message}" if guard else message)
         known = {"guard": guard, "object": str(ref or ""), "field": field}
         self.details = {key: value for key, value in known.items() if value}
+
+    def ending(self, result: str) -> Self:
+        """The same error, whose sentence also says what the cluster is like now and what is next."""
+        self.args = (f"{str(self).removesuffix('.')}. {result}",)
+        return self
 
 
 class ClusterError(MigratorError):
@@ -112,16 +136,16 @@ class LostReply(MigratorError):
     code = "lost-reply"
 
 
-class Declined(MigratorError):
-    """The user answered no; nothing was done."""
-
-    code = "declined"
-
-
 class Interrupted(MigratorError):
-    """The run was asked to stop before the first write; nothing was done."""
+    """The run was asked to end, or its time was over."""
 
     code = "interrupted"
+
+
+class Declined(MigratorError):
+    """The user answered no."""
+
+    code = "declined"
 
 
 class OutputError(MigratorError):
@@ -176,43 +200,53 @@ class IncompleteDump(UsageError):
 
 
 class Refused(MigratorError):
-    """A guard forbids the migration; the replicas are restored, and nothing was written."""
+    """A guard forbids the migration."""
 
     exit_code = 3
     code = "refused"
 
 
-class LostRace(MigratorError):
-    """Another writer was faster, or the user declined; finished sets stay migrated."""
+class ForeignOperator(Refused):
+    """An operator runs that does not know the hashes, or that no Lease keeps out."""
 
-    exit_code = 4
+    code = "foreign-operator"
+
+
+class Reverted(Refused):
+    """A failure after the first write; everything that the run wrote was restored."""
+
+    code = "reverted"
+
+
+class LostRace(MigratorError):
+    """Another writer was faster."""
+
     code = "lost-race"
 
 
-class LeaseLost(LostRace):
+class LeaseHeld(LostRace):
+    """Another run, or an operator, holds a Lease that the run needs."""
+
+    code = "lease-held"
+
+
+class LeaseLost(MigratorError):
     """The Lease was lost, so nothing more may be written."""
 
     code = "lease-lost"
 
 
-class ForeignOperator(LostRace):
-    """An operator that no Lease keeps out is running beside the written hashes."""
-
-    code = "foreign-operator"
-
-
-class Reverted(MigratorError):
-    """A failure after the first write; everything that the run wrote was put back."""
-
-    exit_code = 5
-    code = "reverted"
-
-
-class NotReverted(MigratorError):
-    """A failure after the first write; not everything could be put back: rerun, or ``run --revert``."""
+class HalfWay(MigratorError):
+    """Some sets may hold new hashes and others old ones, or nobody knows: run again, or ``run --revert``."""
 
     exit_code = 6
-    code = "not-reverted"
+    code = "half-way"
+
+
+class Unreadable(HalfWay):
+    """A record exists and cannot be understood."""
+
+    code = "unreadable-record"
 
 
 class VerificationFailed(MigratorError):

@@ -1,10 +1,10 @@
-"""Which PodCliqueSets the user means: ``-n`` and ``-l``, with kubectl's grammar."""
+"""Label selectors: ``-l`` with kubectl's grammar, and LabelSelectors of objects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from migrator.errors import UsageError
 
@@ -17,6 +17,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _NAME: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)", re.ASCII)
 _PREFIX: Final = re.compile(r"(?=.{1,253}/)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/", re.ASCII)
+_ONE_OF: Final = frozenset({"In", "Exists"})
 _NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 Labels = Mapping[str, str]
@@ -71,3 +72,14 @@ def _compares(text: object, bound: int, *, above: bool) -> bool:
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):  # a label of a file may be anything
         return False
     return int(text) > bound if above else int(text) < bound
+
+
+def matches_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Evaluate a LabelSelector; unlike in Kubernetes, an empty one matches nothing."""
+    for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
+        values, key = expression.get("values"), expression["key"]
+        found = labels.get(key) in values if values else key in labels
+        if found is not (expression["operator"] in _ONE_OF):
+            return False
+    wanted = (selector or {}).get("matchLabels") or {}
+    return bool(wanted or expressions) and wanted.items() <= labels.items()

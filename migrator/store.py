@@ -53,11 +53,16 @@ class Deadline:
 
     def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:
         self._clock = clock
-        self._at = math.inf if seconds is None else clock() + seconds
+        self._seconds = math.inf if seconds is None else seconds
+        self._at = clock() + self._seconds
 
     def remaining(self) -> float:
         """Seconds left, never less than zero; infinite without a limit."""
         return max(0.0, self._at - self._clock())
+
+    def restart(self) -> None:
+        """Count from now on: what came before was waiting that the user asked for."""
+        self._at = self._clock() + self._seconds
 
     def extend(self, seconds: float) -> None:
         """Leave at least ``seconds`` from now on: a revert needs time even if the migration used up its own."""

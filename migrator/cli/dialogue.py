@@ -28,7 +28,7 @@ from migrator.store import DryRun, Store
 #: Flags that the next command needs too, if they were given on the command line.
 _HANDED_ON: Final = (
     *("--to", "--to-binary", "--kubeconfig", "--context"),
-    *("--operator-namespace", "--operator-deployment", "--lease-name", "--target-image"),
+    *("--operator", "--target-image"),
 )
 _WIDTH: Final = 80
 _LABEL: Final = 10
@@ -103,8 +103,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
         return Ending(state, () if up else (f"helm rollback {release} {where}",))
     upgrade = f"helm upgrade {release} CHART {where} --version VERSION --reset-then-reuse-values"
     program = click.get_current_context().find_root().info_name
-    verify = f"{program} verify {_handed_on()}--after-upgrade --settle 5m"
-    upgraded = found is not None and up and options.speaks(found.image)
+    verify = f"{program} verify {_handed_on()}--after-upgrade --wait 5m"
+    upgraded = found is not None and up and options.is_target(found.image)
     return Ending(state, (verify,) if upgraded else (upgrade, verify))
 
 

@@ -25,7 +25,16 @@ MAX_TEXT: Final = 1000
 #: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
 #: each object.
 _ONLY_AT_DEBUG: Final = frozenset(
-    {"patched", "tree_written", "reread", "stage_started", "stage_ended", "operator", "run_failed", "summary"}
+    {
+        "patched",
+        "tree_written",
+        "retrying_after_conflict",
+        "stage_started",
+        "stage_finished",
+        "operator",
+        "run_failed",
+        "summary",
+    }
 )
 #: How many findings of one code are shown to people; `plan` groups all of them.
 _FINDINGS: Final = 3

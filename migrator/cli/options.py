@@ -236,9 +236,7 @@ CLUSTER: Final = together(
 
 #: The flags about the operator.
 OPERATOR: Final = together(
-    option("--operator-namespace NAMESPACE", "The operator's namespace. Default: found by its labels."),
-    option("--operator-deployment NAME", "The operator's Deployment. Default: found by its labels."),
-    option("--lease-name NAME", "The operator's Lease. Default: read from its configuration."),
+    option("--operator NAMESPACE/NAME", "The operator's Deployment. Default: found by its labels."),
     option("--target-image IMAGE", "The next operator's image, if its tag does not name a release."),
 )
 

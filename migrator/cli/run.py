@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -38,8 +38,8 @@ _STDIO: Final = "-"
 
 #: Parameters that have no effect on a dump.
 _OF_A_CLUSTER: Final = (
-    *("kubeconfig", "context", "stop_operator", "wait_for_idle", "max_downtime", "on_conflict", "timeout"),
-    *("concurrency", "yes", "operator_namespace", "operator_deployment", "lease_name", "target_image"),
+    *("kubeconfig", "context", "stop_operator", "wait", "timeout"),
+    *("concurrency", "yes", "operator", "target_image"),
 )
 
 
@@ -70,15 +70,8 @@ _OF_A_CLUSTER: Final = (
 @option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
-@duration("--wait-for-idle", "Wait this long for refusals to end, such as an update in flight.")
-@duration("--max-downtime", "Refuse, and leave the operator running, if the downtime would be longer than this.")
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    help="If a set changes during the run: revert everything and stop, or revert that set and continue.",
-)
-@duration("--timeout", "How long to wait for the operator to stop and for its Lease; 0 for no limit.")
+@duration("--wait", "Wait this long for updates in flight to end, before the operator is touched.", "0")
+@duration("--timeout", "End the run after this long, counted from the end of --wait; 0 for no limit.")
 @option("--concurrency N", "Send this many patches at a time (default 16).", type=click.IntRange(1, 256))
 @option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
 @option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
@@ -97,16 +90,12 @@ def run(
     dry_run: str,
     skip_refused: bool,
     allow: tuple[str, ...],
-    wait_for_idle: float | None,
-    max_downtime: float | None,
-    on_conflict: Literal["stop", "skip"],
+    wait: float,
     timeout: float | None,
     concurrency: int | None,
     revert: bool,
     yes: bool,
-    operator_namespace: str | None,
-    operator_deployment: str | None,
-    lease_name: str | None,
+    operator: str | None,
     target_image: str | None,
     filename: str | None,
     write: str | None,
@@ -139,12 +128,9 @@ def run(
                 _plan_options(names, allow, skip_refused=skip_refused),
                 revert=revert,
                 stop_operator=stop_operator,
-                wait_for_idle=wait_for_idle,
-                max_downtime=max_downtime,
-                on_conflict=on_conflict,
-                flags=OperatorFlags(operator_namespace, operator_deployment, lease_name),
+                wait=wait,
+                flags=OperatorFlags.parse(operator),
                 target_image=target_image,
-                target_digests=names.digests,
             )
             run_context = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
             if filename is not None:
@@ -203,12 +189,12 @@ def _migrate_dump(
 ) -> RunResult:
     from migrator.cli import connect
     from migrator.render.text import printable
-    from migrator.run import loop
+    from migrator.run import migration
     from migrator.store import DryRun
 
     with shown, shown.stage(f"migrating {printable(dump)}"):
         store = connect.read_dump(dump, dry_run=mode)
-        result = loop.run(store, options, context)
+        result = migration.run(store, options, context)
         if out is not None and mode is DryRun.NONE:
             store.write(out)
     return result
@@ -218,13 +204,13 @@ def _migrate(
     store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
 ) -> tuple[RunResult, Ending | None]:
     from migrator.cli import dialogue
-    from migrator.run import loop
+    from migrator.run import migration
     from migrator.store import DryRun
 
     if dialogue.can_ask(in_a_pod=context.namespace is not None):
         _announce(store, options, context, shown, cluster, yes=yes)
     with shown:
-        result = loop.run(shown.watch(store), options, context)
+        result = migration.run(shown.watch(store), options, context)
     return result, dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
 
 

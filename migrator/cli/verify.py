@@ -7,11 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from migrator.cli.options import CLUSTER, OPERATOR, TO_BINARY, command, duration, option, output, refuse_flags, target
 from migrator.cli.output import as_json, write
-from migrator.errors import Declined, UsageError, VerificationFailed
+from migrator.errors import VerificationFailed
 
 if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
@@ -20,8 +18,12 @@ if TYPE_CHECKING:
 
 #: Parameters that have no effect on a dump.
 _OF_A_CLUSTER: Final = (
-    *("kubeconfig", "context", "after_upgrade", "close", "yes", "settle", "interval"),
-    *("operator_namespace", "operator_deployment", "lease_name", "target_image"),
+    "kubeconfig",
+    "context",
+    "after_upgrade",
+    "wait",
+    "operator",
+    "target_image",
 )
 
 
@@ -30,7 +32,7 @@ _OF_A_CLUSTER: Final = (
     "Check that every stored hash matches the target.",
     """
     grove-migrator verify --to v0.1.0-alpha.11
-    grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --settle 5m
+    grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --wait 5m
     grove-migrator verify -f migrated.json --to v0.1.0-alpha.11
     """,
 )
@@ -42,10 +44,7 @@ _OF_A_CLUSTER: Final = (
     "Once the new operator runs: also check by the record of the run that no update has begun and no pod is missing. "
     "Then remove the record.",
 )
-@duration("--settle", "Retry for up to this long before reporting problems.", "0")
-@duration("--interval", "How long to wait between two readings.", "2s")
-@option("--close", "Remove the record of the run, and print what you lose with it.", allow_from_autoenv=False)
-@option("--yes", "With --close: do not ask.", allow_from_autoenv=False)
+@duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @OPERATOR
 @output(["table", "json"])
 @CLUSTER
@@ -55,13 +54,8 @@ def verify(
     to: str | None,
     to_binary: str | None,
     after_upgrade: bool,
-    settle: float,
-    interval: float,
-    close: bool,
-    yes: bool,
-    operator_namespace: str | None,
-    operator_deployment: str | None,
-    lease_name: str | None,
+    wait: float,
+    operator: str | None,
     target_image: str | None,
     output: str,
     kubeconfig: str | None,
@@ -79,8 +73,6 @@ def verify(
     if filename is not None:
         reason = "needs a cluster, and -f reads a file: leave one of them out."
         refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
-    if close and after_upgrade:
-        raise UsageError("--close removes the record that --after-upgrade compares with: leave one of them out.")
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
     names = operator_source.choose_schemes(
@@ -88,17 +80,12 @@ def verify(
     )
     options = VerifyOptions(
         PlanOptions(AUTO, str(names.target)),
-        flags=OperatorFlags(operator_namespace, operator_deployment, lease_name),
+        flags=OperatorFlags.parse(operator),
         target_image=target_image,
-        target_digests=names.digests,
-        interval=interval,
-        settle=settle,
+        wait=wait,
         after_upgrade=after_upgrade,
     )
     direction(options.plan)  # a mistyped release is reported before a cluster is asked
-    if close:
-        _remove_record(options, cluster, output, yes=yes)
-        return
     result, failure = _verified(options, cluster, filename)
     problems = failure.problems if failure else ()
     if output == "json":
@@ -128,24 +115,6 @@ def _verified(
                 ), None
             except VerificationFailed as error:
                 return None, error
-
-
-def _remove_record(options: VerifyOptions, cluster: ClusterFlags, output_format: str, *, yes: bool) -> None:
-    from migrator.cli import connect
-    from migrator.run import verify as core
-    from migrator.store import DryRun
-
-    with connect.stop_on(signal.SIGTERM) as stop:
-        context = connect.context(sys.stderr, stop)
-        store = connect.connect(cluster, dry_run=DryRun.NONE)
-        home, loss = core.closing(store, options, namespace=context.namespace or connect.GROVE_NAMESPACE)
-        lines = "".join(f"gives up {what}\n" for what in loss)
-        write(as_json({"givesUp": list(loss)}) if output_format == "json" else lines)
-        if not yes and sys.stdin.isatty() and not click.confirm("Remove the record?", err=True):
-            raise Declined("Cancelled. The record stays.")
-        core.close(store, home, context)
-    if output_format != "json":
-        write("The record is removed.\n")
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 
 import structlog
 
 from migrator.planning.images import is_target
-from migrator.planning.model import Plan
+from migrator.planning.model import Plan, Severity
 from migrator.planning.options import Direction, PlanOptions, direction
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import CONCURRENCY, Deadline
@@ -38,28 +38,24 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the user asks of a run; times are in seconds."""
+    """What the user asks of a run; ``wait`` is for how many seconds an update in flight is waited for."""
 
     plan: PlanOptions
     revert: bool = False
     stop_operator: bool = False
-    wait_for_idle: float | None = None
-    max_downtime: float | None = None
-    on_conflict: Literal["stop", "skip"] = "stop"
+    wait: float = 0.0
     flags: OperatorFlags = field(default_factory=OperatorFlags)
     target_image: str | None = None
-    target_digests: frozenset[str] = frozenset()
-    interval: float = 1.0
 
     @property
     def way(self) -> Direction:
         """The schemes of the plan."""
         return direction(self.plan)
 
-    def speaks(self, image: str) -> bool:
+    def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
         targets = {self.way.target_of(scheme) for scheme in self.way.candidates}
-        return any(is_target(image, target, self.target_image, self.target_digests) for target in targets)
+        return any(is_target(image, target, self.target_image) for target in targets)
 
 
 @dataclass(slots=True)
@@ -73,3 +69,30 @@ class RunResult:
     operator_replicas: int | None = None
     operator_image: str | None = None
     operator: Operator | None = None  # as it was seen last
+
+
+@contextmanager
+def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[None]:
+    """Log the start and the end of a stage, and add its time to ``seconds``."""
+    started = context.clock()
+    context.log.info("stage_started", stage=stage)
+    try:
+        yield
+    finally:
+        spent = context.clock() - started
+        seconds[stage] = round(seconds.get(stage, 0.0) + spent, 3)
+        context.log.info("stage_finished", stage=stage, seconds=round(spent, 3))
+
+
+def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:
+    """Log one line for each finding."""
+    for finding in (*(found for tree in plan.trees for found in tree.findings), *plan.findings):
+        refuses = finding.severity is Severity.REFUSAL
+        (log.error if refuses else log.warning)(
+            "guard_refusal" if refuses else "guard_warning",
+            code=finding.code,
+            object=str(finding.ref) if finding.ref else None,
+            field=finding.field,
+            message=finding.message,
+            **({"remedy": finding.remedy} if finding.remedy else {}),
+        )

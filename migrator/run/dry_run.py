@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from migrator.errors import Interrupted, NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.hash_fields import stored_hashes
@@ -16,13 +16,15 @@ from migrator.planning.model import Change, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.outlook import Target, outlook
 from migrator.planning.planner import make_plan
-from migrator.run import events, operator, rights
-from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run import operator, rights
+from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, look_ahead, pending, refused
 from migrator.run.record import Recorder
 from migrator.run.snapshot import take
 from migrator.store import DryRun, Store
+
+_PAUSE: Final = 2.0  # seconds between two readings, with --wait
 
 
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
@@ -31,32 +33,36 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     A file is written; a server-side dry run sends every patch with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
-    until = context.clock() + (options.wait_for_idle or 0.0)
+    until = context.clock() + (options.wait)
     while True:
-        with events.timed("snapshot", seconds, context):
+        with timed("snapshot", seconds, context):
             seen = look_ahead(store, options, context)
         refusal = refused(seen.plan)
         if refusal is None or context.clock() >= until or context.stop.is_set():
             break
-        context.sleep(options.interval)
-    events.log_findings(seen.plan, context.log)
+        context.sleep(_PAUSE)
+    log_findings(seen.plan, context.log)
     if refusal is not None:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     if store.is_cluster and batches:
-        rights.check(store, rights.of_migration(seen.patches, seen.home, seen.operator, options), context.log)
-    del seen  # the next reading needs its memory
+        rights.check(
+            store,
+            rights.of_migration(seen.patches, seen.home, seen.operator, stops_it=options.stop_operator),
+            context.log,
+        )
+    if store.is_cluster:
+        context.deadline.restart()
     if store.dry_run is DryRun.CLIENT:
         return result
     stopping, concurrency = context.stop.is_set, context.concurrency
     executor = Executor(store, check=lambda: None, stopping=stopping, concurrency=concurrency, log=context.log)
-    with events.timed("execute", seconds, context):
+    with timed("execute", seconds, context):
         outcomes = executor.run(batches)
     _check_ended(outcomes, len(batches))
     result.patches, result.trees = sum(outcome.written for outcome in outcomes), len(outcomes)
-    del batches, outcomes
     if store.dry_run is DryRun.NONE:  # a file: what a dry run sent cannot be read anywhere
-        with events.timed("verify", seconds, context):
+        with timed("verify", seconds, context):
             wrong = next(_not_as_planned(store, result.plan), None)
         if wrong is not None:
             what = f"{wrong.ref}: {wrong.field} was changed, and does not read as {wrong.new}"
@@ -149,4 +155,5 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         ref = installed.pods[0].ref if installed.pods else None
         remedy = "the run needs it stopped, with --stop-operator or by hand"
         found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
-    return _Read(snapshot, known, tuple(found), tuple(unseen), installed.description if installed else None)
+    state = installed.description if installed else None
+    return _Read(snapshot, known, tuple(found), tuple(unseen), state)

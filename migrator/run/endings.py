@@ -1,123 +1,91 @@
-"""Why a run gives up, and the error with which it ends; its exit code reports the cluster's state."""
+"""What the error at the end of a run says: first the cause, then what the cluster is like now and what is next."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Final
 
-from migrator import errors
-from migrator.run.decisions import Exit, Lease, OperatorState, RecordState, Sets, Situation, Step, Why
-from migrator.run.execute import TreeConflict
-from migrator.run.observation import Observation, refused
+from structlog.typing import FilteringBoundLogger
 
-_REASONS: Final[tuple[tuple[tuple[type[BaseException], ...], Why], ...]] = (
-    ((errors.LeaseLost, KeyboardInterrupt), Why.ENDS_HERE),
-    ((errors.ForeignOperator,), Why.FOREIGN),
-    ((errors.Refused, errors.UsageError, errors.NotAuthorised), Why.REFUSED),
-    ((errors.LostRace,), Why.BUSY),
-    ((errors.Interrupted,), Why.STOPPED),
-    ((errors.ClusterError, errors.LostReply), Why.NONE),
+from migrator.errors import HalfWay, Interrupted, MigratorError, Reverted, first_of
+from migrator.planning.images import release_in
+from migrator.run.context import RunOptions, RunResult
+from migrator.run.operator import Operator
+from migrator.run.record import Recorded
+from migrator.run.tables import OperatorBefore
+
+#: Of what is half-way, and of a cluster that could not be read at all.
+HALF_WAY: Final = (
+    "Some sets may hold new hashes and others old ones: keep the operator at zero, and run again, or `run --revert`"
 )
 
-
-@dataclass(slots=True)
-class Memory:
-    """All that a run remembers beside its Leases and what it saw last; times are those of the context's clock."""
-
-    idle_until: float  # sets may become idle until then
-    failed: Step | None = None  # the step that failed last
-    times: int = 0  # in a row
-    waiting: float | None = None  # since when others are waited for
-    back_since: float | None = None  # since when sets are brought back
-    tried: Counter[Step] = field(default_factory=Counter)  # of the steps that write to sets
-    unseen: Step | None = None  # the step since the last observation
-    cause: BaseException | None = None  # of giving up
+UNREAD: Final = (
+    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
+    "operator at zero. Run again"
+)
+_NAMED: Final = 5
 
 
-def reason_of(error: BaseException, *, skips: bool) -> Why:
-    """Why an error ends a run; ``NONE`` for one that may pass. ``skips``: a conflict stops its own set only."""
-    if isinstance(error, TreeConflict):
-        return Why.SKIP if skips else Why.CONFLICT
-    return next((reason for kinds, reason in _REASONS if isinstance(error, kinds)), Why.FAILED)
+def is_same(installed: Operator | None, was: OperatorBefore) -> bool:
+    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
+    if installed is None or installed.uid != was.uid:
+        return False
+    release = release_in(was.image)
+    return installed.image == was.image or (release is not None and release_in(installed.image) == release)
 
 
-def cause_of(reason: Why, seen: Observation) -> errors.MigratorError:
-    """The error for a reason to give up that was observed, not raised."""
-    installed, refusal = seen.operator, refused(seen.plan)
-    if reason is Why.REFUSED and refusal is not None:
-        return refusal
-    if reason is Why.FOREIGN and installed is not None:
-        does = (
-            "is not the target's: somebody started an operator during the run (keep it at zero, or name the target's "
-            "image with --target-image)"
-        )
-        if not seen.fenced:
-            does = "runs: scale it to zero, or run with --stop-operator"
-        elif seen.operator_state is OperatorState.LOOSE:
-            does = "acts without waiting for the Lease: stop it, then run again"
-        return errors.ForeignOperator(f"{installed.evidence} {does}")
-    return errors.LeaseLost("the Lease is not ours any more: nothing more may be written")
+def changed(installed: Operator | None, was: OperatorBefore | None) -> str:
+    """The sentence about a Deployment that is not the one that was stopped."""
+    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
+    before = was.image if was is not None else "unknown"
+    return (
+        f"No stored hash is changed, but the operator is at zero and not the one that was stopped: it had {before}, "
+        f"and now {now}. Start the old operator, or run again"
+    )
 
 
-def overdue(what: str, seen: Observation) -> errors.LostRace:
-    """The error that names what was waited for."""
-    if seen.operator is not None and seen.operator.pods and seen.own.standing is Lease.OURS:
-        return errors.LostRace(f"{what}: {seen.operator.evidence} still exists; wait until it is gone")
-    held = [lease for lease in (seen.own, *seen.theirs) if lease.standing is Lease.HELD]
-    names = "; ".join(f"Lease {lease.name} is held by {lease.holder}" for lease in held)
-    if not names:
-        return errors.LostRace(f"{what}; run again")
-    advice = "another migration or an operator is running; stop it or wait for its end, then run again"
-    return errors.LostRace(f"{what}: {names}: {advice}")
+def scaled_up(installed: Operator) -> str:
+    """The sentence about an operator that somebody starts during the run."""
+    return (
+        f"something scales the operator up again ({installed.evidence}), for instance GitOps or an autoscaler: pause "
+        "it, or name the target's image with --target-image"
+    )
 
 
-def reason_code(memory: Memory, seen: Situation) -> int:
-    """The exit code that follows from the reason."""
-    nothing_to_do = seen.sets is Sets.DONE and not seen.begun and not seen.open
-    if seen.why is Why.NONE or seen.achieved or seen.finished or (seen.why is Why.STOPPED and nothing_to_do):
-        return Exit.DONE
-    if seen.why is Why.SKIP and seen.begun:
-        return Exit.LOST
-    if memory.tried[Step.BACKWARD]:
-        return Exit.REVERTED
-    code = memory.cause.exit_code if isinstance(memory.cause, errors.MigratorError) else Exit.FAILED
-    return code if code in {Exit.USAGE, Exit.REFUSED, Exit.LOST} else Exit.FAILED
+def unchanged(error: BaseException) -> BaseException:
+    """The error of a run that has left nothing in the cluster."""
+    if isinstance(error, KeyboardInterrupt):
+        error = Interrupted("interrupted")
+    if not isinstance(error, MigratorError) or error.exit_code >= HalfWay.exit_code:
+        return error
+    return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
 
 
-def error_of(code: int, cause: BaseException | None, seen: Situation) -> BaseException:
-    """The error with this exit code; its message has the cause and the next step."""
-    cause = cause or errors.ClusterError("the run ended")
-    if isinstance(cause, KeyboardInterrupt | errors.Interrupted):
-        cause = errors.Interrupted(
-            "interrupted before the first write; run again" if code == Exit.FAILED else "interrupted"
-        )
-    if code == Exit.REVERTED:
-        result = "everything was put back"
-        if seen.record is not RecordState.NONE:
-            result = (
-                "the writes of this run were put back, and those of an earlier run stay: do not start the old operator"
-            )
-        return errors.Reverted(f"{cause}; {result}")
-    if code == Exit.STUCK:
-        return errors.NotReverted(f"{cause}; {_left(seen)}")
-    if code == Exit.LOST and seen.why is Why.SKIP and seen.begun:
-        return errors.LostRace(
-            f"{cause}; that set was brought back to the old hashes, and the other sets are migrated. Run again, or "
-            "`run --revert`"
-        )
-    if isinstance(cause, errors.MigratorError) and cause.exit_code == code:
-        return errors.LeaseLost(f"{cause}; run again") if isinstance(cause, errors.LeaseLost) else cause
-    return errors.ClusterError(str(cause)) if isinstance(cause, errors.MigratorError) else cause
+def said(error: BaseException) -> str:
+    """What an error says, without its last full stop."""
+    if isinstance(error, MigratorError):
+        return str(error).removesuffix(".")
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
-def _left(seen: Situation) -> str:
-    """What is left, and what to do next."""
-    if not seen.begun and not seen.restore_due:
-        return "it is not known whether the record of the run is closed: run again"
-    unrestored = "the operator is at zero and its replicas were not restored"
-    left = "what was written is still there" if seen.begun else unrestored
-    if seen.begun and not seen.backable:
-        start = "" if seen.live else " (start it; docs/upgrade.md has the command that gives up a parked Lease)"
-        return f"{left}: run again; if that is refused, let the target's operator run{start}: it knows what was written"
-    return f"{left}: keep the operator at zero, and run again, or `run --revert`"
+def reverted(error: BaseException, recorded: Recorded, gone: Sequence[str]) -> Reverted:
+    """The error of a run that has restored everything that it wrote; ``gone`` are pods that were lost meanwhile."""
+    run, more = recorded.unfinished, "the old operator may run"
+    if run is not None and any(table.run != run.run_id for table in recorded.tables):
+        more = "what an earlier run wrote stays, so do not start the old operator"
+    lost = f"; these pods are gone: {first_of(gone, _NAMED)}" if gone else ""
+    return Reverted(f"{said(error)}. Every old hash that this run replaced was restored{lost}: {more}")
+
+
+def reported(result: RunResult, options: RunOptions, installed: Operator | None, log: FilteringBoundLogger) -> None:
+    """Add the operator as it was seen last to the result, and log it with what is next."""
+    result.operator = installed
+    if installed is not None and installed.deployment:
+        result.operator_replicas, result.operator_image = installed.replicas, installed.image
+    up = installed is not None and installed.replicas > 0
+    following = "start the target's operator (helm upgrade)"
+    if options.revert:
+        following = "the old operator may run" if up else "start the old operator"
+    elif up and options.is_target(result.operator_image or ""):
+        following = "grove-migrator verify --after-upgrade"
+    log.info("operator", replicas=result.operator_replicas, image=result.operator_image, up=up, next=following)

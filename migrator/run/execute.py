@@ -27,7 +27,9 @@ MAX_ATTEMPTS: Final = 5
 
 
 class TreeConflict(LostRace):
-    """A value of the tree is neither old nor new any more: somebody else is writing to it."""
+    """A value of the set is neither old nor new any more: somebody else is writing to it."""
+
+    code = "conflict"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +74,7 @@ class Executor:
 
     ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it runs.
     ``stopping`` is called before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
+    ``outcomes`` are those of the trees that were begun so far.
     """
 
     def __init__(
@@ -92,19 +95,18 @@ class Executor:
         self._waiting: deque[Batch] = deque()
         self._begun: deque[Outcome] = deque()  # those whose current rank is not all sent
         self._again: deque[_Sending] = deque()
-        self._outcomes: list[Outcome] = []
+        self.outcomes: list[Outcome] = []
         self._under_way = 0
-        self._keep_going = self._halted = False
+        self._halted = False
         self.doubtful = False
 
-    def run(self, batches: Sequence[Batch], *, keep_going: bool = False) -> list[Outcome]:
+    def run(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Carry out batches; returns an outcome for each that was begun, in their order.
 
-        After the first error no further tree or rank is begun, unless it is a
-        :class:`TreeConflict` and ``keep_going`` is set: then only that tree stops. An error that is not ours is a bug:
-        it is raised at once, and nothing more is sent.
+        A :class:`TreeConflict` stops its own set only. After any other error no further set or rank is begun. An error
+        that is not ours is a bug: it is raised at once, and nothing more is sent.
         """
-        self._waiting, self._keep_going = deque(batches), keep_going
+        self._waiting = deque(batches)
         try:
             with closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
                 for sending, answer in answers:
@@ -113,7 +115,7 @@ class Executor:
         except BaseException:
             self.doubtful = self.doubtful or self._under_way > 0
             raise
-        return self._outcomes
+        return self.outcomes
 
     # --- what is sent next ------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class Executor:
             return False
         batch = self._waiting.popleft()
         outcome = Outcome(batch, groupby(batch.patches, key=lambda patch: patch.rank), iter(()))
-        self._outcomes.append(outcome)
+        self.outcomes.append(outcome)
         self._begun.append(outcome)
         return True
 
@@ -177,7 +179,7 @@ class Executor:
             outcome.error = outcome.error or error
             self._again = deque(sending for sending in self._again if sending.outcome is not outcome)
             self._begun = deque(one for one in self._begun if one is not outcome)
-            self._halted = self._halted or not (self._keep_going and isinstance(error, TreeConflict))
+            self._halted = self._halted or not isinstance(error, TreeConflict)
         self._advance(outcome)
 
     # --- what an answer means ---------------------------------------------------------------------------------------
@@ -206,14 +208,14 @@ class Executor:
             self._log.info("patched", **names, **more, **self._dry)
             return None
         if isinstance(answer, NotFound):
-            self._log.warning("object_gone", **names)
+            self._log.warning("object_deleted", **names)
             return None
         if isinstance(answer, LostReply):
             sending.note()
             self.doubtful = True
         elif not isinstance(answer, TestFailed | Conflict):
             raise answer
-        self._log.info("reread", **names, cause=answer.code)
+        self._log.info("retrying_after_conflict", **names, cause=answer.code)
         left = self._settle(sending.patch, sending.pcs)
         if left is not None and not left.changes:
             sending.note()
@@ -245,10 +247,6 @@ class Executor:
                     "somebody else is writing to it"
                 )
             left.append(change)
-        generation, template = value_at(found, "/metadata/generation"), value_at(found, "/spec/template")
-        if left and pcs is not None and (generation, template) != (pcs.generation, pcs.spec.get("template")):
-            raise TreeConflict(
-                f"{patch.ref}: its spec changed during the run (generation {pcs.generation} when it was read, "
-                f"{generation} now)"
-            )
+        if left and pcs is not None and value_at(found, "/spec/template") != pcs.spec.get("template"):
+            raise TreeConflict(f"{patch.ref}: its spec changed during the run")
         return patch._replace(changes=tuple(left))

@@ -6,8 +6,9 @@ parked and released by compare-and-swap. Ours lasts 60 seconds, and client-go ob
 (``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends for good 40 seconds after the *sending*
 of the last confirmed renewal, and every write must end before that: none is under way once others may take the Lease.
 
-A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run of ours
-takes it at once.
+A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run that
+holds our own Lease takes it at once. A run parks the operator's Leases when it takes them, so that they stay parked if
+it is killed; only a run that ends well releases them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum, auto
 from typing import Any, Final
 
 from migrator.errors import AlreadyExists, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
 from migrator.resources import LEASES, Op
 from migrator.run.context import Context
-from migrator.run.decisions import Lease
 from migrator.store import Store
 
 #: Our own Lease has the same name in every cluster; a run without it writes nothing.
@@ -44,6 +45,16 @@ _PARKED_SECONDS: Final = 3600
 _RELEASED_SECONDS: Final = 1
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
+
+
+class Lease(StrEnum):
+    """The state of a Lease."""
+
+    FREE = auto()  # nobody's, expired, or parked
+    HELD = auto()
+    QUIET = auto()  # ours, but a write of its last holder may still be under way
+    OURS = auto()
+    LOST = auto()  # it was ours
 
 
 def monotonic() -> float:
@@ -82,12 +93,19 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """A Lease as it was seen; it may be taken after ``wait`` seconds if it does not change until then."""
+    """A Lease as it was seen; after ``wait`` seconds it may be taken, or used, if it does not change until then."""
 
     name: str
     standing: Lease
     holder: str = ""
     wait: float = 0.0
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be used yet, as a sentence."""
+        if self.standing is Lease.QUIET:
+            return f"waiting {QUIET:.0f} s for late writes of the run that was killed"
+        return f"Lease {self.name} is held by {self.holder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +155,13 @@ class Leases:
                 return self._judge(name, record, began)
             self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
         quiet = max(self.quiet_until - self._clock(), 0.0)
-        standing = Lease.LOST if self._lost(self._held[name]) else Lease.HELD if quiet else Lease.OURS
+        standing = Lease.LOST if self._lost(self._held[name]) else Lease.QUIET if quiet else Lease.OURS
         return LeaseSeen(name, standing, self._context.identity, quiet)
+
+    def holds(self, *names: str) -> bool:
+        """Whether all of these are ours now, and may be used; asks no server."""
+        usable = all(name in self._held and not self._lost(self._held[name]) for name in names)
+        return usable and self._clock() >= self.quiet_until
 
     def _judge(self, name: str, record: LeaseRecord | None, began: float) -> LeaseSeen:
         seen = self._sightings.get(name)
@@ -155,12 +178,13 @@ class Leases:
         return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, seen.holder.holder, max(left, 0.0))
 
     def take(self, name: str) -> None:
-        """Take a Lease if it is free; if another is faster, the next :meth:`look` shows that."""
+        """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
         began, before = self._clock(), self._read(name)
         if self._judge(name, before, began).standing is not Lease.FREE:
             return
         sent, transitions = self._clock(), integer(before.spec.get("leaseTransitions")) + 1 if before else 0
-        spec = self._spec(before, self._context.identity, int(DURATION)) | {"leaseTransitions": transitions}
+        holder, seconds = (self._context.identity, int(DURATION)) if name == OWN_LEASE else (PARKED, _PARKED_SECONDS)
+        spec = self._spec(before, holder, seconds) | {"leaseTransitions": transitions}
         self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
         try:
             taken = self._create(name, spec) if before is None else self._swap(name, before, Op("add", "/spec", spec))
@@ -226,7 +250,7 @@ class Leases:
         self._log.error("lease_lost", lease=name, reason=why)
 
     def let_go(self, *, park: bool) -> None:
-        """Release every Lease that is ours, the operator's first; with ``park`` the operator's are parked instead.
+        """Release every Lease that is ours, the operator's first; with ``park`` those stay parked.
 
         Failures are only logged: they cost the next holder a wait.
         """
@@ -235,20 +259,18 @@ class Leases:
             self._end_renewals = None
         terms, self._held = self._held, {}
         for name in sorted(terms, key=lambda name: name == OWN_LEASE):
-            if not self._lost(terms[name]):
-                self._release(name, terms[name].record, parked=park and name != OWN_LEASE)
+            if park and name != OWN_LEASE:
+                self._log.warning("lease_parked", lease=f"{self._namespace}/{name}", holder=PARKED)
+            elif not self._lost(terms[name]):
+                self._release(name, terms[name].record)
 
-    def _release(self, name: str, record: LeaseRecord, *, parked: bool) -> None:
-        holder, seconds = (PARKED, _PARKED_SECONDS) if parked else ("", _RELEASED_SECONDS)
+    def _release(self, name: str, record: LeaseRecord) -> None:
         for _ in range(_ATTEMPTS):
-            spec = self._spec(record, holder, seconds)
             try:
-                self._swap(name, record, Op("add", "/spec", spec))
+                self._swap(name, record, Op("add", "/spec", self._spec(record, "", _RELEASED_SECONDS)))
             except MigratorError as error:
                 self._log.warning("lease_release_failed", lease=name, error=str(error))
             else:
-                if parked:
-                    self._log.warning("lease_parked", lease=f"{self._namespace}/{name}", holder=PARKED)
                 return
             with suppress(MigratorError):
                 found = self._read(name)

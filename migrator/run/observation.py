@@ -1,72 +1,57 @@
-"""What is in the cluster now, as one value: a run derives every decision from it."""
+"""What is in the cluster now, as one value: the operator, the record, and the sets with what is to be done to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import Refused, UsageError
+from migrator.errors import ClusterError, Refused, UsageError
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
-from migrator.planning.detect import Pair
-from migrator.planning.guards.base import refuse
-from migrator.planning.images import other_digest, release_in
+from migrator.planning.detect import Pair, Verdict, hashes_of
+from migrator.planning.guards.base import allowed_codes, refuse
+from migrator.planning.images import release_in
+from migrator.planning.lag import lagging
 from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
-from migrator.planning.planner import changes_of, is_of, make_plan
+from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.revert import make_revert
 from migrator.run import operator
+from migrator.run.baseline import table_of
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import OPEN, Lease, OperatorState, Phase, RecordState, Sets, Situation, Why
-from migrator.run.leases import OWN_LEASE, LeaseSeen
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
+from migrator.run.tables import RecordState, RunRecord
 from migrator.store import Store
 
-NO_HOME: Final = (
-    "no Grove operator was found: give the namespace in which the Lease and the record are kept, with "
-    "--operator-namespace"
-)
+NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
+
+#: An edit of a half-written set: its old hashes are restored.
 _EDITED: Final = "GM-130"
-_FROM_WORST: Final = (Lease.LOST, Lease.HELD, Lease.FREE, Lease.OURS)
-
-
-@dataclass(frozen=True, slots=True)
-class SetsSeen:
-    """One coherent reading of the sets; ``uids`` are those of all that exist.
-
-    ``back`` are the open run's sets that can go back, ``half`` those of them that are half-written. ``remains``: sets
-    outside the selection of a revert stay migrated.
-    """
-
-    plan: Plan
-    back: tuple[TreePlan, ...] = ()
-    half: tuple[TreePlan, ...] = ()
-    remains: bool = False
-    uids: frozenset[str] = frozenset()
-    read: bool = True
-
-
-UNREAD: Final = SetsSeen(Plan("", "", ()), read=False)
+_FOREIGN: Final = "GM-101"
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The newest reading of operators, record and Leases, and of the sets; ``why`` is the reason to give up, if any."""
+    """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
+
+    ``back`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in its
+    sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
+    """
 
     options: RunOptions
     found: Found = field(default_factory=Found)
     recorded: Recorded = field(default_factory=Recorded)
-    own: LeaseSeen = field(default_factory=lambda: LeaseSeen(OWN_LEASE, Lease.FREE))
-    theirs: tuple[LeaseSeen, ...] = ()
-    phase: Phase = Phase.START
-    sets: SetsSeen = UNREAD
-    why: Why = Why.NONE
+    plan: Plan = field(default_factory=lambda: Plan("", "", ()))
+    trees: tuple[Tree, ...] = ()
+    back: tuple[TreePlan, ...] = ()
+    foreign: tuple[str, ...] = ()
+    fenced: bool = False
 
     @property
     def operator(self) -> Operator | None:
@@ -75,15 +60,10 @@ class Observation:
 
     @property
     def home(self) -> str:
-        """Where our Lease and record are kept; raises :class:`~migrator.errors.UsageError` if that is not known."""
+        """Where Lease and record are kept; raises :class:`~migrator.errors.UsageError` if that is not known."""
         if self.found.home is None:
             raise UsageError(NO_HOME)
         return self.found.home
-
-    @property
-    def plan(self) -> Plan:
-        """What is to be written to the sets, and what forbids it."""
-        return self.sets.plan
 
     @cached_property
     def batches(self) -> list[Batch]:
@@ -118,74 +98,12 @@ class Observation:
         return release.name if release else None
 
     @property
-    def their_standing(self) -> Lease:
-        """The state of the operator's Leases: that of the worst one."""
-        return min((lease.standing for lease in self.theirs), key=_FROM_WORST.index, default=Lease.FREE)
+    def pods(self) -> dict[str, str]:
+        """The live pods of the sets, by uid."""
+        pods = (pod for tree in self.trees for clique in tree.pod_cliques for pod in clique.pods)
+        return {pod.ref.uid: str(pod.ref) for pod in pods if pod.live}
 
     @property
-    def fenced(self) -> bool:
-        """Whether every Lease is ours."""
-        return self.own.standing is Lease.OURS is self.their_standing
-
-    def situation(self, *, tired: bool, idle: bool, stopping: bool) -> Situation:
-        """The input of a decision.
-
-        ``idle``: sets may still become idle. ``stopping``: the operator may have been stopped since it was seen.
-        """
-        return Situation(
-            revert=self.options.revert,
-            record=self.record_state,
-            ours=self.own.standing,
-            theirs=self.their_standing,
-            operator=self.operator_state,
-            stoppable=self.options.stop_operator and (self.operator is None or bool(self.operator.deployment)),
-            sets=Sets.BUSY if idle and self.to_do is Sets.REFUSED and self.phase is Phase.START else self.to_do,
-            phase=self.phase,
-            begun=self.begun,
-            whole=self.sets.read and not self.sets.half,
-            restore_due=stopping or self.replicas_due is not None,
-            backable=not self.target_was_running,
-            tired=tired,
-            why=self.why,
-        )
-
-    @cached_property
-    def record_state(self) -> RecordState:
-        """How far the recorded run got."""
-        run = self.recorded.run
-        if run is None:
-            return RecordState.NONE
-        if run.finished is not None:
-            return RecordState.CLOSED
-        state, way = RecordState(run.state) if run.state in OPEN else RecordState.OTHER, self.options.way
-        ours = all(is_of(table, way) for table in self.recorded.of_open_run().values())
-        return state if ours or state is RecordState.STOPPING else RecordState.OTHER
-
-    @property
-    def operator_state(self) -> OperatorState:
-        """What the operator may do."""
-        if self.operator is None or self.operator.gone:
-            return OperatorState.GONE
-        if not self.fenced and self.operator.deployment and not self.operator.replicas:
-            return OperatorState.ENDING  # it is scaled to zero, so its pods end soon
-        targets = all(map(self.options.speaks, self.operator.images))
-        if not self.operator.live and (not self.fenced or targets):
-            return OperatorState.ENDING
-        if not targets:
-            return OperatorState.OTHER
-        waits = not self.fenced or operator.kept_out(self.operator, [lease.name for lease in self.theirs])
-        return OperatorState.TARGET if waits else OperatorState.LOOSE
-
-    @cached_property
-    def to_do(self) -> Sets:
-        """What is to be done to the sets."""
-        if not self.sets.read:
-            return Sets.UNREAD
-        if refusals_of(self.plan):
-            return Sets.REFUSED
-        return Sets.PENDING if self.edited or pending(self.plan) else Sets.DONE
-
-    @cached_property
     def edited(self) -> list[TreePlan]:
         """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
         tables = self.recorded.of_open_run() if not self.options.revert else {}
@@ -193,55 +111,29 @@ class Observation:
         return [plan for plan in known if any(finding.code == _EDITED for finding in plan.findings)]
 
     @property
-    def to_go_back(self) -> tuple[TreePlan, ...]:
-        """The sets of the open run that go back: all, or only the half-written ones where conflicts are skipped."""
-        return self.sets.half if self.why is Why.SKIP else self.sets.back
-
-    @cached_property
-    def begun(self) -> bool:
-        """Whether the cluster holds a write of the open run, or may hold one."""
-        if self.record_state not in {RecordState.WRITING, RecordState.REVERTING}:
-            return self.record_state is RecordState.OTHER
-        if not self.sets.read or self.phase is Phase.START:
+    def other_migration(self) -> bool:
+        """Whether the open record is of other schemes and may have written, or cannot be made sense of."""
+        run, way = self.recorded.unfinished, self.options.way
+        if run is None or run.state == RecordState.STOPPING:
+            return False
+        if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
             return True
-        if self.options.revert and self.record_state is RecordState.REVERTING:
-            return self.to_do is not Sets.DONE
-        return bool(self.sets.back)
-
-    @property
-    def replicas_due(self) -> int | None:
-        """The replicas to restore: of an operator that we stopped and that knows the stored hashes; else ``None``.
-
-        An operator of the target knows what earlier runs wrote: it was running beside that.
-        """
-        run, installed, options = self.recorded.run, self.operator, self.options
-        if run is None or installed is None or not installed.deployment or installed.replicas:
-            return None
-        done, speaks = self.to_do is Sets.DONE, options.speaks(installed.image)
-        if not options.stop_operator or not (self.continues or (options.revert and done)):
-            return None
-        if done and options.revert:
-            was = None if speaks or self.sets.remains else run.operator
-        elif done:
-            was = run.stopped if speaks else None
-        else:
-            was = run.stopped if not self.begun or (speaks and self.phase is Phase.FENCED) else None
-        return was.replicas if was is not None and was.replicas and was.image == installed.image else None
+        return not all(is_of(table, way) for table in self.recorded.of_open_run().values())
 
     @property
     def target_was_running(self) -> bool:
         """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
         run, installed = self.recorded.unfinished, self.operator
         was = (run.stopped or run.operator) if run is not None else None
-        images = {was.image} if was is not None and was.replicas else set[str]()
+        images = {was.image} if was is not None else set[str]()
         if installed is not None and installed.live:
             images |= installed.images
-        return any(map(self.options.speaks, images))
+        return any(map(self.options.is_target, images))
 
     def findings(self) -> list[Finding]:
         """The objections of operators, webhooks and the record to a run."""
         found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
-        if self.record_state is RecordState.OTHER and run is not None:
+        if self.other_migration and run is not None:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
             message = f"an earlier migration to {run.target} did not end"
             remedy = f"finish it with `run {flags}`, or undo it with `run --revert {flags}`"
@@ -250,48 +142,38 @@ class Observation:
 
     def _of_operator(self) -> Iterator[Finding]:
         installed, options = self.operator, self.options
-        if installed is None:
+        if installed is None or installed.gone or self.fenced:
             return
-        if not installed.gone and not self.fenced:
-            pod = next(iter(installed.pods), None)
-            ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
-            if not options.stop_operator:
-                why = "a live operator that sees other hashes starts a rolling update"
-                remedy = "scale it to zero, or run with --stop-operator"
-                yield refuse("GM-122", ref, None, f"{what}: {why}", remedy)
-            elif not installed.deployment and installed.live:
-                remedy = "stop it yourself, then run again"
-                yield refuse("GM-122", ref, None, f"{what} without a Deployment", remedy)
-        for pod in installed.pods:
-            other = other_digest(pod.digests, options.target_digests)
-            if other is not None and options.speaks(pod.image):
-                yield refuse("GM-122", pod.ref, None, f"{pod} {other}")
+        pod = next(iter(installed.pods), None)
+        ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
+        if not options.stop_operator:
+            why = "a live operator that sees other hashes starts a rolling update"
+            remedy = "scale it to zero, or run with --stop-operator"
+            yield refuse("GM-122", ref, None, f"{what}: {why}", remedy)
+        elif not installed.deployment and installed.live:
+            yield refuse("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
-def read_sets(store: Store, seen: Observation, context: Context) -> Observation:
-    """Read the sets, and judge them by the guards or, after a write, by the tables; raises what the store raises."""
+def read_sets(store: Store, seen: Observation, context: Context, *, written: bool = False) -> Observation:
+    """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
     snapshot = take(store)
-    plan, remains = Plan(options.plan.source, options.plan.target, ()), False
+    _check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
-    trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables)
+    trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
-    back = tuple(tree for tree in undo if tree.changes)
-    left = {tree.ref.uid for tree in trees if not tree.pcs.terminating and left_of(tree, tables[tree.ref.uid])}
-    if options.revert and not _before_its_tables(seen):
-        _check_recorded(seen)
-        undo = make_revert(snapshot, options.plan, tables=recorded.origins(way).by_set()).trees
-        plan = replace(plan, trees=tuple(tree for tree in undo if options.plan.selection.matches(tree.tree.pcs)))
-        remains = any(tree.changes and not options.plan.selection.matches(tree.tree.pcs) for tree in undo)
-    elif not options.revert and seen.phase is Phase.WRITTEN and trees and not left:
-        context.log.info("written_values_verified")
-    elif not options.revert:
-        plan = make_plan(snapshot, options.plan, tables=recorded.by_set(), now=context.now(), running=seen.release)
-    if any(tree.changes for tree in plan.trees):
+    plan = Plan(options.plan.source, options.plan.target, ())
+    allow = allowed_codes(options.plan.allow)
+    foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], allow))
+    if options.revert:
+        foreign, plan = (), _revert_plan(snapshot, seen)
+    elif not (written and trees and not any(left_of(tree, tables[tree.ref.uid]) for tree in trees)):
+        tables_of_sets, now = recorded.by_set(), context.now()
+        plan = make_plan(snapshot, options.plan, tables=tables_of_sets, now=now, running=seen.release)
+    if any(tree.changes for tree in plan.trees) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    half = tuple(tree for tree in back if tree.tree.ref.uid in left)
-    uids = frozenset(tree.ref.uid for tree in snapshot.trees)
-    return replace(seen, sets=SetsSeen(plan, back, half, remains, uids))
+    back = tuple(tree for tree in undo if tree.changes)
+    return replace(seen, plan=plan, trees=snapshot.trees, back=back, foreign=foreign)
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
@@ -301,29 +183,70 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
     return read_sets(store, Observation(options, found, recorded), context)
 
 
-def _before_its_tables(seen: Observation) -> bool:
-    """Whether the run that a revert undoes died before it recorded a table, and so before its first patch."""
-    run, plan = seen.recorded.unfinished, seen.options.plan
-    if run is None or run.revert or run.state != RecordState.STOPPING or seen.recorded.tables:
-        return False
-    return (run.source, run.target) == (plan.source, plan.target)
+def _check_there(snapshot: Snapshot, seen: Observation) -> None:
+    """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
+    recorded = seen.recorded
+    if not snapshot.installed and (seen.operator is not None or recorded.run is not None):
+        what = "there is an operator" if seen.operator is not None else "there is a record of a run"
+        raise ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
+    tables = recorded.by_set() if seen.options.revert else recorded.of_open_run()
+    if tables and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
+        raise ClusterError(
+            f"the record has {len(tables)} PodCliqueSets, and none of them was read; if all of them were deleted on "
+            "purpose, delete the record: docs/upgrade.md has the command"
+        )
 
 
-def _check_recorded(seen: Observation) -> None:
-    """Raise ``UsageError`` for a revert to hashes that, by the record, were not there before.
-
-    While a run is open, its record may also have tables of an earlier migration to something else.
-    """
-    way = seen.options.way
-    others = (table for table in seen.recorded.tables if not is_of(table, way))
-    same_target = (table for table in others if way.target_of(schemes.by_name(table.source)).name == table.target)
-    other = next(others if seen.record_state is RecordState.CLOSED else same_target, None)
+def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
+    """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
+    options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
+    empty = Plan(options.source, options.target, ())
+    early = run is not None and run.state == RecordState.STOPPING and not run.revert and not tables
+    if early and run is not None and (run.source, run.target) == (options.source, options.target):
+        return empty  # the run that is undone died before its first patch
+    other = next((table for table in tables if not is_of(table, seen.options.way)), None)
     if other is not None:
         raise UsageError(
             f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
-            f"{other.target}: undo that with `run --revert --to {other.target}`, or give up its record with "
-            "`verify --close`"
+            f"{other.target}: undo that with `run --revert --to {other.target}`"
         )
+    there = replace(snapshot, trees=tuple(tree for tree in snapshot.trees if not tree.pcs.terminating))
+    return make_revert(there, options, tables=seen.recorded.by_set())
+
+
+def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
+    """The values that no plan left alone, and that are neither scheme's.
+
+    An operator of the target that has rolled out an edit since stores the target's hashes of the present spec.
+    """
+    now = hashes_of(tree.pcs)(schemes.by_name(table.target))
+    pairs = [Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete), Pair(now, now, tree.pcs.on_delete)]
+    verdicts = ((item, {pair.verdict(item) for pair in pairs}) for item in stored_hashes(tree))
+    other = [item for item, found in verdicts if found == {Verdict.FOREIGN}]
+    late = lagging(tree, other)
+    for item in other:
+        if (item.ref.uid, item.field) not in late and _FOREIGN not in allow:
+            yield f"{item.ref}: {item.field} is {item.value}, neither the old hash nor the new one"
+
+
+def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
+    """One table for each set; the first that a migration saves for a set is kept until the run has ended."""
+    way = seen.options.way
+    present = {tree.ref.uid for tree in seen.trees}
+    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and is_of(t, way)}
+    if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
+        tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
+    begun = {back.tree.ref.uid for back in seen.back}
+    for plan in pending(seen.plan):
+        uid, known = plan.tree.ref.uid, tables.get(plan.tree.ref.uid)
+        if known is None:
+            tables[uid] = table_of(plan, run.run_id)
+        elif known.template_digest == template_digest(plan.tree.pcs):
+            tables[uid] = replace(known, run=run.run_id)
+        elif uid not in begun:
+            fresh = table_of(plan, run.run_id)  # what an earlier run wrote was not there before
+            tables[uid] = replace(fresh, kept=tuple(kept for kept in fresh.kept if kept in known.kept))
+    return tuple(sorted(tables.values(), key=lambda table: table.uid))
 
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
@@ -352,10 +275,3 @@ def refused(plan: Plan) -> Refused | None:
 def pending(plan: Plan) -> list[TreePlan]:
     """The sets that are to be written."""
     return [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
-
-
-def foreign(installed: Operator | None, held: Iterable[str]) -> str | None:
-    """The sentence about an operator that acts although these Leases are ours; ``None`` if there is none."""
-    if installed is None or not installed.live or operator.kept_out(installed, held):
-        return None
-    return f"{installed.evidence} runs, and no Lease that we hold keeps it out"

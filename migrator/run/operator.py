@@ -7,20 +7,21 @@ whole cluster, so there must be no second one. A pod elsewhere that has only the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, Refused, TestFailed, UsageError
+from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
 from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import image_tag, pulled_digests
+from migrator.planning.images import image_tag
 from migrator.planning.model import Finding
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run.admission import authorizers
 from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by
+from migrator.selectors import matches_selector
 from migrator.store import Store
 
 OPERATOR_LABELS: Final = {
@@ -37,31 +38,43 @@ VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
+#: The code of the warning about an operator that elects no leader.
+NO_ELECTION: Final = "GM-207"
+
 _CHART: Final = {"matchLabels": OPERATOR_LABELS}
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
-_ONE_OF: Final = frozenset({"In", "Exists"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorFlags:
-    """``--operator-namespace``, ``--operator-deployment`` and ``--lease-name``."""
+    """``--operator NAMESPACE/NAME``: the operator's Deployment."""
 
     namespace: str | None = None
     deployment: str | None = None
-    lease_name: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> OperatorFlags:
+        """The flag as it was typed; raises :class:`~migrator.errors.UsageError` if it is no namespace and name."""
+        if text is None:
+            return cls()
+        namespace, slash, name = text.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise UsageError(
+                f"--operator {text}: give the operator's namespace and Deployment, such as grove-system/grove-operator"
+            )
+        return cls(namespace, name)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorPod:
-    """A pod of an operator; ``digests`` are those by which its images were pulled."""
+    """A pod of an operator."""
 
     ref: Ref
     image: str
     terminating: bool
     ready: bool
-    digests: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"operator pod {self.ref} ({self.image})"
@@ -78,6 +91,7 @@ class Operator:
     pods: tuple[OperatorPod, ...]
     lease_name: str | None  # by which it elects its leader, if it does
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
+    uid: str = ""  # the Deployment's
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
@@ -136,17 +150,20 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     service, behind = _service(store, configurations)
     chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
     its = _namespace(chosen) if chosen else None
-    home = service.namespace or its or flags.namespace
-    if flags.namespace is not None and home != flags.namespace:
-        message = f"--operator-namespace {flags.namespace}: the operator is in namespace {home}"
-        findings.append(refuse("GM-203", None, None, message, "correct --operator-namespace, or leave it out"))
-    namespaces = {each for each in (home, its) if each}
+    home = its or service.namespace or flags.namespace
+    if chosen and service.namespace and its != service.namespace:
+        message = (
+            f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: which "
+            "of them the operator is cannot be told"
+        )
+        findings.append(refuse("GM-203", None, None, message, "remove what is left of the other installation"))
+    namespaces = {each for each in (home, service.namespace) if each}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
     findings += [*behind, *(_elsewhere(store, namespaces) if everywhere else ())]
     operator = None
     if chosen or pods:
-        operator, unknown = _operator(store, flags, chosen, pods)
+        operator, unknown = _operator(store, chosen, pods)
         findings += unknown
     return Found(home, operator, (*findings, *authorizers(configurations)))
 
@@ -156,9 +173,9 @@ def kept_out(operator: Operator, held: Iterable[str]) -> bool:
     return operator.lease_name is not None and operator.lease_name in held
 
 
-def lease_names(operator: Operator | None, flags: OperatorFlags) -> tuple[str, ...]:
-    """The Leases that an operator may elect its leader by: its own, the one that the user names, and the default."""
-    names = {operator.lease_name if operator is not None else None, flags.lease_name, DEFAULT_LEASE_NAME}
+def lease_names(operator: Operator | None) -> tuple[str, ...]:
+    """The Leases that an operator may elect its leader by: that of its configuration, and the default."""
+    names = {operator.lease_name if operator is not None else None, DEFAULT_LEASE_NAME}
     return tuple(sorted(name for name in names if name))
 
 
@@ -185,6 +202,28 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
             "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
         )
+
+
+def watch(
+    store: Store,
+    flags: OperatorFlags,
+    acts: Callable[[Operator], bool],
+    every: float,
+    clock: Callable[[], float],
+) -> Callable[[], bool]:
+    """A function that looks for an operator that ``acts``, every so many seconds, and says whether there was one."""
+    due, found = clock(), False
+
+    def look() -> bool:
+        nonlocal due, found
+        if not found and (began := clock()) >= due:
+            with suppress(MigratorError):  # an operator that cannot be read now is seen after the last write
+                now = find(store, flags, everywhere=False).operator
+                found = now is not None and acts(now)
+            due = clock() + max(every, clock() - began)  # slow reads take half of the time at most
+        return found
+
+    return look
 
 
 def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
@@ -227,7 +266,7 @@ def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, every
             return listed(flags.namespace)
         raise NotAuthorised(
             f"Deployments in all namespaces may not be listed, so an operator could run unseen: {error}; grant `list` "
-            "on deployments, or name the operator's namespace with --operator-namespace"
+            "on deployments, or name the operator's Deployment with --operator"
         ) from error
 
 
@@ -237,21 +276,19 @@ def _choose(
     """The operator's Deployment, and findings about others."""
     chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
     if flags.deployment is not None:
-        chosen = [raw for raw in deployments if raw["metadata"]["name"] == flags.deployment]
-    if flags.namespace is not None and (flags.deployment is not None or len(chosen) > 1):
-        chosen = [raw for raw in chosen if _namespace(raw) == flags.namespace]
-    if flags.deployment is not None and not chosen:
-        where = f"namespace {flags.namespace}" if flags.namespace else "any namespace"
-        raise UsageError(
-            f"there is no Deployment {flags.deployment} in {where}: correct --operator-namespace and "
-            "--operator-deployment, or leave them out"
-        )
+        named = (flags.namespace, flags.deployment)
+        chosen = [raw for raw in deployments if (_namespace(raw), raw["metadata"]["name"]) == named]
+        if not chosen and candidates:
+            raise UsageError(
+                f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
+                f"be {_name(candidates[0])}: correct --operator, or leave it out"
+            )
     if len(chosen) > 1:
         message = (
             f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}, and every operator serves the whole "
             "cluster"
         )
-        remedy = "choose one with --operator-namespace and --operator-deployment, and remove the other"
+        remedy = "choose one with --operator, and remove the other"
         return chosen[0], [refuse("GM-203", None, None, message, remedy)]
     others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
     ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
@@ -262,15 +299,15 @@ def _recognised(deployment: JSONObject, service: _Service) -> bool:
     """Whether a Deployment has the chart's labels or container name, or is behind the webhook."""
     template = deployment["spec"]["template"]
     return (
-        _matches(_CHART, _labels(deployment))
+        matches_selector(_CHART, _labels(deployment))
         or any(container["name"] == OPERATOR_CONTAINER for container in template["spec"]["containers"])
-        or (_namespace(deployment) == service.namespace and _matches(service.selector, _labels(template)))
+        or (_namespace(deployment) == service.namespace and matches_selector(service.selector, _labels(template)))
     )
 
 
 def _pods(store: Store, namespace: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
     def if_operators(raw: JSONObject) -> JSONObject | None:
-        ours = _may_run(raw) and any(_matches(selector, _labels(raw)) for selector in selectors)
+        ours = _may_run(raw) and any(matches_selector(selector, _labels(raw)) for selector in selectors)
         return raw if ours else None
 
     return [raw for raw in store.list(PODS, if_operators, namespace=namespace) if raw is not None]
@@ -284,21 +321,24 @@ def _elsewhere(store: Store, namespaces: Collection[str]) -> Iterator[Finding]:
             yield warn("GM-122", ref, None, f"{message}: it does not count as one")
 
 
-def _operator(
-    store: Store, flags: OperatorFlags, chosen: JSONObject | None, pods: Sequence[JSONObject]
-) -> tuple[Operator, list[Finding]]:
+def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject]) -> tuple[Operator, list[Finding]]:
     namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
     image, unknown = _image(spec), list[Finding]()
-    lease: str | None = flags.lease_name or DEFAULT_LEASE_NAME
+    lease: str | None = DEFAULT_LEASE_NAME
     try:
-        configured = elects_by(store, namespace, spec)
-        lease = configured and (flags.lease_name or configured)
+        lease = elects_by(store, namespace, spec)
     except Refused as error:
-        if flags.lease_name is None:
-            unknown.append(refuse("GM-122", None, None, str(error)))
+        unknown.append(refuse("GM-122", None, None, str(error)))
     if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
         lease = None
+    if lease is None:
+        message = (
+            f"the operator in namespace {namespace} runs without leader election, so no Lease keeps it out during the "
+            "run"
+        )
+        remedy = "make sure that nothing scales it up until the run has ended"
+        unknown.append(warn(NO_ELECTION, None, None, message, remedy))
     found = tuple(sorted(map(_pod, pods), key=lambda pod: pod.ref))
     if chosen is None:
         return Operator(namespace, "", 0, image, found, lease), unknown
@@ -306,7 +346,14 @@ def _operator(
     # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
     settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
     return Operator(
-        namespace, chosen["metadata"]["name"], chosen["spec"]["replicas"], image, found, lease, settled
+        namespace,
+        chosen["metadata"]["name"],
+        chosen["spec"]["replicas"],
+        image,
+        found,
+        lease,
+        settled,
+        chosen["metadata"]["uid"],
     ), unknown
 
 
@@ -339,7 +386,7 @@ def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
     up = all(container.get("ready", True) for container in status.get("containerStatuses") or ())
     ready = up and not ending and status.get("phase") == "Running"
-    return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready, pulled_digests(raw))
+    return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready)
 
 
 def _image(pod_spec: JSONObject) -> str:
@@ -347,14 +394,3 @@ def _image(pod_spec: JSONObject) -> str:
     containers = pod_spec["containers"]
     named = (container for container in containers if container["name"] == OPERATOR_CONTAINER)
     return str(next(named, containers[0])["image"])
-
-
-def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Evaluate a LabelSelector; unlike in Kubernetes, an empty one matches nothing."""
-    for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
-        values, key = expression.get("values"), expression["key"]
-        found = labels.get(key) in values if values else key in labels
-        if found is not (expression["operator"] in _ONE_OF):
-            return False
-    wanted = (selector or {}).get("matchLabels") or {}
-    return bool(wanted or expressions) and wanted.items() <= labels.items()

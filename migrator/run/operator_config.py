@@ -40,13 +40,13 @@ def elects_by(store: Store, namespace: str, pod_spec: Mapping[str, Any]) -> str 
             return _parse(text, origin=f"ConfigMap {namespace}/{name}, key {key}")
     raise Refused(
         f"the operator in namespace {namespace} mounts no readable {_CONFIG_KIND} ({_CONFIG_KEY} of a ConfigMap), so "
-        "its Lease is not known: name it with --lease-name"
+        "its Lease is not known: restore the ConfigMap that its Deployment mounts"
     )
 
 
 @lru_cache(maxsize=1)
 def _parse(text: str, *, origin: str) -> str | None:
-    remedy = "name the operator's Lease with --lease-name"
+    remedy = "correct it, because the operator's Lease is named there"
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

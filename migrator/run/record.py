@@ -1,6 +1,7 @@
-"""What is remembered between runs: translation tables, baselines for ``verify``, and who did what when.
+"""The record of a migration: its run, the table of each set, and the baselines for ``verify``.
 
-The ConfigMap ``grove-migrator-run`` holds the runs as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
+There is one record, of one pair of schemes. It is open until its run has ended well; then it serves revert and verify.
+The ConfigMap ``grove-migrator-run`` holds the run as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
 pieces of gzip streams with tables and baselines. New pieces are written first, then the run record that names them (the
 commit), and then the pieces that it does not name are deleted: after a crash the earlier tables or the new ones are
 whole. What cannot be read, or was written by another version, is refused: it never counts as absent.
@@ -19,21 +20,25 @@ from functools import partial
 from itertools import count
 from typing import Final, TypeVar
 
-from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, Refused, TestFailed
+from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, TestFailed, Unreadable
 from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.planning.model import Table
-from migrator.planning.options import Direction
-from migrator.planning.planner import is_of
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
-from migrator.run.decisions import RecordState
-from migrator.run.tables import Baseline, BaselinesDocument, RunDocument, RunRecord, TablesDocument
+from migrator.run.tables import (
+    Baseline,
+    BaselinesDocument,
+    RecordState,
+    RunDocument,
+    RunRecord,
+    TablesDocument,
+)
 from migrator.store import Store
 
 T = TypeVar("T")
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 RUN_NAME: Final = "grove-migrator-run"
 TABLES_PREFIX: Final = "grove-migrator-tables-"
 LABELS: Final = {
@@ -46,16 +51,14 @@ LABELS: Final = {
 PIECE: Final = 880 * 1024
 _RUN_KEY: Final = "run.json"
 _TABLES_KEY: Final = "tables.json.gz"
-_HISTORY: Final = 20
 _ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was found: this or the last run, the runs before it (newest first), and every table still needed."""
+    """What was found: the run, and one table for each set."""
 
     run: RunRecord | None = None
-    history: tuple[RunRecord, ...] = ()
     tables: tuple[Table, ...] = ()
 
     @property
@@ -63,31 +66,16 @@ class Recorded:
         """The run that did not end: this one, or one that died."""
         return self.run if self.run is not None and self.run.finished is None else None
 
+    def by_set(self) -> dict[str, Table]:
+        """The tables by PodCliqueSet uid."""
+        return {table.uid: table for table in self.tables}
+
     def of_open_run(self) -> dict[str, Table]:
-        """The tables of the run that did not end, by PodCliqueSet uid; all of them while it reverts."""
+        """Those of the run that did not end; all of them while it reverts."""
         run = self.unfinished
         if run is None:
             return {}
         return {t.uid: t for t in self.tables if run.state == RecordState.REVERTING or t.run == run.run_id}
-
-    def by_set(self) -> dict[str, Table]:
-        """One table for each PodCliqueSet, by uid: the open run's, or else the newest one."""
-        return {table.uid: table for table in self.tables} | self.of_open_run()
-
-    def origins(self, way: Direction) -> Recorded:
-        """The same with the tables of one migration alone, for a revert of all its runs.
-
-        A revert leaves the values in ``kept`` as they are. So only values that every run found there remain in it: one
-        that an earlier run wrote must go back.
-        """
-        run, found = self.unfinished, dict[tuple[str, str, str], Table]()
-        mine = (table for table in self.tables if is_of(table, way))
-        for table in sorted(mine, key=lambda table: run is not None and table.run == run.run_id):
-            key = (table.uid, table.source, table.target)
-            older = {(kept.ref.uid, kept.field) for kept in found.get(key, table).kept}
-            kept = tuple(kept for kept in table.kept if (kept.ref.uid, kept.field) in older)
-            found[key] = replace(table, kept=kept)
-        return replace(self, tables=tuple(found.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +113,7 @@ def _parse(kind: type[T], text: str) -> T:
 class Recorder:
     """Reads and writes the record in one namespace; ``piece`` is the most base64 text that one ConfigMap gets.
 
-    A record that cannot be understood raises :class:`~migrator.errors.Refused`. Of two writers the slower one gets
+    A record that cannot be understood raises :class:`~migrator.errors.Unreadable`. Of two writers the slower one gets
     :class:`~migrator.errors.LostRace`.
     """
 
@@ -137,7 +125,7 @@ class Recorder:
         self._loaded = Recorded()
 
     def load(self, *, again: bool = True) -> Recorded:
-        """Read the runs; the tables are read only if the runs have changed, and again if they change meanwhile.
+        """Read the run; the tables are read only if it has changed, and again if they change meanwhile.
 
         Without ``again``, what was read or written last is enough.
         """
@@ -148,14 +136,14 @@ class Recorder:
             document = current.document
             try:
                 found = self._document(TablesDocument, document.tables, document.tables_digest)
-            except Refused:
+            except Unreadable:
                 before, current = current, self._current()
                 if current == before:
                     raise
                 continue
             with self._readable(*document.tables):
                 schemes.adopt_layouts(found.layouts)  # a rerun, a revert and verify need no file
-            self._known, self._loaded = current, Recorded(document.run, document.history, found.tables)
+            self._known, self._loaded = current, Recorded(document.run, found.tables)
         return self._loaded
 
     def baselines(self) -> dict[str, Baseline]:
@@ -168,7 +156,7 @@ class Recorder:
         """Replace the record; without ``baselines`` the recorded ones stay."""
         self.load(again=False)
         current = self._known or _Current()
-        document = replace(current.document, run=recorded.run, history=recorded.history[:_HISTORY])
+        document = replace(current.document, run=recorded.run)
         taken = {*document.tables, *document.baselines}
         if self._loaded.tables != recorded.tables:
             spoken = {name for table in recorded.tables for name in (table.source, table.target)}
@@ -179,7 +167,7 @@ class Recorder:
             names, digest = self._write(found, {*taken, *document.tables})
             document = replace(document, baselines=names, baselines_digest=digest)
         self._commit(current, document)
-        self._loaded = replace(recorded, history=document.history)
+        self._loaded = recorded
         if taken - {*document.tables, *document.baselines}:
             self._sweep((*document.tables, *document.baselines))
 
@@ -222,11 +210,11 @@ class Recorder:
 
     @contextmanager
     def _readable(self, *names: str) -> Iterator[None]:
-        """Refuse what cannot be understood."""
+        """What exists and cannot be understood proves a run: nobody knows how far it got."""
         try:
             yield
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(
+            raise Unreadable(
                 f"the record in ConfigMap {self._namespace}/{', '.join(names)} cannot be read: {error}. Run the "
                 "version of grove-migrator that wrote it or restore the ConfigMap; only if no migration is under way, "
                 f"delete it: kubectl -n {self._namespace} delete configmap {RUN_NAME}"

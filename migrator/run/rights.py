@@ -6,28 +6,26 @@ Every authenticated user may create SelfSubjectAccessReviews (kubernetes.io/docs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
 from migrator import resources
 from migrator.errors import ApiError, LostReply, NotAuthorised, first_of
-from migrator.planning.patches import RANKS, RESOURCES, Patch
+from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import Resource
 from migrator.run import record
 from migrator.run.admission import ask
-from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
-from migrator.run.operator import Operator, OperatorFlags, lease_names
+from migrator.run.operator import Operator, lease_names
 from migrator.store import Store
 
 _REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 _NAMED: Final = 8
-_BLIND: Final = "it is not known whether an operator runs, and whether something refuses label changes (GM-122, GM-202)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,6 @@ class Right:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    without: str = field(default="", compare=False)  # the effect of its absence; empty if nothing works then
 
     def __str__(self) -> str:
         what = "/".join(filter(None, (self.resource.plural, self.subresource)))
@@ -49,45 +46,13 @@ class Right:
         return f"{self.verb} {what}{group}{named}{where}"
 
 
-def of_plan(kinds: Collection[Resource], home: str, namespace: str | None = None) -> tuple[Right, ...]:
-    """The rights to ``plan`` all sets, or those of a ``namespace``; ``kinds`` are Grove's, ``home`` the operator's."""
-    recorded = "the record of an earlier run and the operator's Lease are not known (GM-205, GM-122)"
-    return (
-        *_lists(kinds, namespace or ""),
-        *((Right("list", resources.PODS, without=_BLIND),) if namespace else ()),
-        _service(home),
-        Right("get", resources.CONFIG_MAPS, namespace=home, without=recorded),
-    )
-
-
-def of_run(
-    kinds: Collection[Resource], home: str, operator: Operator | None, flags: OperatorFlags
-) -> tuple[Right, ...]:
-    """The rights to ``run`` with ``--stop-operator``, whatever the sets are."""
-    patched = ((RESOURCES[kind], part, "") for kind, part in RANKS if RESOURCES[kind] in {*kinds, resources.PODS})
-    lists = (replace(right, without="") for right in _lists(kinds))
-    rights = (*lists, *_of_writes(patched, home, operator, flags, stops_it=True), _service(home))
-    return (*rights, Right("create", resources.EVENTS, without="no Events are written about the sets"))
-
-
-def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, options: RunOptions) -> list[Right]:
-    """The rights to a run that writes these patches."""
+def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, *, stops_it: bool) -> list[Right]:
+    """The rights to a run that writes these patches, and with ``stops_it`` scales the operator."""
     patched = ((RESOURCES[patch.ref.kind], patch.subresource, patch.ref.namespace) for patch in patches)
-    return _of_writes(patched, home, operator, options.flags, stops_it=options.stop_operator)
-
-
-def _of_writes(
-    patched: Iterable[tuple[Resource, str, str]],
-    home: str,
-    operator: Operator | None,
-    flags: OperatorFlags,
-    *,
-    stops_it: bool,
-) -> list[Right]:
     found: dict[Right, None] = {}
     for kind, part, namespace in patched:  # what was patched is read again after a conflict
         found |= dict.fromkeys((Right("patch", kind, part, namespace), Right("get", kind, "", namespace)))
-    leases = (OWN_LEASE, *lease_names(operator, flags))
+    leases = (OWN_LEASE, *lease_names(operator))
     rights = [
         *found,
         *(Right(verb, resources.LEASES, "", home, name) for name in leases for verb in ("get", "patch")),
@@ -101,24 +66,6 @@ def _of_writes(
     return rights
 
 
-def _lists(kinds: Collection[Resource], where: str = "") -> Iterator[Right]:
-    """The rights to list the sets and their objects, and what may prevent a run."""
-    maps = resources.POD_GANG_MAPS in kinds  # without them the hashes in PodGangs are not known ones
-    needed = {kind.qualified_name for kind in resources.HOLDERS if maps or kind != resources.POD_GANGS}
-    unseen = "it is not known whether an operator keeps hashes there (GM-137)"
-    for kind in kinds:
-        without = "" if kind.qualified_name in needed else unseen
-        yield Right("list", kind, namespace=where if kind.namespaced else "", without=without)
-    yield Right("list", resources.PODS, namespace=where)
-    yield Right("list", resources.DEPLOYMENTS, without=_BLIND)
-    yield Right("list", resources.VALIDATING_WEBHOOK_CONFIGURATIONS, without=_BLIND)
-
-
-def _service(home: str) -> Right:
-    unseen = "an operator with other labels is not seen (GM-122)"
-    return Right("get", resources.SERVICES, namespace=home, name="grove-operator", without=unseen)
-
-
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
     """Raise :class:`~migrator.errors.NotAuthorised` if a right is missing.
 
@@ -127,12 +74,11 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
     try:
         missing = sorted(map(str, _missing(store, rights)))
     except (ApiError, NotAuthorised, LostReply) as error:
-        log.info("rights_not_asked", error=str(error))
+        log.info("permission_check_skipped", error=str(error))
         return
     if missing:
         raise NotAuthorised(
-            f"nothing was begun, because we may not {first_of(missing, _NAMED)}: grant it (manifests/job.yaml "
-            "has all that a run needs), then run again"
+            f"this account may not {first_of(missing, _NAMED)}: grant it (manifests/job.yaml has all that a run needs)"
         )
 
 
@@ -142,12 +88,12 @@ def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
     for right in rights:
         wide = replace(right, namespace="")
         if wide not in everywhere:
-            everywhere[wide] = allowed(store, wide)
-        if not everywhere[wide] and (wide == right or not allowed(store, right)):
+            everywhere[wide] = _allowed(store, wide)
+        if not everywhere[wide] and (wide == right or not _allowed(store, right)):
             yield right
 
 
-def allowed(store: Store, right: Right) -> bool:
+def _allowed(store: Store, right: Right) -> bool:
     """Whether the API server would let us; nothing is stored."""
     attributes = {
         "verb": right.verb,

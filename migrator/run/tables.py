@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum, auto
 from typing import Any
 
 from migrator.planning.model import Table
@@ -40,22 +41,33 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class OperatorBefore:
-    """The operator's Deployment before the run."""
+    """The operator's Deployment as a run stopped it."""
 
     replicas: int
     image: str
+    uid: str
+
+
+class RecordState(StrEnum):
+    """How far a run got."""
+
+    STOPPING = auto()  # nothing was written to a set
+    WRITING = auto()
+    REVERTING = auto()
+    DONE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run: its identity, its schemes, its times, and its state.
+    """One run: its identity, its schemes as requested, its times, its state, and why it ended if it failed.
 
     ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
-    it was at zero already).
+    it was at zero already). ``version`` is that of grove-migrator.
     """
 
     run_id: str
     identity: str
+    version: str
     source: str
     target: str
     started: datetime
@@ -64,16 +76,15 @@ class RunRecord:
     revert: bool = False
     operator: OperatorBefore | None = None
     stopped: OperatorBefore | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """The contents of the run record: this run, earlier runs, and where tables and baselines are."""
+    """The contents of the run record, and where tables and baselines are."""
 
     format: int
     run: RunRecord | None = None
-    history: tuple[RunRecord, ...] = ()  # newest first
     tables: tuple[str, ...] = ()  # names of ConfigMaps, in order
     baselines: tuple[str, ...] = ()
     tables_digest: str = ""  # sha256 of the pieces put together

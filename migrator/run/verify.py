@@ -16,17 +16,12 @@ from migrator import errors
 from migrator.exact_json import JSONObject
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Ref, Snapshot
-from migrator.planning.images import other_digest
 from migrator.planning.model import Table
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection
 from migrator.planning.planner import is_of
-from migrator.planning.revert import make_revert
 from migrator.resources import EVENTS
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import Lease
-from migrator.run.leases import OWN_LEASE, Leases
-from migrator.run.observation import left_of
+from migrator.run.leases import OWN_LEASE, Lease, Leases
 from migrator.run.problems import Problem, problems_of
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
@@ -34,6 +29,7 @@ from migrator.run.tables import Baseline
 from migrator.store import Store
 
 _NAMED: Final = 3
+_INTERVAL: Final = 2.0  # seconds between two readings
 
 #: Events of a pod's life, not of its end.
 _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Started"})
@@ -41,9 +37,8 @@ _ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Star
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions(RunOptions):
-    """What ``verify`` is asked beside the schemes, the operator and the interval of a run; ``settle`` is in seconds."""
+    """What ``verify`` is asked beside the schemes and the operator; ``wait`` is for problems that may still settle."""
 
-    settle: float = 0.0
     after_upgrade: bool = False
 
 
@@ -71,7 +66,7 @@ class _Known:
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
     """Read until every stored hash is the target's or an OnDelete leftover.
 
-    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``settle`` is over.
+    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``wait`` is over.
 
     With ``after_upgrade`` an operator of the target must run, and the cluster is compared with the record: an update
     that began since, ``updatedReplicas`` that fell and a pod that is missing are problems. If there is none, the
@@ -84,25 +79,22 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         if run is not None:
             raise errors.UsageError(
                 f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one "
-                f"from {options.plan.source} to {options.plan.target}: verify that one, or give its record up with "
-                "`verify --close`"
+                f"from {options.plan.source} to {options.plan.target}: verify that one"
             )
         context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
-    deadline = context.clock() + options.settle
+    deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = take(store)
-        selected = tuple(tree for tree in snapshot.trees if options.plan.selection.matches(tree.pcs))
-        snapshot = replace(snapshot, trees=selected)
         found = tuple(_found(store, snapshot, known, options))
         problems = tuple(problem for problem in found if not problem.owner)
         context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         settling = problems and all(problem.settles for problem in problems)
-        if not settling or context.clock() + options.interval > deadline:
+        if not settling or context.clock() + _INTERVAL > deadline:
             break
-        context.sleep(options.interval)
+        context.sleep(_INTERVAL)
     noticed = tuple(problem for problem in found if problem.owner)
     for problem in noticed:
-        context.log.warning("changed_by_its_owner", object=str(problem.ref), what=problem.message)
+        context.log.warning("external_change", object=str(problem.ref), what=problem.message)
     if problems:
         problems = tuple(_with_events(store, problems, snapshot))
         named = errors.first_of([problem.message for problem in problems], _NAMED)
@@ -111,7 +103,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         )
     if options.after_upgrade and known.home is not None and run is not None:
         try:
-            close(store, known.home, context)
+            _close(store, known.home, context)
         except errors.MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
@@ -128,7 +120,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         recorded = recorder.load()
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
         return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
-    except (errors.NotAuthorised, errors.Refused, errors.UsageError):
+    except (errors.NotAuthorised, errors.Unreadable, errors.UsageError):
         if options.after_upgrade:
             raise
         return _Known()
@@ -137,12 +129,9 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
     yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
-    selects = options.plan.selection != Selection()
-    if (selects or store.is_cluster) and not snapshot.trees:  # without a set nothing is proven
+    if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
-        if selects:
-            yield Problem(ref, None, f"{NOTHING_SELECTED}: there is nothing to verify")
-        elif known.tables:
+        if known.tables:
             message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the right cluster?"
             yield Problem(ref, None, message)
         elif not snapshot.installed:
@@ -151,44 +140,14 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
         yield from _no_operator(store, options)
 
 
-def closing(store: Store, options: VerifyOptions, *, namespace: str | None = None) -> tuple[str, list[str]]:
-    """Where the record is, and what is lost with it.
-
-    Raises :class:`~migrator.errors.Refused` if sets are half-migrated, and :class:`~migrator.errors.UsageError` if
-    there is no record.
-    """
-    known = _read(store, options, namespace)
-    run = known.recorded.run
-    if known.home is None or run is None:
-        raise errors.UsageError("there is no record of a run in the operator's namespace")
-    trees, written = {tree.ref.uid: tree for tree in take(store).trees}, 0
-    for table in known.recorded.tables:
-        tree, way = trees.get(table.uid), PlanOptions(source=table.source, target=table.target)
-        back = make_revert(Snapshot((tree,) if tree else ()), way, tables={table.uid: table})
-        if tree is None or not any(plan.changes for plan in back.trees):
-            continue
-        if left_of(tree, table):
-            raise errors.Refused(
-                f"{tree.ref} is half-migrated from {table.source} to {table.target}, and only the record can translate "
-                f"it: run `run --to {table.target}` or `run --revert` first"
-            )
-        written += 1
-    gives_up = [f"the revert of {written} PodCliqueSets ({run.source} to {run.target}, {run.started:%Y-%m-%d})"]
-    if run.operator is not None:
-        gives_up.append(f"the operator's old state: {run.operator.replicas} replicas of {run.operator.image}")
-    return known.home, gives_up
-
-
-def close(store: Store, home: str, context: Context) -> None:
-    """Delete the record under our Lease; raises :class:`~migrator.errors.LostRace` while a run holds that."""
+def _close(store: Store, home: str, context: Context) -> None:
+    """Delete the record under our Lease; raises :class:`~migrator.errors.LeaseHeld` while a run holds that."""
     leases = Leases(store, home, context)
     if leases.look(OWN_LEASE).standing is Lease.FREE:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
     if seen.standing is not Lease.OURS:
-        raise errors.LostRace(
-            f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running, or died just now"
-        )
+        raise errors.LeaseHeld(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running")
     try:
         recorder = Recorder(store.within(leases.left), home)
         recorder.load()
@@ -198,19 +157,15 @@ def close(store: Store, home: str, context: Context) -> None:
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """Problems of the operator after an upgrade: none of the target runs, or a pod of another build does."""
+    """The problem that no operator of the target runs."""
     installed = operator.find(store, options.flags).operator
     pods = installed.pods if installed is not None else ()
-    for pod in pods:
-        other = other_digest(pod.digests, options.target_digests)
-        if other is not None:
-            yield Problem(pod.ref, None, f"{pod} {other}")
-    if any(options.speaks(pod.image) for pod in pods if pod.ready):
+    if any(options.is_target(pod.image) for pod in pods if pod.ready):
         return
     seen = installed.description if installed else "there is none"
     ref = Ref("Deployment", installed.namespace if installed else "", "grove-operator")
     remedy = "upgrade first, or name its image with --target-image"
-    if installed and any(map(options.speaks, installed.images)):
+    if installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
 

@@ -12,7 +12,7 @@ from testbed.trees import Object
 from tests.simulation import cluster, harm
 from tests.simulation.live import LiveCluster
 from tests.simulation.proxy import Exchange, Schedule
-from tests.simulation.test_faults_of_the_run import hashes, known
+from tests.simulation.test_faults_of_the_run import hashes
 from tests.simulation.truth import DONE, REFUSED, STUCK, lies
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
@@ -60,7 +60,6 @@ def patched(live: LiveCluster, kind: str, name: str, body: Object, subresource: 
     return live.client.patch(item, body, subresource=subresource).status < HTTPStatus.BAD_REQUEST
 
 
-@known("N6", "reading back proves only that no source value is left")
 def test_a_foreign_value_after_the_writes_is_seen(live: LiveCluster) -> None:
     """Somebody writes another hash on migrated pods before the last commit: 6, never 0."""
     pods = [name for kind, _, name in live.before if kind == "Pod"]
@@ -94,7 +93,6 @@ def strict(live: LiveCluster) -> Iterator[LiveCluster]:
         live.client.delete(item)
 
 
-@known("N12", "a status patch that is certain to be rejected is found after 22 others")
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(strict: LiveCluster) -> None:
     """A policy denies status patches of PodCliques: 3, and the operator was never stopped."""
     run = strict.run()

@@ -13,7 +13,7 @@ import pytest
 from migrator import resources
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
-from migrator.run import loop
+from migrator.run import migration
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun
@@ -66,7 +66,7 @@ class Cluster:
         options = RunOptions(plan=plan, revert=revert, flags=OperatorFlags("default"))
         identity = f"test-{time.monotonic_ns()}"
         context = context_of(time.monotonic, lambda: datetime.now(UTC), identity, threads=True)
-        return loop.run(self.store().in_dry_run(mode), options, context)
+        return migration.run(self.store().in_dry_run(mode), options, context)
 
     def writes(self) -> list[tuple[str, str]]:
         """The requests that may change something; asking who we are is a POST that stores nothing."""

@@ -12,17 +12,16 @@ from typing import Any, Self
 
 import pytest
 
-from migrator.errors import Interrupted, Refused, VerificationFailed
+from migrator.errors import Interrupted, VerificationFailed
 from migrator.planning import patches
-from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Patch
-from migrator.resources import POD_CLIQUE_SETS, Op
-from migrator.run import loop
+from migrator.resources import Op
+from migrator.run import migration
 from migrator.run.context import Context, RunOptions
-from migrator.run.decisions import RecordState
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
-from migrator.run.tables import RunRecord
+from migrator.run.tables import RecordState, RunRecord
 from migrator.store import DryRun
 from migrator.stores.dump import store as dump_store
 from migrator.stores.dump.store import DumpStore
@@ -46,13 +45,13 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert ahead.operator is not None
     assert (ahead.operator.replicas, len([*ahead.patches]), ahead.continues, ahead.writes) == (1, 43, False, True)
     assert site.store.writes() == []
-    assert loop.run(site.store, OPTIONS, context()).patches == 43
+    assert migration.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
 
 
 def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample of 32 is tried before the operator stops; rights, tables and writes need one patch at a time."""
+    """Rights, dry runs, tables and writes need one patch at a time."""
     alive, seen = 0, list[int]()
 
     class Counted(Patch):
@@ -67,7 +66,7 @@ def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
             alive -= 1
 
     monkeypatch.setattr(patches, "Patch", Counted)
-    loop.run(Site().store, OPTIONS, context())
+    migration.run(Site().store, OPTIONS, context())
     assert max(seen) <= 32, f"of {len(seen)} that were made"
 
 
@@ -75,13 +74,6 @@ def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
     assert (len([*ahead.patches]), ahead.writes) == (43, False)
-
-
-def test_a_downtime_that_does_not_fit_is_refused_by_its_guard() -> None:
-    """--max-downtime ends the run before it writes to a set, and a program finds GM-204 in the error's data."""
-    with pytest.raises(Refused, match="GM-204: 43 patches") as caught:
-        loop.run(Site().store, replace(OPTIONS, max_downtime=1.0), context())
-    assert caught.value.details == {"guard": "GM-204"}
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
@@ -95,33 +87,17 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
             return self.asked > 1
 
     with pytest.raises(Interrupted, match="after 1 of 3 sets"):
-        loop.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
+        migration.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "auto", NEW, started=now, finished=None, state=RecordState.STOPPING)
+    opened = RunRecord("dead", "dead", "1.0", "auto", NEW, now, finished=None, state=RecordState.STOPPING)
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
-
-
-def test_a_revert_takes_back_the_selected_sets_alone() -> None:
-    """The others stay migrated and recorded, and the old operator at zero, until a second revert takes them back."""
-    site = Site()
-    before = site.generations
-    loop.run(site.store, OPTIONS, context())
-    after, revert = site.generations, replace(OPTIONS, revert=True)
-    loop.run(site.store, replace(revert, plan=PlanOptions(target=NEW, selection=Selection("search"))), context())
-    sets = site.store.everything(POD_CLIQUE_SETS)
-    selected = [pcs["metadata"]["namespace"] == "search" for pcs in sets]
-    assert set(selected) == {True, False}
-    assert site.generations == [old if one else new for one, old, new in zip(selected, before, after, strict=True)]
-    assert site.replicas == 0
-    loop.run(site.store, revert, context())
-    assert (site.generations, site.replicas) == (before, 1)
 
 
 def dump_of(world: World, folder: Path) -> DumpStore:
@@ -137,7 +113,7 @@ def test_a_file_is_proven_by_its_own_tables(tmp_path: Path) -> None:
     third = World().grow(scheme="legacy-1.33").of("PodClique", clique)["status"]["currentPodTemplateHash"]
     world.put("PodClique", clique, "/status/currentPodTemplateHash", third)
     store = dump_of(world, tmp_path)
-    assert loop.run(store, RunOptions(PlanOptions(target=NEW)), context()).patches > 0
+    assert migration.run(store, RunOptions(PlanOptions(target=NEW)), context()).patches > 0
     store.write(str(tmp_path / "out.json"))
     written = {(o["kind"], o["metadata"]["name"]): o for o in json.loads((tmp_path / "out.json").read_text())["items"]}
     status = written["PodClique", clique]["status"]
@@ -158,4 +134,4 @@ def test_a_file_that_loses_a_value_is_not_verified(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(dump_store, "replaced_strings", loses)
     store = dump_of(World().grow(), tmp_path)
     with pytest.raises(VerificationFailed, match=r"Pod default/web-0-front-0: /metadata/labels/.*pod-template-hash"):
-        loop.run(store, RunOptions(PlanOptions(target=NEW)), context())
+        migration.run(store, RunOptions(PlanOptions(target=NEW)), context())

@@ -269,24 +269,21 @@ _FAILED, _LOST, _REJECTED = FailedTest("", status=422, reason=""), LostReply("")
 
 
 @pytest.mark.parametrize(
-    ("answers", "keep_going", "complete"),
+    ("answers", "complete"),
     [
-        ({"t1-pod-0": _FAILED}, True, ["t0", "t2"]),
-        ({"t1-pod-0": _FAILED, "t2-pod-0": _LOST}, True, ["t0", "t2"]),
-        ({"t1-pod-0": _FAILED}, False, []),
-        ({"t1-pod-0": _REJECTED}, True, []),
-        ({"t1-pod-0": _FAILED, "t2-pod-0": _REJECTED}, True, []),
+        ({"t1-pod-0": _FAILED}, ["t0", "t2"]),
+        ({"t1-pod-0": _FAILED, "t2-pod-0": _LOST}, ["t0", "t2"]),
+        ({"t1-pod-0": _REJECTED}, []),
+        ({"t1-pod-0": _FAILED, "t2-pod-0": _REJECTED}, []),
     ],
 )
-def test_only_a_conflict_may_leave_the_other_trees_going(
-    answers: dict[str, MigratorError], complete: list[str], *, keep_going: bool
-) -> None:
-    """After any other error, or where conflicts stop the run, no tree begins its next rank."""
+def test_a_conflict_stops_its_own_set_only(answers: dict[str, MigratorError], complete: list[str]) -> None:
+    """After any other error no set begins its next rank."""
     left = dict(answers)
     sink = Sink(answer=lambda name: left.pop(name, None), at_once=True)
     sink.objects |= {"t1-pod-0": pod("t1-pod-0", "other"), "t2-pod-0": pod("t2-pod-0", "old")}
     sending = executor(sink, concurrency=3)
-    outcomes = sending.run([tree(f"t{n}", pods=1) for n in range(3)], keep_going=keep_going)
+    outcomes = sending.run([tree(f"t{n}", pods=1) for n in range(3)])
     assert [outcome.batch.ref.name for outcome in outcomes if outcome.complete] == complete
     assert complete or {what.split()[0] for what in sink.begun} == {"Pod"}
 

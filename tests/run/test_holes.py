@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from migrator import resources
-from migrator.errors import NotAuthorised
+from migrator.errors import NotAuthorised, Reverted
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run.dry_run import preview
@@ -17,7 +17,7 @@ from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import GROVE, first, of_trees
 from tests.simulation.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
-from tests.simulation.truth import DONE, FAILED, LOST, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.truth import DONE, FAILED, REFUSED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
@@ -95,7 +95,7 @@ def test_the_replicas_of_the_last_stop_come_back() -> None:
     ("The controller acts 5 s after the scale-down: pods that still run do not hide what was stopped.", (5.0, {})),
     (
         "An update that begins at zero needs the operator to end: it is not waited for.",
-        (0.0, {"wait_for_idle": 3600.0}),
+        (0.0, {"wait": 3600.0}),
     ),
 )
 def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: float, options: dict[str, float]) -> None:
@@ -109,11 +109,11 @@ def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: flo
 
 
 def test_a_pod_that_no_scale_down_ends_is_waited_for_and_named() -> None:
-    """A pod with the operator's labels beside a Deployment at zero: 4 once the patience is over, without a deadline."""
+    """A pod with the operator's labels beside a Deployment at zero: 1 once the patience is over, without a deadline."""
     world = World(replicas=0)
     world.store.put(installation.pod(cluster.OLD_IMAGE, name="bare"))
     ending = world.run()
-    assert (ending.code, world.records) == (LOST, []), str(ending)
+    assert (ending.code, world.records) == (FAILED, []), str(ending)
     assert "grove-system/bare" in str(ending)
 
 
@@ -156,7 +156,7 @@ def without_election(world: World) -> None:
     world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, "grove-operator-cm-0123abcd", change)
 
 
-@pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REVERTED), (cluster.NEW_IMAGE, STUCK)])
+@pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REFUSED), (cluster.NEW_IMAGE, STUCK)])
 def test_an_operator_without_election_stops_the_run(image: str, code: int) -> None:
     """It acts at once: the run sees it with its next look, and goes back, or stops where the target's is at work."""
     world = World()
@@ -170,7 +170,8 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     ending = world.run(do_at(number, "after", start))
     assert ending.code == code, str(ending)
     assert "early" in str(ending.error)
-    if code == REVERTED:
+    if code == REFUSED:
+        assert isinstance(ending.error, Reverted)
         assert world.grove() == world.before
 
 
@@ -226,7 +227,7 @@ def test_no_exception_hides_what_was_written(kind: type[BaseException]) -> None:
     """An exception that is not ours, in the middle of the writes: the exit code is the cluster's state all the same."""
     world = World()
     ending = world.run(do_at(first("pods") + 2, "after", raising(kind)))
-    assert ending.code in {REVERTED, STUCK}, str(ending)
+    assert ending.code in {REFUSED, STUCK}, str(ending)
     assert lies(world, ending) == []
     assert world.run().code == DONE
 
@@ -250,7 +251,7 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
         process.stop.set()
 
     process = world.start(sleep=sleep)
-    assert process.run(wait_for_idle=60.0).code == FAILED
+    assert process.run(wait=60.0).code == FAILED
     assert world.replicas == 1
 
 
@@ -278,11 +279,12 @@ def test_an_operator_that_waits_for_the_lease_never_gets_it_half_way() -> None:
     ending = world.run(do_at(number, "before", restore))
     assert ending.code == STUCK, str(ending)
     world.advance(300)
-    assert world.run().code in {DONE, REVERTED}
+    world.deploy(replicas=0)
+    assert world.run().code == DONE
 
 
 def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
-    """A revert that is told another Lease waits for the run that is at work, and writes nothing."""
+    """A revert waits for the run that is at work, and writes nothing: 6, because a record is open."""
     world = World()
     seen: list[tuple[Ending, Process]] = []
 
@@ -292,10 +294,10 @@ def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
             step.process.renew()
 
         other = world.start(sleep=sleep)
-        seen.append((other.run(revert=True, source=cluster.SOURCE, lease_name="another"), other))
+        seen.append((other.run(revert=True, source=cluster.SOURCE), other))
 
     ending = world.run(do_at(of_trees()[1].write, "after", meanwhile))
-    assert seen[0][0].code == LOST, str(seen[0][0])
+    assert seen[0][0].code == STUCK, str(seen[0][0])
     assert not [step for step in seen[0][1].writes if step.resource in GROVE]
     assert ending.code == DONE, str(ending)
 

@@ -12,8 +12,7 @@ import pytest
 
 from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
-from migrator.run.decisions import Lease
-from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, monotonic
+from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Lease, Leases, monotonic
 from tests.support.small_cluster import START, Clock, SmallCluster, context_of
 
 NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
@@ -117,7 +116,8 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
     clock.advance(0.2)
     assert leases.look(OWN_LEASE).standing is Lease.FREE
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD, "it is ours, and nothing may be written yet"
+    assert leases.look(OWN_LEASE).standing is Lease.QUIET, "it is ours, and nothing may be written yet"
+    assert not leases.holds(OWN_LEASE)
     for _ in range(4):
         clock.advance(QUIET / 4 + 0.01)
         leases.renew_if_due()
@@ -192,7 +192,7 @@ def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: SmallCluster, c
     clock.advance(15.1)
     cluster.lose_reply(verb="patch")
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).standing is Lease.QUIET
     clock.advance(QUIET)
     assert leases.look(OWN_LEASE).standing is Lease.OURS
 
@@ -230,6 +230,20 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: SmallCl
         leases.renew_if_due()
         assert leases.left() == pytest.approx(HOLD)
     assert spec_of(cluster)["renewTime"] != before
+
+
+def test_a_lease_that_cannot_be_read_in_a_renewal_is_lost_with_its_hold(cluster: SmallCluster, clock: Clock) -> None:
+    """A swap fails and the read after it too: nothing is known, so it stays ours until 40 seconds are over."""
+    leases = taken(cluster, clock)
+    clock.advance(RENEW_EVERY)
+    cluster.lose_reply(verb="patch")
+    leases.renew_if_due()
+    cluster.fail(lambda: NotAuthorised("HTTP 403"), verb="get", times=1000)
+    while clock() < 1000 + HOLD:
+        assert held(leases)
+        clock.advance(2.5)
+        leases.renew_if_due()
+    assert not held(leases)
 
 
 def test_the_hold_ends_and_stays_ended(cluster: SmallCluster, clock: Clock) -> None:
@@ -311,18 +325,26 @@ def test_letting_go_leaves_what_client_go_leaves(cluster: SmallCluster, clock: C
     assert not held(leases)
 
 
-def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clock: Clock) -> None:
-    """The operator's Lease names nobody that lives, for an hour; ours is free, and a rerun takes both at once."""
+@pytest.mark.parametrize("ended", [False, True], ids=["killed", "parks"])
+def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clock: Clock, *, ended: bool) -> None:
+    """From when it is taken the operator's Lease names nobody that lives, for an hour; a rerun takes it at once."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
-    leases.let_go(park=True)
-    assert spec_of(cluster)["holderIdentity"] == ""
+    if ended:
+        leases.let_go(park=True)
+        assert spec_of(cluster)["holderIdentity"] == ""
     spec = spec_of(cluster, OPERATORS)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
-    again = taken(cluster, clock, "again_1")
+    again = leases_of(cluster, clock, "again_1")
+    if not ended:
+        assert again.look(OWN_LEASE).standing is Lease.HELD
+        clock.advance(DURATION)
+    again.take(OWN_LEASE)
     again.take(OPERATORS)
-    assert again.look(OPERATORS).standing is Lease.OURS
-    assert again.left() == HOLD
+    for _ in range(not ended and 4):
+        clock.advance(QUIET / 4)
+        again.renew_if_due()
+    assert again.holds(OWN_LEASE, OPERATORS)
 
 
 def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.exact_json import JSONObject
-from migrator.planning.images import other_digest, pulled_digests
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, Resource
@@ -23,7 +22,6 @@ from tests.support.small_cluster import SmallCluster
 from tests.support.tables import table
 
 NEW_IMAGE = installation.image("v0.1.0-alpha.11")
-READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
 
 
 def manager(**options: Any) -> JSONObject:
@@ -159,21 +157,30 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
 
 
 def test_two_installations_refuse_and_can_be_told_apart() -> None:
-    """Both are named with the flags to choose; a choice by namespace or name is taken."""
+    """Both are named with the flag to choose, and the one that is chosen is taken."""
     two = deployment(namespace="other", name="grove-two")
     cluster = installed(two, installation.config_map(namespace="other"))
-    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in refusals(cluster)
-    assert found_in(cluster, namespace="other").deployment == "grove-two"
-    assert found_in(cluster, name="grove-operator").namespace == NAMESPACE
-    assert refusals(cluster, name="grove-operator") == ""
+    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two," in refusals(cluster)
+    assert found_in(cluster, namespace="other", name="grove-two").deployment == "grove-two"
+    chosen = {"namespace": NAMESPACE, "name": "grove-operator"}
+    assert found_in(cluster, **chosen).namespace == NAMESPACE
+    assert refusals(cluster, **chosen) == ""
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_an_operator_that_was_not_chosen_is_named_while_it_has_replicas(replicas: int) -> None:
     """One at zero does nothing."""
     cluster = installed(deployment(namespace="other", name="grove-two", replicas=replicas))
-    said = [finding.message for finding in look(cluster, name="grove-operator").findings if finding.code == "GM-203"]
+    found = look(cluster, namespace=NAMESPACE, name="grove-operator").findings
+    said = [finding.message for finding in found if finding.code == "GM-203"]
     assert said == ["Deployment other/grove-two looks like an operator, and was not chosen"] * replicas
+
+
+def test_a_webhook_in_another_namespace_refuses() -> None:
+    """Its Service is of another installation, and where the Lease is cannot be told."""
+    cluster = installed(*installation.webhook(namespace="elsewhere"))
+    assert "GM-203" in refusals(cluster)
+    assert look(cluster).home == NAMESPACE
 
 
 def test_a_named_deployment_needs_no_labels() -> None:
@@ -182,11 +189,18 @@ def test_a_named_deployment_needs_no_labels() -> None:
     assert found_in(cluster, name="mine", namespace=NAMESPACE).deployment == "mine"
 
 
-@pytest.mark.parametrize("namespace", [None, NAMESPACE])
-def test_a_named_deployment_that_does_not_exist_is_an_error(namespace: str | None) -> None:
-    """A typing mistake must not look like a cluster without an operator."""
-    with pytest.raises(UsageError, match="--operator-deployment"):
-        look(installed(), name="grove-operatr", namespace=namespace)
+def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
+    """A typing mistake must not look like a cluster without one; where there is none, it names the namespace."""
+    with pytest.raises(UsageError, match=r"--operator grove-system/grove-operatr: .* grove-system/grove-operator"):
+        look(installed(), name="grove-operatr", namespace=NAMESPACE)
+    assert look(cluster_of(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
+
+
+@pytest.mark.parametrize("text", ["grove-system", "/grove-operator", "grove-system/", "a/b/c", ""])
+def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
+    """The text is repeated, with an example."""
+    with pytest.raises(UsageError, match=f"--operator {text}: .* grove-system/grove-operator"):
+        operator.OperatorFlags.parse(text)
 
 
 @table(
@@ -223,50 +237,6 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
     assert ["without a Deployment. Stop it yourself" in str(finding) for finding in seen.findings()] == [True]
     assert look(cluster).operator is None
-
-
-def test_a_flag_that_contradicts_what_is_found_refuses() -> None:
-    """The Lease and the record are where the operator is, not where a flag says."""
-    assert "namespace grove-system" in refusals(installed(), namespace="empty")
-
-
-# --- the digest of the binary that was read, against the operator's own image ----------------------------------------
-
-
-def pulled(body: JSONObject, image_id: str) -> JSONObject:
-    """The pod, with the imageID that its kubelet reports."""
-    body["status"]["containerStatuses"] = [{"name": "grove-operator", "imageID": image_id}]
-    return body
-
-
-@pytest.mark.parametrize(
-    ("image_id", "other"),
-    [
-        (f"example.test/operator@{READ}", False),
-        (f"docker-pullable://example.test/operator@{OTHER}", True),
-        (OTHER, False),
-        ("", False),
-    ],
-)
-def test_the_running_image_is_compared(image_id: str, *, other: bool) -> None:
-    """An imageID from a registry must be the one that was read; one that names no registry's digest says nothing."""
-    said = other_digest(pulled_digests(pulled(pod("p"), image_id)), frozenset({READ}))
-    assert (said is not None) is other
-    assert said is None or (READ in said and OTHER in said)
-    assert other_digest(frozenset({OTHER}), frozenset()) is None
-
-
-@pytest.mark.parametrize("image", [NEW_IMAGE, IMAGE], ids=["target", "source"])
-@pytest.mark.parametrize("digest", [READ, OTHER], ids=["read", "other"])
-def test_a_run_refuses_another_build_of_the_target(image: str, digest: str) -> None:
-    """A pod that counts as the target's by its tag, and was pulled by another digest than was read, refuses the run."""
-    one = pulled(pod("grove-operator-1", image=image), f"registry.example/op@{digest}")
-    store = cluster_of(deployment(image=image), installation.config_map(), one)
-    options = RunOptions(PlanOptions(target="legacy-1.35"), stop_operator=True, target_digests=frozenset({READ}))
-    seen = Observation(options, operator.find(store, options.flags))
-    said = [finding.message for finding in seen.findings() if READ in finding.message]
-    assert len(said) == (image == NEW_IMAGE and digest == OTHER)
-    assert all(OTHER in one and "read the deployed image" in one for one in said)
 
 
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------

@@ -24,21 +24,17 @@ def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None
     """Its name comes from the mounted configuration, with the operator's own default; none without election."""
     found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
     assert found.lease_name == lease
-    names = operator.lease_names(found, operator.OperatorFlags())
+    names = operator.lease_names(found)
     assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
     assert operator.kept_out(found, names) is (lease is not None)
 
 
 @pytest.mark.parametrize("release", ["v0.1.0-alpha.1", "0.1.0-alpha.2", "v0.1.0-alpha.3"])
 def test_the_first_releases_elect_no_leader(release: str) -> None:
-    """Their configuration's key is not read, so no Lease keeps them out."""
-    assert found_in(installed(image=f"grove-operator:{release}")).lease_name is None
-
-
-def test_a_given_lease_name_wins() -> None:
-    """--lease-name overrides whatever is configured, and needs no configuration at all."""
-    assert found_in(installed(), lease="given").lease_name == "given"
-    assert refusals(cluster_of(deployment()), lease="given") == ""
+    """Their configuration's key is not read, so no Lease keeps them out, which is said."""
+    cluster = installed(image=f"grove-operator:{release}")
+    assert found_in(cluster).lease_name is None
+    assert [f.code for f in look(cluster).findings if "leader election" in f.message] == [operator.NO_ELECTION]
 
 
 @pytest.mark.parametrize("config", ["kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5"])
@@ -49,7 +45,7 @@ def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
 
 def test_an_absent_configuration_refuses() -> None:
     """Without the ConfigMap the Lease is unknown, and the remedy is named."""
-    assert "--lease-name" in refusals(cluster_of(deployment()))
+    assert "restore the ConfigMap" in refusals(cluster_of(deployment()))
 
 
 def test_a_configuration_that_may_not_be_read_fails_closed() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
-from unittest import mock
 
 import pytest
 import structlog
@@ -16,17 +15,15 @@ from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
-from migrator.planning.options import PlanOptions
-from migrator.planning.patches import Patch
+from migrator.planning.patches import RANKS, Patch
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.context import RunOptions
-from migrator.run.operator import Operator, OperatorFlags
+from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
 from tests.simulation.points import GROVE
 from tests.simulation.world import World
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT
 from tests.support.tables import table
 
@@ -100,7 +97,7 @@ def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
         patch("Pod", "b"),
         patch("PodClique", "a", "status"),
     ]
-    assert texts(rights.of_migration(patches, "grove", None, RunOptions(PlanOptions())))[:6] == [
+    assert texts(rights.of_migration(patches, "grove", None, stops_it=True))[:6] == [
         "patch pods in namespace a",
         "get pods in namespace a",
         "patch pods in namespace b",
@@ -127,13 +124,14 @@ def test_a_run_needs_the_leases_the_record_and_the_deployment(
     found: Operator | None, deployment: list[str], *, stops_it: bool
 ) -> None:
     """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    options = RunOptions(PlanOptions(), stop_operator=stops_it)
     names = ("grove-migrator", "grove-operator-leader-election", *(["lease"] if found is not None else []))
     wanted = [f"{verb} leases.coordination.k8s.io {name}" for name in names for verb in ("get", "patch")]
     wanted += ["create leases.coordination.k8s.io"]
     wanted += [f"{verb} configmaps" for verb in ("get", "list", "create", "delete")]
     wanted += ["patch configmaps grove-migrator-run", *deployment]
-    assert texts(rights.of_migration((), HOME, found, options)) == [f"{right} in namespace {HOME}" for right in wanted]
+    assert texts(rights.of_migration((), HOME, found, stops_it=stops_it)) == [
+        f"{right} in namespace {HOME}" for right in wanted
+    ]
 
 
 def test_a_question_tells_what_is_meant_and_nothing_is_stored() -> None:
@@ -192,8 +190,7 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"nothing was begun, because we may not {named}; and 2 more: grant it (manifests/job.yaml has all that a "
-        "run needs), then run again"
+        f"this account may not {named}; and 2 more: grant it (manifests/job.yaml has all that a run needs)"
     )
 
 
@@ -211,27 +208,25 @@ def test_what_cannot_be_asked_does_not_refuse(answer: Answer) -> None:
     """Where the API server gives no verdict the run goes on, finds out by itself, and the log says so."""
     with structlog.testing.capture_logs() as logs:
         rights.check(Reviewer(answer), [Right("get", resources.PODS)], structlog.get_logger())
-    assert [entry["event"] for entry in logs] == ["rights_not_asked"]
+    assert [entry["event"] for entry in logs] == ["permission_check_skipped"]
 
 
 @pytest.mark.parametrize("revert", [False, True], ids=["run", "revert"])
 def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
-    """What a run patches, creates and deletes, Events aside, it has asked for before the first of those writes."""
+    """What a run patches, creates and deletes it has asked for before the first of those writes."""
     asked: set[tuple[str, str, str, str]] = set()
 
-    def allow(_store: object, right: Right) -> bool:
-        asked.add((right.verb, right.resource.plural, right.subresource, right.name))
-        return True
+    def note(request: Request) -> None:
+        if request.resource.plural == "selfsubjectaccessreviews":
+            what = request.body["spec"]["resourceAttributes"]
+            asked.add((what["verb"], what["resource"], what.get("subresource", ""), what.get("name", "")))
 
-    with mock.patch.object(rights, "allowed", allow):
-        world = World()
-        assert world.run().code == 0
-        sent = len(world.store.writes())
-        if revert:
-            asked.clear()
-            assert world.run(revert=True).code == 0
-            sent = len(world.store.writes()) - sent
-        writes = [write for write in world.store.writes()[-sent:] if write.resource != resources.EVENTS]
+    world = World()
+    assert not revert or world.run().code == 0
+    world.store.before.append(note)
+    sent = len(world.store.writes())
+    assert world.run(revert=revert).code == 0
+    writes = world.store.writes()[sent:]
     assert {write.resource for write in writes} > GROVE
     for write in writes:
         named = (write.verb, write.resource.plural, write.subresource, write.name)
@@ -239,17 +234,16 @@ def test_every_write_of_a_run_was_asked_for(*, revert: bool) -> None:
 
 
 def test_a_missing_right_disturbs_nothing() -> None:
-    """Without one right the run ends with exit 1 before it stopped the operator or wrote anything."""
-    with mock.patch.object(rights, "allowed", lambda _store, right: right.resource != resources.LEASES):
-        world = World()
-        ending = world.run()
+    """Without one right the run ends with exit 1 before it wrote anything."""
+    world = World()
+    world.store.allows = lambda asked: asked["resource"] != resources.LEASES.plural
+    ending = world.run()
     assert isinstance(ending.error, NotAuthorised)
     assert (ending.code, world.replicas, world.grove() == world.before) == (1, 1, True)
-    assert world.records == []
-    assert world.store.writes() == world.store.writes(resources.EVENTS)
+    assert (world.records, world.store.writes()) == ([], [])
 
 
-# --- the manifests grant these rights, and no others ------------------------------------------------------------------
+# --- the manifests grant these rights ------------------------------------------------------------------------------
 
 
 def granted(file: str) -> set[Granted]:
@@ -274,33 +268,8 @@ def key_of(right: Right) -> Granted:
     return right.namespace, right.verb, right.resource.group, resource, right.name
 
 
-@table(
-    "needs file",
-    ("The run's account.", (rights.of_run(KINDS, HOME, OPERATOR, OperatorFlags()), "job.yaml")),
-    ("The planner's account.", (rights.of_plan(KINDS, HOME), "planner.yaml")),
-)
-def test_the_manifests_grant_what_is_needed_and_no_more(needs: tuple[Right, ...], file: str) -> None:
-    """A manifest against the list that `check run` or `check plan` asks for, in both directions."""
-    assert {key_of(right) for right in needs} == granted(file)
-
-
-def test_a_run_works_without_two_rights() -> None:
-    """Those to write Events and to read the webhook's Service; kinds that are not there need no right at all."""
-    kinds = [kind for kind in KINDS if kind != resources.POD_GANG_MAPS]
-    needs = rights.of_run(kinds, HOME, OPERATOR, OperatorFlags())
-    assert {right.resource for right in needs if right.without} == {resources.EVENTS, resources.SERVICES}
-    assert resources.POD_GANG_MAPS not in {right.resource for right in needs}
-
-
-def test_a_plan_of_a_namespace_needs_rights_there_alone() -> None:
-    """Without a right outside the namespace the plan goes on."""
-    needs = rights.of_plan(KINDS, HOME, "team")
-    assert {right.namespace for right in needs if not right.without} == {"team"}
-
-
-@pytest.mark.parametrize("maps", [True, False])
-def test_pod_gangs_are_needed_where_there_are_maps(*, maps: bool) -> None:
-    """Without PodGangMaps a PodGang holds no hash that must be known."""
-    kinds = [kind for kind in KINDS if maps or kind != resources.POD_GANG_MAPS]
-    needs: dict[Any, Right] = {right.resource: right for right in rights.of_plan(kinds, HOME)}
-    assert (not needs[resources.POD_GANGS].without) is maps
+def test_the_manifest_grants_what_a_run_needs() -> None:
+    """Every right that a run of any patch asks for is in the role of its account."""
+    patches = [patch(kind, "", part) for kind, part in RANKS]
+    needs = rights.of_migration(patches, HOME, OPERATOR, stops_it=True)
+    assert {key_of(right) for right in needs} <= granted("job.yaml")

@@ -27,7 +27,7 @@ from tests.simulation import cluster, users
 from tests.simulation.mishaps import Mishap, fault, mishaps, numbers
 from tests.simulation.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.simulation.process import MOMENTS, Ending, Moment
-from tests.simulation.truth import DONE, NO_RECORD, REFUSED, REVERTED, STUCK
+from tests.simulation.truth import DONE, NO_RECORD, REFUSED, STUCK
 from tests.simulation.turns import Turns
 from tests.simulation.twins import Twins, none
 
@@ -89,15 +89,14 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.twins.pending)
     @rule(
         found=st.lists(mishaps, min_size=1, max_size=2),
-        conflict=st.sampled_from(["stop", "skip"]),
         skip_refused=st.booleans(),
         allowed=st.booleans(),
     )
-    def migrate(self, found: list[Mishap], conflict: str, *, skip_refused: bool, allowed: bool) -> None:
+    def migrate(self, found: list[Mishap], *, skip_refused: bool, allowed: bool) -> None:
         """A run with one or two mishaps."""
-        more: dict[str, Any] = {"on_conflict": conflict, "skip_refused": skip_refused}
+        more: dict[str, Any] = {"skip_refused": skip_refused}
         if allowed:
-            more["allow"] = frozenset({"GM-101"})
+            more["allow"] = frozenset({"GM-101", "GM-102"})
         self._run(found, **more)
 
     @precondition(lambda self: self.twins.pending)
@@ -109,10 +108,10 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.twins.pending)
     @rule()
     def finish(self) -> None:
-        """A run that nothing disturbs migrates everything, or writes nothing and reverts what was written before.
+        """A run that nothing disturbs migrates everything, or is refused and writes nothing.
 
-        Beside the next operator an unfinished run cannot be reverted. A refusal then ends with 6, and the advice is to
-        let that operator run first.
+        Beside what was written before, a refusal ends with 6. Beside the next operator an unfinished run cannot be
+        reverted: the advice is to let that operator run first.
         """
         dirty, here = bool(self.twins.translated()), self.twins.here
         ending = self._run(())
@@ -120,8 +119,10 @@ class Machine(RuleBasedStateMachine):
             assert self.twins.here == here, f"written beside the next operator, which then ended with {ending}"
             assert "let the target's operator run" in str(ending), str(ending)
             return
+        if ending.code == STUCK:
+            assert self.twins.here == here, f"written by a run that was refused: {ending}"
         may_refuse = self.twins.done or not dirty
-        assert ending.code in ({DONE, REFUSED, REVERTED} if may_refuse else {DONE, REVERTED}), str(ending)
+        assert ending.code in ({DONE, REFUSED, STUCK} if may_refuse else {DONE, STUCK}), str(ending)
 
     @precondition(lambda self: not self.twins.upgraded)
     @rule(found=st.lists(mishaps, min_size=1, max_size=2))

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from migrator.errors import Interrupted, MigratorError
 from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
-from migrator.run import loop, verify
+from migrator.run import migration, verify
 from migrator.run.context import Context, RunOptions
-from migrator.run.operator import OperatorFlags
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.simulation import cluster
@@ -111,10 +110,9 @@ class Process:
         """``grove-migrator run --stop-operator``, with these options."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
-        flags = OperatorFlags(lease_name=more.pop("lease_name", None))
         store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
-        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), flags=flags, **more)
-        return self._ended(lambda: loop.run(store, options, self._context(timeout)))
+        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
+        return self._ended(lambda: migration.run(store, options, self._context(timeout)))
 
     def verify(self) -> Ending:
         """``grove-migrator verify --after-upgrade``."""

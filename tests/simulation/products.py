@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from migrator.errors import Reverted
 from migrator.resources import LEASES
 from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.mishaps import ERRORS
 from tests.simulation.points import GROVE, Command, perform, prepared, steps
 from tests.simulation.process import KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
-from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.truth import DONE, FAILED, NO_RECORD, REFUSED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
 
 _YEAR: Final = timedelta(days=365)
@@ -123,11 +124,11 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
         elif ending.code in {FAILED, NO_RECORD, REFUSED}:
             assert (found == world.after, world.replicas) == (True, 0), str(ending)
         else:
-            assert ending.code in {LOST, STUCK, KILLED}, str(ending)
+            assert ending.code in {STUCK, KILLED}, str(ending)
     else:
         assert (found == world.after, world.replicas, wrote) == (True, 1, False), str(ending)
         assert {step.resource.plural for step in process.writes} <= {LEASES.plural, "configmaps"}
-    if ending.code in {FAILED, NO_RECORD, REFUSED}:
+    if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
         assert not wrote, str(ending)
 
 
@@ -184,7 +185,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, *, a
         met[:] = [perform(other, second)]
         if met[0].code == DONE and second != "verify":
             assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
-        if met[0].code in {FAILED, NO_RECORD, REFUSED}:
+        if met[0].code in {FAILED, NO_RECORD, REFUSED} and not isinstance(met[0].error, Reverted):
             assert not [step for step in other.applied if step.resource in GROVE], str(met[0])
 
     process = world.start(at=at)
@@ -194,9 +195,9 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, *, a
     if ending.code == DONE and first != "verify":
         seen = found[0] if number > _last_look(first) else world.grove()
         assert seen == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
-    if ending.code in {FAILED, NO_RECORD, REFUSED}:
+    if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
         assert not [step for step in process.applied if step.resource in GROVE], str(ending)
-    assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, 7}, str(ending)
+    assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()
     assert (last.code, world.grove() == world.after) == (DONE, True), str(last)

@@ -29,11 +29,6 @@ OUTAGE = partial(Unreachable, "HTTP 503, at every request")
 NO_KIND = partial(NotFound, "the server could not find the requested resource", status=404, reason="NotFound")
 
 
-def known(number: str, what: str) -> pytest.MarkDecorator:
-    """A fault that is not mended yet."""
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"{number}: {what}")
-
-
 def reads(target: str) -> Callable[[Step], bool]:
     """Whether a step is about to read this."""
     return lambda step: (step.kind, step.moment, step.target) == ("read", "before", target)
@@ -76,7 +71,6 @@ def stops(steps: list[Step]) -> int:
 # --- what cannot be read is not known --------------------------------------------------------------------------------
 
 
-@known("N1", "one 404 for the kind counts as 'no sets', though an operator or a record is there")
 @pytest.mark.parametrize("command", ["forward", "revert"])
 def test_a_kind_that_is_missing_once_is_no_cluster_without_sets(command: Command) -> None:
     """One 404 for the list of PodCliqueSets, at any of them: the exit code tells the truth, and a rerun ends well."""
@@ -87,7 +81,6 @@ def test_a_kind_that_is_missing_once_is_no_cluster_without_sets(command: Command
         put_right(world, command, back=command == "forward")
 
 
-@known("N1", "sets of an open record that have all disappeared at once count as 'nothing to revert'")
 def test_sets_that_have_all_disappeared_were_not_read() -> None:
     """One empty list, though the record has sets: a revert does not end with 0 and leave everything migrated."""
     world = half_written()
@@ -105,7 +98,6 @@ def test_sets_that_have_all_disappeared_were_not_read() -> None:
     assert (ending.code, world.replicas) == (STUCK, 0), str(ending)
 
 
-@known("N2", "a foreign operator that the last look sees is given the Lease, and the run ends with 0")
 def test_an_operator_that_the_last_look_sees_is_kept_out() -> None:
     """The old operator is started after the last write to a set, and a look sees it: 6, and its Lease is parked."""
     for number in range(of_trees()[-1].number + 1, steps("forward")[-1].number + 1):
@@ -125,7 +117,6 @@ def test_an_operator_that_the_last_look_sees_is_kept_out() -> None:
     ("N3: the record cannot be read in an outage.", (f"configmaps/{RUN_NAME}", OUTAGE)),
     ("N4: the very first request fails.", ("", OUTAGE)),
 )
-@known("N3, N4", "half-written sets are left behind with 1 or 3, which say that nothing is changed")
 @pytest.mark.parametrize("times", [1, 10**6], ids=["once", "always"])
 def test_a_rerun_that_cannot_read_knows_nothing(target: str, error: Callable[[], Exception], times: int) -> None:
     """A rerun of half-written sets meets an error before it has seen them: 0 if it gets over it, else 6."""
@@ -136,7 +127,6 @@ def test_a_rerun_that_cannot_read_knows_nothing(target: str, error: Callable[[],
     assert ending.code in {DONE, STUCK}, str(ending)
 
 
-@known("N3", "a record that exists and cannot be understood ends with 3, though it proves a run")
 def test_a_damaged_record_proves_a_run() -> None:
     """A record of half-written sets is damaged: 6, and nothing is written."""
     world = half_written()
@@ -149,7 +139,6 @@ def test_a_damaged_record_proves_a_run() -> None:
     assert (ending.code, world.grove() == found) == (STUCK, True), str(ending)
 
 
-@known("N6", "reading back proves only that no source value is left")
 def test_a_foreign_value_after_the_writes_is_seen() -> None:
     """Somebody writes another hash on migrated pods during the run: 6, never 0."""
 
@@ -169,7 +158,6 @@ def test_a_foreign_value_after_the_writes_is_seen() -> None:
 # --- what a run leaves when it is killed -----------------------------------------------------------------------------
 
 
-@known("N9", "after a kill in mid-write the operator's Lease is free in a minute")
 def test_a_killed_run_keeps_operators_out_for_an_hour() -> None:
     """Killed in mid-write, an operator that is started waits for an hour; a rerun needs no more than the own Lease."""
     world = half_written()
@@ -185,7 +173,6 @@ def test_a_killed_run_keeps_operators_out_for_an_hour() -> None:
     assert (world.grove() == world.after, world.seconds - begun < 150) == (True, True)
 
 
-@known("N9", "a run that was killed while it released its Leases leaves them for its rerun")
 def test_a_rerun_with_nothing_to_write_releases_what_names_us() -> None:
     """Killed after its last write, the next run finds nothing to do, and leaves no Lease with our name."""
     for number in range(of_trees()[-1].number + 1, steps("forward")[-1].number + 1):
@@ -196,7 +183,6 @@ def test_a_rerun_with_nothing_to_write_releases_what_names_us() -> None:
         assert world.holder == "", number
 
 
-@known("N21", "for 15 seconds a run names itself as the one that holds the Lease")
 def test_the_wait_after_a_takeover_is_explained() -> None:
     """After a kill the rerun says that it waits for late writes of the dead run, and not for itself."""
     world, said = half_written(), LogCapture()
@@ -210,14 +196,12 @@ def test_the_wait_after_a_takeover_is_explained() -> None:
 # --- what others do --------------------------------------------------------------------------------------------------
 
 
-@known("N10", "the fence is in the webhook's namespace, and the operator elects its leader in another")
 def test_a_webhook_of_another_namespace_is_refused() -> None:
     """Service and Deployment are in two namespaces: 3 with GM-203, and nothing is touched."""
     world = World()
     for item in installation.webhook(namespace="elsewhere"):
         world.store.put(item)
-    process = world.start()
-    ending = process.run()
+    ending = (process := world.start()).run()
     assert (ending.code, "GM-203" in str(ending.error), process.writes) == (REFUSED, True, []), str(ending)
 
 
@@ -236,7 +220,6 @@ def test_the_expected_downtime_is_the_plans() -> None:
         assert ending.code == code, (minutes, str(ending))
 
 
-@known("N12", "a status patch that is certain to be rejected is found after 22 others")
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop() -> None:
     """A rule rejects status patches of PodCliques: 3, and the operator was never stopped."""
     rejected = partial(Rejected, "status.x: Invalid value", status=422, reason="Invalid")
@@ -283,7 +266,6 @@ def restores(world: World, *, begins: int = 0) -> At:
     ("From the beginning: 3, and nothing was written.", (0, REFUSED)),
     ("From the first write to a pod on: 6, and the operator waits for its Lease.", (first("pods"), STUCK)),
 )
-@known("N14", "a controller that restores replicas is fought for hours")
 def test_a_controller_that_scales_the_operator_up_is_named(begins: int, code: int) -> None:
     """Something restores the operator's replicas each time: three stops in all, then the advice to pause it."""
     world = World()
@@ -312,7 +294,6 @@ def replaced(world: World, image: str, *, another: bool = False) -> None:
     ("A tag that is no release: left at zero.", (installation.image("nightly"), False, STUCK, 0)),
     ("Another Deployment of that name: left at zero.", (cluster.OLD_IMAGE, True, STUCK, 0)),
 )
-@known("N15", "an image that changes during the pause leaves the operator at zero, without a record, and no word of it")
 def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas: int, *, another: bool) -> None:
     """The run is refused behind the fence, and the Deployment is not the one that it stopped."""
     world = World()
@@ -321,7 +302,6 @@ def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas:
     assert replicas or (image in str(ending) and cluster.OLD_IMAGE in str(ending)), str(ending)
 
 
-@known("N16", "any webhook's denial gets Grove's remedy")
 def test_a_denial_is_of_the_webhook_that_denied() -> None:
     """A policy of somebody else denies a label patch: the message names it, and not Grove's authorizer."""
     denied = partial(
@@ -344,7 +324,6 @@ def unelected() -> World:
     return world
 
 
-@known("N17", "an operator that no Lease keeps out is looked for every 5 seconds, and acts after 2")
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:
     """It is scaled up in mid-write: seen and stopped within 2 seconds, and the run ends with 0; it had warned of it."""
     world, said, warned, acted = unelected(), LogCapture(), list[bool](), list[str]()
@@ -360,7 +339,6 @@ def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None
     assert world.grove() == world.after
 
 
-@known("N17", "pods that were lost are not named")
 def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_everything() -> None:
     """Something starts it again each time: everything is restored, 3, and the pod that it deleted is named."""
     world, lost = World(elects=False), list[str]()
@@ -377,7 +355,6 @@ def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_every
     assert all(name in str(ending) for name in lost), str(ending)
 
 
-@known("N18", "a rerun beside the target's operator blames the pod that it has just given back")
 def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
     """A run was killed, somebody upgraded, and no Lease keeps that operator out: 0; only writes need it stopped."""
     for killed in of_trees():
@@ -393,7 +370,6 @@ def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
         assert wrote or (stops(process.writes), world.replicas) == (0, 1)
 
 
-@known("N19", "a set that is deleted during the writes undoes the migration of all")
 def test_a_set_that_is_being_deleted_is_left_alone() -> None:
     """`kubectl delete pcs` at any write: 0, and the other sets are migrated."""
     for step in tree_points(every=False):
@@ -411,7 +387,6 @@ def test_a_set_that_is_being_deleted_is_left_alone() -> None:
         assert (ending.code, found == wanted) == (DONE, True), (step.write, str(ending))
 
 
-@known("N20", "the pods of before the run are what verify compares with")
 def test_a_pod_that_is_deleted_by_hand_during_the_run_fails_no_check() -> None:
     """A pod is deleted by hand at any write, and the next operator replaces it: `verify --after-upgrade` passes."""
     for step in tree_points(every=False):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrator import resources
-from migrator.errors import Reverted
+from migrator.errors import Rejected
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
@@ -16,7 +16,7 @@ from testbed.trees import Object
 from tests.simulation import cluster
 from tests.simulation.points import CHOICE, GROVE, first, points, tree_points
 from tests.simulation.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
-from tests.simulation.truth import DONE, FAILED, REFUSED, REVERTED, STUCK, lies
+from tests.simulation.truth import DONE, FAILED, REFUSED, STUCK, lies
 from tests.simulation.world import LONGER_THAN_A_LEASE, World
 
 
@@ -53,14 +53,14 @@ def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: Wo
 
 
 def test_a_refusal_disturbs_nothing(world: World) -> None:
-    """Refused before the operator was stopped: exit 3, and nothing was written but an Event."""
+    """Refused before the operator was stopped: exit 3, and nothing was written."""
     begin_update(world)
     world.before = world.grove()
     process = world.start()
     ending = process.run()
     assert ending.code == REFUSED
     assert "GM-101" in str(ending.error)
-    assert {step.resource for step in process.writes} == {resources.EVENTS}
+    assert process.writes == []
     assert world.replicas == 1
 
 
@@ -79,28 +79,31 @@ def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> N
 
 @CHOICE
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_replicas_that_come_back_undo_everything(moment: Moment, *, every: bool) -> None:
-    """GitOps puts the old operator's replicas back at any write: exit 5, all as before, no operator saw anything."""
+def test_replicas_that_come_back_are_kept_out(moment: Moment, *, every: bool) -> None:
+    """GitOps puts the old operator's replicas back at any write: exit 6, and it waits for a Lease that is parked."""
     writes = tree_points(every=every)
     for step in writes:
         world = World()
         world.forbid_unknown_hashes()
         ending = world.run(do_at(step.write, moment, lambda _, world=world: world.deploy(replicas=1)))
-        assert ending.code == REVERTED, str(ending)
+        assert ending.code == STUCK, str(ending)
         assert "--target-image" in str(ending.error)
+        assert "pause it" in str(ending.error)
         assert lies(world, ending) == []
         world.advance(60)
-        assert world.holder.startswith("grove-operator-")
+        assert world.holder == PARKED
+        world.deploy(replicas=0)
+        world.advance(60)
+        assert world.run().code == DONE
 
 
-def test_an_old_operators_pod_alone_undoes_everything(world: World) -> None:
-    """A pod of the old operator without replicas, as `kubectl run` makes one, is named, and everything is put back."""
+def test_an_old_operators_pod_alone_is_kept_out(world: World) -> None:
+    """A pod of the old operator without replicas, as `kubectl run` makes one, is named: exit 6, and it waits."""
     number = first("podcliquesets", "status")
     pod = installation.pod(cluster.OLD_IMAGE, name="sneaky")
     ending = world.run(do_at(number, "after", lambda _: world.store.put(pod)))
-    assert isinstance(ending.error, Reverted)
+    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
     assert "sneaky" in str(ending.error)
-    assert world.grove() == world.before
 
 
 def test_the_targets_operator_may_come_early(world: World) -> None:
@@ -112,7 +115,7 @@ def test_the_targets_operator_may_come_early(world: World) -> None:
     assert (world.grove() == world.after, world.replicas) == (True, 1)
 
 
-@pytest.mark.parametrize(("image", "code"), [("registry.example/op:nightly", REVERTED), ("registry.example/op:own", 0)])
+@pytest.mark.parametrize(("image", "code"), [("registry.example/op:nightly", STUCK), ("registry.example/op:own", 0)])
 def test_an_image_that_is_no_release_must_be_named(world: World, image: str, code: int) -> None:
     """--target-image makes an image the target's; any other that is not a release of the target is a stranger."""
     number = first("podcliquesets", "status")
@@ -122,16 +125,17 @@ def test_an_image_that_is_no_release_must_be_named(world: World, image: str, cod
 
 
 def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None:
-    """A run that fails after Helm changed the Deployment under it leaves that at zero: it is not what was stopped."""
+    """A run that is rejected after Helm changed the Deployment restores hashes, and leaves that at zero: exit 6."""
     number = first("podcliquesets", "status")
 
     def upgrade(_: Step) -> None:
         world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-        world.store.put(installation.pod(cluster.OLD_IMAGE, name="sneaky"))
+        raise Rejected("is invalid", status=422, reason="Invalid")
 
     ending = world.run(do_at(number, "before", upgrade))
-    assert ending.code == REVERTED
+    assert ending.code == STUCK, str(ending)
     assert (world.grove() == world.before, world.replicas) == (True, 0)
+    assert cluster.NEW_IMAGE in str(ending)
 
 
 @CHOICE
@@ -161,7 +165,7 @@ def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:
 
 
 def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
-    """A pod of the operator that hangs in its termination ends the run with exit 4 after a while, and is given back."""
+    """A pod of the operator that hangs in its termination ends the run with exit 1 after a while, and is given back."""
 
     def hang(_: Step) -> None:
         pod: dict[str, Any] = installation.pod(cluster.OLD_IMAGE, name="hanging")
@@ -169,7 +173,7 @@ def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
         world.store.put(pod)
 
     ending = world.run(do_at(first("deployments", "scale"), "before", hang))
-    assert ending.code == 4
+    assert ending.code == FAILED
     assert "hanging" in str(ending.error)
     assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
+from migrator.errors import Reverted
 from testbed.trees import Object
 from tests.simulation import cluster, users, witness
 from tests.simulation.operators import ALPHA_9, ALPHA_11, Line, would_roll
 from tests.simulation.process import KILLED, Ending
-from tests.simulation.truth import DONE, FAILED, LOST, NO_RECORD, REFUSED, REVERTED, STUCK
+from tests.simulation.truth import DONE, FAILED, NO_RECORD, REFUSED, STUCK
 from tests.simulation.witness import Lexicon, Witness
 from tests.simulation.world import World
 
@@ -195,13 +196,13 @@ class Twins:
 
     def claim(self, ending: Ending, *, revert: bool) -> None:
         """Check that what an ending claims is true."""
-        assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, LOST, REVERTED, STUCK, KILLED}, str(ending)
+        assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED}, str(ending)
         # The run was killed or lost the Lease after everything was done and recorded.
-        closed = ending.code in {KILLED, LOST} and self.world.record_state == "done" and self.translated()
+        closed = ending.code in {KILLED, STUCK} and self.world.record_state == "done" and self.translated()
         if (ending.code == DONE or closed) and not revert:
             self.done, self.pending = True, False
         left = self.left()
-        if ending.code == REVERTED and not self.done:
+        if isinstance(ending.error, Reverted) and not self.done:
             none(f"left by {ending}", left)
         if self.world.replicas and ending.code != KILLED and not self.upgraded and not self.restored:
             none(f"the old operator may run after {ending}, beside", left)

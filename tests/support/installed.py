@@ -62,11 +62,9 @@ def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> SmallC
     return cluster_of(deployment(**options), installation.config_map(config), one, *more)
 
 
-def look(
-    cluster: SmallCluster, *, namespace: str | None = None, name: str | None = None, lease: str | None = None
-) -> operator.Found:
+def look(cluster: SmallCluster, *, namespace: str | None = None, name: str | None = None) -> operator.Found:
     """Find, with all of the options optional."""
-    return operator.find(cluster, operator.OperatorFlags(namespace, name, lease))
+    return operator.find(cluster, operator.OperatorFlags(namespace, name))
 
 
 def found_in(cluster: SmallCluster, **flags: str | None) -> operator.Operator:

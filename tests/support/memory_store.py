@@ -71,7 +71,7 @@ class MemoryStore(Objects):
 
     ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
     raise: before, it never arrived; after, it was applied and its answer got lost. ``requests`` are all that were
-    sent, oldest first.
+    sent, oldest first. ``allows`` answers SelfSubjectAccessReviews.
     """
 
     is_cluster = True
@@ -87,6 +87,7 @@ class MemoryStore(Objects):
         self.before: list[Hook] = []
         self.after: list[Hook] = []
         self.requests: list[Request] = []
+        self.allows: Callable[[JSONObject], bool] = lambda _attributes: True
         self._numbers = count(1)
         self._left: Callable[[], float] = lambda: 1.0
         self._without = frozenset(without)
@@ -173,6 +174,8 @@ class MemoryStore(Objects):
         with self._sent(Request("create", resource, namespace, name, body=copied(body), dry_run=self.dry_run)) as sent:
             if resource == SELF_SUBJECT_REVIEWS:
                 return {**wanted, "status": {"userInfo": {"username": _USER}}}
+            if "resourceAttributes" in wanted.get("spec", {}):
+                return {**wanted, "status": {"allowed": self.allows(wanted["spec"]["resourceAttributes"])}}
             with self._state.lock:
                 if "generateName" in metadata:
                     name = metadata.setdefault("name", f"{metadata['generateName']}{next(self._state.uids):05d}")

@@ -277,7 +277,7 @@ def upgrade(pair: Pair, cluster: Cluster) -> Result:
     assert (diary.deleted, diary.created) == ([], [])
     assert after.pods() == before.pods()
     compare(before, after, target)
-    verified = cluster.tool("verify", *target.target, "--after-upgrade", "--settle", "30s")
+    verified = cluster.tool("verify", *target.target, "--after-upgrade", "--wait", "30s")
     assert verified.code == 0, verified.out + verified.err
     scale_out_rolls_nobody(cluster, pair, after)
     a_change_rolls_what_it_should(cluster, pair)

@@ -46,7 +46,7 @@ def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> Non
             lab.stop_operator()
         lab.install(target)
         if migrated:
-            done = lab.tool("verify", *target.target, "--after-upgrade", "--settle", "60s")
+            done = lab.tool("verify", *target.target, "--after-upgrade", "--wait", "60s")
             assert done.code == 0, done.err
             assert _owners(lab) == before
         else:

@@ -81,14 +81,8 @@ releases of Dynamo are left to the program. Values: root, the name of the value,
 
 {{- /* How to find the operator, as arguments; nothing where it is found by itself. */}}
 {{- define "grove-migrator.operator" -}}
-{{- with .Values.operator.namespace }}
-- --operator-namespace={{ . }}
-{{- end }}
-{{- if ne .Values.operator.deployment "grove-operator" }}
-- --operator-deployment={{ .Values.operator.deployment }}
-{{- end }}
-{{- with .Values.operator.lease }}
-- --lease-name={{ . }}
+{{- if or .Values.operator.namespace (ne .Values.operator.deployment "grove-operator") }}
+- --operator={{ default .Release.Namespace .Values.operator.namespace }}/{{ .Values.operator.deployment }}
 {{- end }}
 {{- with .Values.targetImage }}
 - --target-image={{ . }}

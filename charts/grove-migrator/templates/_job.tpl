@@ -75,13 +75,13 @@ spec:
             - verify
             {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --after-upgrade
-            - --settle={{ .root.Values.verify.settle }}
+            - --wait={{ .root.Values.verify.settle }}
             {{- else }}
             - run
             {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --stop-operator
             {{- with .wait }}
-            - --wait-for-idle={{ . }}
+            - --wait={{ . }}
             {{- end }}
             - --timeout={{ .timeout }}
             {{- range .root.Values.extraArguments }}

@@ -183,11 +183,9 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "priorityClassName"):
         assert pod[name] == values[name]
     assert container["resources"] == values["resources"]
-    assert container["args"][-5:] == [
+    assert container["args"][-3:] == [
         "--skip-refused",
-        "--operator-namespace=dynamo-system",
-        "--operator-deployment=other",
-        "--lease-name=their-lease",
+        "--operator=dynamo-system/other",
         "--target-image=example.test/grove-operator:ours",
     ]
     [role] = of_kind(objects, "Role")

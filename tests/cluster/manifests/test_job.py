@@ -58,7 +58,7 @@ def test_the_manifest_applies_and_the_account_migrates_with_exactly_these_rights
     load(applied, grow(pcs, source, State(line=line, updated=True)))
     token = applied.service_account_token(NAMESPACE, ACCOUNT)
     config = kubeconfig_of(control_plane, token, tmp_path / "kubeconfig")
-    where = ("-o", "json", "--kubeconfig", config, "--operator-namespace", NAMESPACE)
+    where = ("-o", "json", "--kubeconfig", config, "--operator", f"{NAMESPACE}/grove-operator")
     assert invoke(*arguments(job_of()), *where).json["patches"] > 0
     [stored] = applied.list(GROVE, "PodClique", "default", selector="app.kubernetes.io/name=disagg-0-frontend")
     assert {name for name in stored["status"] if "Progress" in name} == set(PROGRESS[line])

@@ -22,7 +22,7 @@ from click.shell_completion import ShellComplete
 from migrator import cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
-from migrator.errors import NotReverted
+from migrator.errors import HalfWay
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.paths import ROOT
 
@@ -65,12 +65,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     log = "verbose log-format"
     common = f"{log} output"
     cluster = f"{common} kubeconfig context filename to to-binary"
-    operator = "operator-namespace operator-deployment lease-name target-image"
+    operator = "operator target-image"
     expected = {
         "plan": f"{cluster} from from-binary detailed-exitcode group-by namespace selector",
-        "run": f"{cluster} from from-binary {operator} write dry-run stop-operator skip-refused allow wait-for-idle "
-        "max-downtime on-conflict timeout concurrency revert yes",
-        "verify": f"{cluster} {operator} settle interval after-upgrade close yes",
+        "run": f"{cluster} from from-binary {operator} write dry-run stop-operator skip-refused allow wait "
+        "timeout concurrency revert yes",
+        "verify": f"{cluster} {operator} wait after-upgrade",
         "hash": f"{common} filename scheme",
         "scheme": common,
         "releases": common,
@@ -89,7 +89,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
         (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
-        (["verify", "--to", "legacy-1.35", "--settle", "soon"], "usage", "'soon' is not a duration"),
+        (["verify", "--to", "legacy-1.35", "--wait", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "A command is missing"),
         (["migrate"], "usage", "migrate"),
         (["plna"], "usage", "Did you mean 'plan'?"),
@@ -118,7 +118,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
             for flag in (["--stop-operator"], ["--timeout", "5"], ["--concurrency", "9"], ["--yes"], ["--context", "c"])
         ),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--after-upgrade"], "usage", "--after-upgrade needs a cluster"),
-        (["verify", "--to", "legacy-1.35", "--close", "--after-upgrade"], "usage", "leave one of them out"),
+        (["run", "--to", "legacy-1.35", "--operator", "grove-system"], "usage", "give the operator's namespace"),
         (["plan", "-f", ""], "usage", "The value is empty"),
         (["plan", "-f", "x.yaml", "--to-binary", ""], "usage", "'--to-binary': The value is empty"),
         (["scheme", ""], "usage", "'BINARY': The value is empty"),
@@ -197,7 +197,7 @@ def failing(error: BaseException) -> Callable[..., None]:
     ("error", "code", "reason", "said"),
     [
         pytest.param(
-            *(NotReverted("two of five sets could not be put back"), 6, "not-reverted", "two of five sets could not"),
+            *(HalfWay("two of five sets could not be written"), 6, "half-way", "two of five sets could not"),
             id="Every MigratorError decides its exit code and its reason.",
         ),
         pytest.param(

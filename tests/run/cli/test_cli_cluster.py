@@ -34,7 +34,8 @@ def refused(tmp_path: Path) -> Path:
 def operator() -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
-    return [installation.deployment(image, replicas=1, observed=True), installation.pod(image)]
+    deployment = installation.deployment(image, replicas=1, observed=True)
+    return [deployment, installation.config_map(), installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -107,7 +108,6 @@ def test_plan_reports_a_live_operator_and_disturbs_nothing(cluster: MemoryStore,
     assert re.search(named, invoke("plan", *TO, "-o", "html").out)
     document = invoke("plan", *TO, "-o", "json", "--detailed-exitcode", code=10).json
     assert [(w["code"], w["kind"], w["name"]) for w in document["warnings"]] == [
-        ("GM-122", None, None),  # its Lease is not known: no configuration is mounted
         ("GM-122", "Pod", "grove-operator-x"),
     ]
     assert cluster.writes() == []
@@ -247,15 +247,6 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "no PodCliqueSet" not in undone, "a revert of a run that died early plans nothing"
 
 
-def test_closing_a_record_prints_json_too(invoke: Invoke) -> None:
-    """With -o json stdout is one object, of what is given up."""
-    invoke.on(MemoryStore(*objects()))
-    home = ("--operator-namespace", "grove-system")
-    invoke("run", *TO, *home)
-    (given_up,) = invoke("verify", *TO, *home, "--close", "-o", "json").json["givesUp"]
-    assert "the revert of 3 PodCliqueSets" in given_up
-
-
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
     captured = invoke("verify", "-f", DUMP, *TO, "-o", "json", code=7)
@@ -279,15 +270,16 @@ def test_an_incomplete_dump_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke("plan", "-f", path, *TO, code=2).last["code"] == "incomplete-dump"
 
 
-def test_a_cluster_that_does_not_answer_is_exit_1(cluster: MemoryStore, invoke: Invoke) -> None:
-    """An outage is an error, never "no pods"."""
+def test_a_cluster_that_does_not_answer_is_never_success(cluster: MemoryStore, invoke: Invoke) -> None:
+    """An outage is an error, never "no pods"; and a run does not know what an earlier one has left."""
 
     def outage(_: object) -> None:
         raise Unreachable("no answer from https://example.test within 15 s")
 
     cluster.before.append(outage)
-    for command in ("plan", "run", "verify"):
-        assert invoke(command, *TO, code=1).failure["code"] == "unreachable"
+    for command in (["plan"], ["run", "--dry-run"], ["verify"]):
+        assert invoke(*command, *TO, code=1).failure["code"] == "unreachable"
+    assert "not known" in invoke("run", *TO, code=6).failure["message"]
 
 
 @pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
@@ -303,6 +295,5 @@ def test_the_limit_of_patches_under_way_reaches_the_store(
             return super().patches(take, concurrency=concurrency)
 
     invoke.on(Watched(*objects(), *operator()))
-    lease = ("--lease-name", "grove-operator-leader-election")
-    invoke("run", *TO, "--dry-run=server", "--stop-operator", *lease, *flags)
+    invoke("run", *TO, "--dry-run=server", "--stop-operator", *flags)
     assert given == [expected]

@@ -19,7 +19,7 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grov
 COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
 
 ON_A_CLUSTER = pytest.mark.parametrize(
-    "command", [["run", "--dry-run=client", "--operator-namespace", "grove-system"], ["verify"]]
+    "command", [["run", "--dry-run=client", "--operator", "grove-system/grove-operator"], ["verify"]]
 )
 
 
@@ -190,7 +190,7 @@ def test_a_layout_of_its_own_is_recorded(tmp_path: Path, monkeypatch: pytest.Mon
     invoke.on(MemoryStore(NAMESPACE, *objects()))
     name = described(changed_layout()).scheme.name
     path = written(tmp_path, described(changed_layout()))
-    where = ["--operator-namespace", "grove-system"]
+    where = ["--operator", "grove-system/grove-operator"]
     invoke("run", "--to-binary", path, *where)
     for arguments in (["verify", "--to", name, *where], ["plan", "--to", name], ["run", "--to", name, *where]):
         monkeypatch.setattr(layouts, "_adopted", {})

@@ -56,9 +56,9 @@ def test_the_next_command_repeats_the_flags_of_the_command_line_only(
     """A variable holds for the command after a run too, which is printed without it."""
     monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
     invoke.on(MemoryStore(*objects()))
-    home = ("--operator-namespace", "grove-system")
+    home = ("--operator", "grove-system/grove-operator")
     commands = invoke("run", *TO, *home, "-o", "json").json["next"]
-    assert commands[-1] == f"grove-migrator verify --to {TO[1]} {' '.join(home)} --after-upgrade --settle 5m"
+    assert commands[-1] == f"grove-migrator verify --to {TO[1]} {' '.join(home)} --after-upgrade --wait 5m"
 
 
 def test_the_version_is_printed(invoke: Invoke) -> None:

@@ -146,7 +146,7 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
                 logger.warning("warning", code="GM-121", object=f"Pod a/{number}", field=None, message="it says so")
         for number in range(5000):
             logger.info("patched", kind="Pod", name=f"{number}")
-        logger.info("stage_ended", stage="execute", seconds=1.0)
+        logger.info("stage_finished", stage="execute", seconds=1.0)
         logger.info("summary", outcome="done")
     lines = person.getvalue().splitlines()
     assert len(lines) == 4

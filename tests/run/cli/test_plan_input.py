@@ -99,7 +99,8 @@ def test_without_a_target_the_page_has_a_row_for_each_scheme(invoke: Invoke) -> 
 
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
-    return [installation.deployment(installation.image(release), replicas=replicas, observed=True)]
+    image = installation.image(release)
+    return [installation.deployment(image, replicas=replicas, observed=True), installation.config_map()]
 
 
 def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
@@ -110,7 +111,7 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     assert "legacy-1.34 *" in invoke("plan").out
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator", "--lease-name=x"]])
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator"]])
 def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[str], invoke: Invoke) -> None:
     """Its release decides which hazards concern the upgrade; an operator that is stopped decides nothing."""
 

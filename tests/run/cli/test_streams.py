@@ -39,7 +39,7 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     invoke.on(MemoryStore(*objects()))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        events = invoke("run", *TO, "--operator-namespace", "grove-system").events
+        events = invoke("run", *TO, "--operator", "grove-system/grove-operator").events
     invoke("verify", *TO)
     assert [(e["level"], e["message"]) for e in events if e["event"] == "unwritable_output"] == [
         ("warning", "cannot write to stdout: No space left on device")

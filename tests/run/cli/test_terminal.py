@@ -38,7 +38,7 @@ operator  Deployment grove-system/grove-operator, 0 replicas of
 next      Install the operator of v0.1.0-alpha.12-rc1; Helm restores its
           replicas. Then verify.
   helm upgrade my-grove CHART -n grove-system --version VERSION --reset-then-reuse-values
-  grove-migrator verify --to {NEW} --after-upgrade --settle 5m
+  grove-migrator verify --to {NEW} --after-upgrade --wait 5m
 """
 
 
@@ -174,7 +174,7 @@ def test_at_debug_each_patch_has_its_line(terminal: Terminal) -> None:
     """-v shows all 43 of them, and the stages."""
     shown = terminal.type(*RUN, "--yes", "-v")
     assert sum(" patched " in line for line in shown.lines) == 43
-    assert any("stage_ended" in line for line in shown.lines)
+    assert any("stage_finished" in line for line in shown.lines)
 
 
 def test_json_on_a_terminal_is_json(terminal: Terminal) -> None:

@@ -1,0 +1,599 @@
+"""A run, from top to bottom.
+
+::
+
+    look -> lock -> prove -> open record -> stop -> take the operator's Leases
+         -> read -> save tables -> write -> read back ... -> close -> release
+
+Whatever ends it early goes through :meth:`_Run._leave`, which looks before it leaves: nothing of the run is there, so
+the operator is restored and the record forgotten; or something is, and the operator's Leases stay parked (exit code 6);
+or it must go back, because it can never be finished.
+
+A run decides by what it reads each time: which Leases it holds, what the stored values are by the tables, and whether
+the record says that it stopped the operator. So a rerun after a crash is the same function, and every step may be
+repeated. It remembers two things beside: how often it stopped the operator, and whether it has sent a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import Final
+
+from migrator import __version__, errors
+from migrator.errors import ClusterError, ForeignOperator, HalfWay, Interrupted, LeaseLost, LostReply, MigratorError
+from migrator.planning.model import Plan
+from migrator.planning.patches import Batch, backward
+from migrator.run import admission, operator, rights
+from migrator.run.baseline import baseline_of
+from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
+from migrator.run.dry_run import rehearse
+from migrator.run.endings import HALF_WAY, UNREAD, changed, is_same, reported, reverted, said, scaled_up, unchanged
+from migrator.run.execute import Executor, Outcome, TreeConflict
+from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
+from migrator.run.observation import NO_HOME, Observation, pending, read_sets, refusals_of, refused, tables_of
+from migrator.run.operator import Operator
+from migrator.run.record import Recorded, Recorder
+from migrator.run.tables import OperatorBefore, RecordState, RunRecord
+from migrator.store import LONGEST_WRITE, DryRun, Store
+
+#: For how many seconds a run waits for a Lease, and for pods of the operator to end.
+PATIENCE: Final = 120.0
+
+#: How often the operator is stopped, and how often the sets are read to be written, before that is given up.
+STOPS: Final = 3
+READINGS: Final = 6
+
+#: Refusals that may end by themselves, so that ``--wait`` waits for them: an update in flight, and an edit before it.
+_IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
+
+#: Seconds between two looks: for sets to become idle, for an operator while patches are sent, and for one that no Lease
+#: keeps out, which acts two seconds after its start (measured).
+_IDLE_EVERY: Final = 2.0
+_LOOK_EVERY: Final = 5.0
+_LOOK_OFTEN: Final = 1.0
+
+#: Seconds: before the sets are read again after an error, to leave, and to go back.
+_BEFORE_RETRY: Final = 5.0
+_TIME_TO_LEAVE: Final = 60.0
+_TIME_TO_GO_BACK: Final = 600.0
+
+_NAMED: Final = 5
+
+
+def run(store: Store, options: RunOptions, context: Context) -> RunResult:
+    """Migrate, or with ``revert`` undo a migration; returns once every planned value is proven to be there.
+
+    Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
+    """
+    _ = options.way  # wrong schemes are refused before anything is read
+    if not store.is_cluster or store.dry_run is not DryRun.NONE:
+        return rehearse(store, options, context)
+    return _Run(store, options, context).run()
+
+
+class _Run:
+    """One run: what it saw last, its Leases and its record."""
+
+    def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
+        self._plain = store
+        self._options = options
+        self._context = context
+        self._log = context.log
+        self._seen = Observation(options)
+        self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
+        self._leases: Leases | None = None
+        self._pods: dict[str, str] = {}  # those that the first reading saw, by uid
+        self._stops = 0
+        self._wrote = False
+
+    def run(self) -> RunResult:
+        """Migrate; an error ends with the one that is true of the cluster."""
+        try:
+            self._migrate()
+            self._release(park=False)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
+            true = self._leave(error)
+            if true is not None:
+                raise true from (error if true is not error else None)
+        reported(self._result, self._options, self._seen.operator, self._log)
+        return self._result
+
+    # --- the way there ----------------------------------------------------------------------------------------------
+
+    def _migrate(self) -> None:
+        """Look, and do what is to be done; nothing is touched if that is nothing, or refused."""
+        self._look_until_idle()
+        refusal = refused(self._seen.plan)
+        if refusal is not None and not self._seen.continues:
+            raise refusal
+        if refusal is None and self._nothing_to_do():
+            self._log.info("nothing_to_do", sets=len(self._seen.trees))
+            return
+        self._check_rights()
+        with self._timed("lock"):
+            self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
+            self._look()
+        refusal = refused(self._seen.plan)
+        if refusal is not None:
+            raise refusal
+        if pending(self._seen.plan) or self._wrong_operator():
+            with self._timed("prove"):
+                admission.probe(self._plain, self._seen.patches)
+            self._open_record()
+            with self._timed("stop"):
+                self._fence()
+            self._write_until_read_back()
+        with self._timed("close"):
+            self._close()
+
+    def _look_until_idle(self) -> None:
+        """Read everything; with ``--wait`` again until no update is in flight. ``--timeout`` counts from its end."""
+        until = self._context.clock() + self._options.wait
+        while True:
+            self._context.deadline.restart()
+            with self._timed("look"):
+                self._look(everywhere=True)
+            waits = {finding.code for finding in refusals_of(self._seen.plan)}
+            if not waits or not waits <= _IN_FLIGHT or self._context.clock() >= until:
+                log_findings(self._seen.plan, self._log)
+                return
+            self._heed_signals()
+            self._log.info("waiting_for_idle", codes=sorted(waits))
+            self._context.sleep(_IDLE_EVERY)
+
+    def _look(self, *, everywhere: bool = False) -> None:
+        """Operators, the record and the sets, as they are now."""
+        self._look_at_operators(everywhere=everywhere)
+        self._read()
+
+    def _look_at_operators(self, *, everywhere: bool = False) -> None:
+        """Operators and the record; while we hold our own Lease, nobody else writes that."""
+        found = operator.find(self._plain, self._options.flags, everywhere=everywhere)
+        if self._leases is None and found.home is not None:
+            self._begin(found.home)
+        recorded = self._seen.recorded
+        if self._leases is not None:
+            recorded = self._recorder.load(again=not self._holds(OWN_LEASE))
+        fenced = self._holds(OWN_LEASE, *operator.lease_names(found.operator))
+        self._seen = replace(self._seen, found=found, recorded=recorded, fenced=fenced)
+
+    def _begin(self, home: str) -> None:
+        """Leases and record are kept in the operator's namespace, so they begin once that is known."""
+        pod = admission.own_pod(self._plain)
+        if pod is not None:
+            self._context = replace(self._context, identity=f"{pod}_{self._context.run_id}")
+        self._leases = Leases(self._plain, home, self._context)
+        self._store = self._plain.within(self._leases.left)
+        self._recorder = Recorder(self._store, home)
+        self._context.beats.append(self._leases.renew_if_due)
+
+    def _read(self) -> None:
+        """Read the sets, and plan what is to be done to them."""
+        with self._timed("verify" if self._wrote else "snapshot"):
+            self._seen = read_sets(self._plain, self._seen, self._context, written=self._wrote)
+        self._pods = self._pods or self._seen.pods
+        if gone := self._gone():
+            self._log.warning("pods_gone", pods=errors.first_of(gone, _NAMED))
+        if not self._wrote:
+            self._result.plan = self._seen.plan
+
+    def _nothing_to_do(self) -> bool:
+        """Whether every value is as asked, and no earlier run has left anything to put in order."""
+        recorded = self._seen.recorded.run is not None if self._options.revert else self._seen.continues
+        if recorded or pending(self._seen.plan):
+            return False
+        names = operator.lease_names(self._seen.operator)
+        return self._leases is None or not any(self._leases.look(name).holder == PARKED for name in names)
+
+    # --- who may write ----------------------------------------------------------------------------------------------
+
+    def _take(self, *names: str) -> str:
+        """Take these Leases as far as they are free; returns what is in the way."""
+        for name in names:
+            seen = self._own.look(name)
+            if seen.standing is Lease.FREE:
+                self._own.take(name)
+                seen = self._own.look(name)
+            if seen.standing is Lease.LOST:
+                raise LeaseLost(f"Lease {name} is not ours any more")
+            if seen.standing is not Lease.OURS:
+                return seen.obstacle
+        return ""
+
+    def _wait_until_free(self, obstacle: Callable[[], str]) -> None:
+        """Wait until there is no obstacle; raises ``LeaseHeld`` if there still is one after two minutes."""
+        until, told = self._context.clock() + PATIENCE, ""
+        while why := obstacle():
+            self._heed_signals()
+            if self._context.clock() >= until:
+                raise errors.LeaseHeld(f"waited {PATIENCE:.0f} s: {why}; wait for its end, or stop it")
+            if why != told:
+                self._log.info("waiting", why=why)
+                told = why
+            self._context.sleep(1.0)
+
+    def _fence(self) -> None:
+        """Stop the operator and take its Leases: from here on none acts that elects its leader."""
+        self._wait_until_free(self._unfenced)
+        self._seen = replace(self._seen, fenced=True)
+
+    def _unfenced(self) -> str:
+        """Stop an operator that runs, and take the Leases once it is gone; returns what is in the way."""
+        self._look_at_operators()
+        installed = self._seen.operator
+        if installed is not None and installed.replicas:
+            self._stop(installed)
+            return f"{installed} is being stopped"
+        if installed is not None and not installed.gone:
+            if not installed.deployment and installed.live:
+                raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
+            return f"{installed.evidence} still exists"
+        return self._take(*operator.lease_names(installed))
+
+    def _stop(self, installed: Operator) -> None:
+        """Scale the operator to zero, three times at most; what it was is recorded first."""
+        if not self._options.stop_operator:
+            raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
+        if self._stops == STOPS:
+            raise ForeignOperator(scaled_up(installed))
+        self._open_record()
+        operator.scale(self._store, installed, 0)
+        self._stops += 1
+        self._log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self._stops)
+
+    def _guard(self) -> None:
+        """See that no operator acts on what is written; before the first patch, or without a Lease, stop one again."""
+        self._look_at_operators()
+        installed = self._seen.operator
+        if installed is None or not installed.live:
+            return
+        loose = self._acts(installed)
+        if not loose and not self._wrong_operator():
+            return  # it waits for the Lease, and finds the hashes that it knows
+        if self._wrote and not loose:
+            raise ForeignOperator(scaled_up(installed))
+        if self._wrote and not installed.replicas and installed.settled:
+            raise ForeignOperator(
+                f"{installed.evidence} acts without waiting for a Lease, and no scaling ends it: stop it"
+            )
+        self._fence()
+
+    def _acts(self, installed: Operator) -> bool:
+        """Whether an operator runs that no Lease of ours keeps out."""
+        names = operator.lease_names(installed)
+        held = names if self._holds(*names) else ()
+        return installed.live and not operator.kept_out(installed, held)
+
+    def _wrong_operator(self) -> bool:
+        """Whether an operator runs that does not know the hashes with which the run ends."""
+        installed, targets = self._seen.operator, self._options.is_target
+        if installed is None or not installed.live:
+            return False
+        if self._options.revert:
+            return any(map(targets, installed.images))
+        return (self._seen.continues or self._wrote) and not all(map(targets, installed.images))
+
+    def _holds(self, *names: str) -> bool:
+        return self._leases is not None and self._leases.holds(*names)
+
+    @property
+    def _own(self) -> Leases:
+        if self._leases is None:
+            raise errors.UsageError(NO_HOME)
+        return self._leases
+
+    # --- what is written --------------------------------------------------------------------------------------------
+
+    def _check_rights(self) -> None:
+        """See that the account may do all that follows, before anything is written."""
+        seen = self._seen
+        if pending(seen.plan):
+            stops_it = self._options.stop_operator
+            needed = rights.of_migration(seen.patches, seen.home, seen.operator, stops_it=stops_it)
+            rights.check(self._plain, needed, self._log)
+
+    def _write_until_read_back(self) -> None:
+        """Read, write what is to be written, and read it back, until nothing is left; six times at most."""
+        for reading in range(1, READINGS + 1):
+            try:
+                self._guard()
+                self._read()
+                batches = self._due()
+                if not batches:
+                    return
+                self._heed_signals()
+                with self._timed("record"):
+                    self._save_tables()
+                with self._timed("execute"):
+                    self._send(batches, watch=True)
+            except errors.Rejected:
+                raise
+            except (ClusterError, LostReply, TreeConflict) as error:
+                if not self._wrote or reading == READINGS:
+                    raise
+                self._log.warning("reading_again", error=str(error), reading=reading)
+                self._context.rest(_BEFORE_RETRY)
+        raise ClusterError("somebody else keeps changing the written values")
+
+    def _due(self) -> list[Batch]:
+        """What is to be written now; a refusal counts once nothing else is, or before the first patch."""
+        seen, refusal = self._seen, refused(self._seen.plan)
+        if not self._wrote:
+            log_findings(seen.plan, self._log)
+        batches = [*map(backward, seen.edited), *seen.batches]
+        if refusal is not None and not (self._wrote and batches):
+            raise refusal
+        return batches
+
+    def _send(self, batches: Sequence[Batch], *, watch: bool) -> None:
+        """Write. With ``watch`` a signal ends this after the sets that are begun, and operators are looked for."""
+        stop, deadline, installed = self._context.stop, self._context.deadline, self._seen.operator
+        every = _LOOK_OFTEN if installed is not None and installed.lease_name is None else _LOOK_EVERY
+        seen = operator.watch(self._plain, self._options.flags, self._acts, every, self._context.clock)
+
+        def check() -> None:
+            self._own.left()
+            if watch and seen():
+                raise ForeignOperator("an operator acts without waiting for a Lease")
+
+        executor = Executor(
+            self._store,
+            check=check,
+            stopping=lambda: watch and (stop.is_set() or deadline.remaining() <= 0),
+            concurrency=self._context.concurrency,
+            log=self._log,
+        )
+        outcomes = list[Outcome]()
+        try:
+            outcomes = executor.run(batches)
+        finally:
+            self._wrote = self._wrote or executor.doubtful or any(outcome.written for outcome in executor.outcomes)
+            if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
+                self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
+        self._result.patches += sum(outcome.written for outcome in outcomes)
+        self._result.trees += sum(outcome.complete for outcome in outcomes)
+        found = [outcome.error for outcome in outcomes if outcome.error is not None]
+        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, TreeConflict)), default=None)
+        if worst is not None and not isinstance(worst, ForeignOperator):  # that one is stopped before the next reading
+            raise worst
+
+    def _heed_signals(self) -> None:
+        if self._context.stop.is_set():
+            raise Interrupted("the run was asked to end")
+        if self._context.deadline.remaining() <= 0:
+            raise Interrupted("--timeout has expired")
+
+    # --- the record -------------------------------------------------------------------------------------------------
+
+    def _open_record(self) -> RunRecord:
+        """Record the run, and the operator that it is about to stop."""
+        context, options, recorded = self._context, self._options, self._seen.recorded
+        installed, last = self._seen.operator, recorded.run
+        run = recorded.unfinished or RunRecord(
+            run_id=context.run_id,
+            identity=context.identity,
+            version=__version__,
+            source=options.plan.source,
+            target=options.plan.target,
+            started=context.now(),
+            finished=None,
+            state=RecordState.STOPPING,
+            revert=options.revert,
+        )
+        stopped = run.stopped
+        if installed is not None and installed.replicas:
+            stopped = OperatorBefore(installed.replicas, installed.image, installed.uid)
+        known = last.operator if last is not None else None
+        if options.revert:
+            before = known or stopped
+        else:
+            before = stopped or (known if known is not None and is_same(installed, known) else None)
+        run = replace(run, stopped=stopped, operator=before)
+        self._save(replace(recorded, run=run))
+        return run
+
+    def _save_tables(self) -> None:
+        """Before the first patch: prove again that patches are accepted, and record what a rerun or a revert needs."""
+        plan, recorded = self._options.plan, self._seen.recorded
+        run = recorded.unfinished or self._open_record()
+        if not self._wrote:
+            admission.probe(self._store, self._seen.patches)
+        if self._options.revert:
+            self._save(replace(recorded, run=replace(run, state=RecordState.REVERTING)))
+        else:
+            writing = replace(run, state=RecordState.WRITING, source=plan.source, target=plan.target)
+            self._save(Recorded(writing, tables_of(self._seen, run)))
+
+    def _save(self, recorded: Recorded, *, baselines: bool = False) -> None:
+        """Replace the record; with ``baselines`` the pods that exist now are what verify compares with."""
+        if recorded == self._seen.recorded:
+            return
+        run, tables = recorded.run, recorded.by_set()
+        trees = [tree for tree in self._seen.trees if tree.ref.uid in tables]
+        found = [baseline_of(tree, run.run_id) for tree in trees] if baselines and run is not None else None
+        self._recorder.save(recorded, baselines=found)
+        self._seen = replace(self._seen, recorded=recorded)
+
+    def _forget(self) -> None:
+        """Remove what the open run recorded; the tables of a migration that had ended well stay."""
+        recorded, run = self._seen.recorded, self._seen.recorded.unfinished
+        earlier = tuple(t for t in recorded.tables if run is not None and t.run != run.run_id)
+        if run is None or not earlier or (self._options.revert and run.state == RecordState.REVERTING):
+            self._recorder.delete_all()
+            self._seen = replace(self._seen, recorded=Recorded())
+            return
+        done = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, revert=False)
+        self._save(Recorded(replace(done, source=earlier[0].source, target=earlier[0].target), earlier))
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Every value is as asked: see that no operator is there that does not know them, and put the rest in order."""
+        self._look_at_operators()
+        seen, run, installed = self._seen, self._seen.recorded.unfinished, self._seen.operator
+        if seen.foreign:
+            raise TreeConflict(seen.foreign[0])
+        if installed is not None and self._wrong_operator():
+            raise ForeignOperator(scaled_up(installed))
+        if self._options.revert:
+            if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
+                self._restore(seen.recorded.run.operator)
+            self._forget()
+        elif run is not None:
+            if installed is not None and self._options.is_target(installed.image):
+                self._restore(run.stopped)
+            ended = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, error=None)
+            self._save(replace(seen.recorded, run=ended), baselines=True)
+        self._take(*operator.lease_names(installed))  # a dead run may have left them parked
+
+    def _restore(self, was: OperatorBefore | None) -> bool:
+        """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
+        installed = self._seen.operator
+        if was is None or (installed is not None and installed.replicas):
+            return True
+        if installed is None or not is_same(installed, was):
+            return False
+        operator.scale(self._store, installed, was.replicas)
+        self._log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
+        self._look_at_operators()
+        return True
+
+    def _release(self, *, park: bool) -> None:
+        """Release the Leases; with ``park`` no operator gets its Lease."""
+        try:
+            if self._leases is not None:
+                self._leases.let_go(park=park)
+        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - the cluster's state does not depend on it
+            self._log.warning("cleanup_failed", error=str(late), next="the Leases are free in a minute")
+
+    def _leave(self, error: BaseException) -> BaseException | None:
+        """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done."""
+        self._context.deadline.extend(_TIME_TO_LEAVE)
+        self._log.warning("leaving", error=str(error))
+        true: BaseException | None = None
+        try:
+            closes = self._seen.continues or self._wrote
+            if not isinstance(error, LeaseLost):
+                self._look_at_operators()
+            if not self._closed(error, closes=closes):
+                if not isinstance(error, LeaseLost):
+                    self._read()
+                true = self._in_order(error)
+        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
+            self._log.warning("cleanup_failed", error=str(late))
+            true = self._unknown(error)
+        self._release(park=isinstance(true, HalfWay) and not self._finds_its_own())
+        return true
+
+    def _in_order(self, error: BaseException) -> BaseException | None:
+        """Put the cluster in order as far as that is ours to do; returns the error that is true."""
+        seen, run = self._seen, self._seen.recorded.unfinished
+        if not self._holds(OWN_LEASE):
+            untouched = run is None and not (self._wrote or isinstance(error, LeaseLost))
+            return unchanged(error) if untouched else self._half_way(error)
+        if self._complete(error):
+            self._close()
+            return None
+        if self._left_something():
+            if not self._must_go_back(error):
+                if run is not None and self._finds_its_own():
+                    self._restore(run.stopped)
+                    self._take(*operator.lease_names(seen.operator))  # it may have its Lease, even a parked one
+                return self._half_way(error)
+            self._go_back()
+            true: BaseException = reverted(error, seen.recorded, self._gone())
+        else:
+            true = unchanged(error)
+        if run is not None:
+            if not self._restore(run.stopped):
+                return self._half_way(error, changed(seen.operator, run.stopped))
+            self._forget()
+        return true
+
+    def _closed(self, error: BaseException, *, closes: bool) -> bool:
+        """Whether the record was closed before the error, and so all was proven; nobody else can have closed it."""
+        still = self._seen.continues or not self._holds(OWN_LEASE)
+        return closes and not still and not isinstance(error, LeaseLost | ForeignOperator)
+
+    def _complete(self, error: BaseException) -> bool:
+        """Whether every value is as asked, so that only record and operator are to be put in order."""
+        seen = self._seen
+        done = not (pending(seen.plan) or refusals_of(seen.plan) or seen.foreign)
+        return done and not isinstance(error, ForeignOperator) and not seen.other_migration
+
+    def _left_something(self) -> bool:
+        """Whether a write of the open run is in the cluster."""
+        seen, run = self._seen, self._seen.recorded.unfinished
+        if run is None or run.state == RecordState.STOPPING:
+            return False
+        if self._options.revert and run.state == RecordState.REVERTING:
+            return bool(pending(seen.plan))
+        return seen.other_migration or bool(seen.back)
+
+    def _must_go_back(self, error: BaseException) -> bool:
+        """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
+        seen, installed = self._seen, self._seen.operator
+        if self._options.revert or seen.target_was_running or seen.other_migration:
+            return False
+        if isinstance(error, ForeignOperator):
+            return installed is not None and self._acts(installed)
+        lasting = isinstance(error, errors.Rejected) or type(error) is errors.ApiError
+        return lasting or (isinstance(error, Exception) and not isinstance(error, MigratorError))
+
+    def _go_back(self) -> None:
+        """Restore the old hashes of every set that the open run has written to."""
+        self._context.deadline.extend(_TIME_TO_GO_BACK)
+        self._log.warning("reverting", sets=len(self._seen.back))
+        if not self._holds(OWN_LEASE, *operator.lease_names(self._seen.operator)):
+            self._fence()
+        for _ in range(READINGS):
+            self._read()
+            if not self._seen.back:
+                return
+            try:
+                self._send([backward(plan) for plan in self._seen.back], watch=False)
+            except (ClusterError, LostReply, TreeConflict) as error:
+                self._log.warning("reading_again", error=str(error))
+                self._context.rest(_BEFORE_RETRY)
+        raise ClusterError("not every old hash could be restored")
+
+    def _finds_its_own(self) -> bool:
+        """Whether the operator that is installed is the target's, and this process has written nothing beside it."""
+        installed = self._seen.operator
+        return not self._wrote and installed is not None and self._options.is_target(installed.image)
+
+    def _half_way(self, error: BaseException, next_step: str = "") -> HalfWay:
+        """The error for what is half-way, or not known; the record keeps it."""
+        if isinstance(error, HalfWay):
+            return error
+        if not next_step:
+            next_step = HALF_WAY if self._leases is not None else UNREAD
+            if self._seen.target_was_running:
+                next_step = "Run again; if that is refused, let the target's operator run: it knows what was written"
+        true = HalfWay(f"{said(error)}. {next_step}")
+        true.details = getattr(error, "details", {})
+        run = self._seen.recorded.unfinished
+        if run is not None and self._holds(OWN_LEASE):
+            with suppress(MigratorError):
+                self._save(replace(self._seen.recorded, run=replace(run, error=said(error))))
+        return true
+
+    def _unknown(self, error: BaseException) -> BaseException:
+        """The error for a cluster that could not be read before the run ended."""
+        run = self._seen.recorded.unfinished
+        known = not (self._wrote or self._stops) and (run is None or run.state == RecordState.STOPPING)
+        if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
+            return unchanged(error)
+        return self._half_way(error)
+
+    # --- what is told -----------------------------------------------------------------------------------------------
+
+    def _gone(self) -> list[str]:
+        """The pods that the first reading saw, and the newest did not."""
+        now = self._seen.pods
+        return [name for uid, name in self._pods.items() if uid not in now]
+
+    def _timed(self, stage: str) -> AbstractContextManager[None]:
+        return timed(stage, self._result.seconds, self._context)
