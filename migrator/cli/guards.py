@@ -10,8 +10,8 @@ import click
 from migrator.cli.options import command
 from migrator.cli.output import write
 from migrator.errors import UsageError, suggestion
-from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import ALIKE, CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.render.text import columns
 
 
@@ -31,7 +31,7 @@ def guards(*, code: str | None) -> None:
     """
     if code is None:
         rows = [(g.code, g.name, g.title, "yes" if g.overridable else "") for g in CATALOGUE.values()]
-        rows += [(issue, "", title, "") for issue, title in HAZARDS.items()]
+        rows += [(issue, "", title, "") for issue, title in ISSUE_TITLES.items()]
         write(columns(("CODE", "NAME", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
         return
     wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"

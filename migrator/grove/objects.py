@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -186,6 +187,12 @@ class Tree:
         return self.pcs.ref
 
     @property
+    def staying(self) -> tuple[PodClique, ...]:
+        """Its PodCliques that are not being deleted, and neither is their scaling group: the pods of others go."""
+        leaving = {group.ref.uid for group in self.scaling_groups if group.terminating}
+        return tuple(c for c in self.pod_cliques if not c.terminating and c.owner_uid not in leaving)
+
+    @property
     def children(self) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
         """Its PodCliques and scaling groups."""
         return (*self.pod_cliques, *self.scaling_groups)
@@ -216,3 +223,17 @@ class Snapshot:
     lacking: tuple[str, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     only: str | None = None
+
+
+def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
+    """The condition of that type, or an empty mapping."""
+    return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
+
+
+def kubernetes_time(text: object) -> datetime | None:
+    """A time as Kubernetes writes it, with its zone; ``None`` for anything else."""
+    try:
+        parsed = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

@@ -125,22 +125,22 @@ class TreeState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BlastRadius:
+class Disruption:
     """The live pods that the next operator recreates, their GPUs, and how many of the pods run."""
 
     pods: int = 0
     gpus: int = 0
     running: int = 0
 
-    def __add__(self, other: BlastRadius) -> BlastRadius:
-        return BlastRadius(self.pods + other.pods, self.gpus + other.gpus, self.running + other.running)
+    def __add__(self, other: Disruption) -> Disruption:
+        return Disruption(self.pods + other.pods, self.gpus + other.gpus, self.running + other.running)
 
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
     """The plan of one tree; ``source`` and ``target`` are scheme names.
 
-    ``blast`` is what the next operator recreates without the migration, ``rest`` what it recreates with it.
+    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
     """
 
     tree: Tree
@@ -149,8 +149,8 @@ class TreePlan:
     state: TreeState
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
-    blast: BlastRadius = BlastRadius()
-    rest: BlastRadius = BlastRadius()
+    disruption: Disruption = Disruption()
+    remaining: Disruption = Disruption()
     source_hashes: SetHashes | None = None
     target_hashes: SetHashes | None = None
 
@@ -169,16 +169,16 @@ class TreePlan:
 class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
-    ``requested_source`` and ``requested_target`` are as given. ``cluster_blast`` counts the whole cluster. ``known`` is
-    false for a target whose hashes are not known. ``operator`` describes the one that was seen. ``not_checked`` are the
-    guards that could not be judged.
+    ``requested_source`` and ``requested_target`` are as given. ``cluster_disruption`` counts the whole cluster.
+    ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen.
+    ``not_checked`` are the guards that could not be judged.
     """
 
     requested_source: str
     requested_target: str
     trees: tuple[TreePlan, ...]
     findings: tuple[Finding, ...] = ()
-    cluster_blast: BlastRadius = BlastRadius()
+    cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()
     known: bool = True
     operator: str | None = None

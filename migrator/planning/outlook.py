@@ -9,10 +9,10 @@ from datetime import datetime
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.lineage import targets
 from migrator.planning.model import Plan, Table
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
+from migrator.planning.releases import targets
 
 
 @dataclass(frozen=True, slots=True)

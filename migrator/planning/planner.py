@@ -18,15 +18,14 @@ from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
-from migrator.planning.advisories import advise, unknown_target
-from migrator.planning.blast import stakes
-from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
+from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of, lagging
+from migrator.planning.disruption import disruption_of
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.lag import lagging
-from migrator.planning.lineage import build_range, builds_of, speakers
-from migrator.planning.model import BlastRadius, Change, Finding, Plan, Severity, Table, TreePlan, TreeState
+from migrator.planning.known_issues import advise, unknown_target
+from migrator.planning.model import Change, Disruption, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import seconds_of
+from migrator.planning.releases import build_range, builds_of, speakers
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -63,7 +62,7 @@ def make_plan(
         trees=selected,
         findings=tuple(_of_cluster(f, options) for f in guards.cluster_findings(snapshot, plans, options)),
         not_checked=tuple(guards.not_checked(snapshot)),
-        cluster_blast=sum((p.blast for p in plans), BlastRadius()),
+        cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
 
@@ -162,7 +161,7 @@ class _Planner:
         if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):
             source = found.closest  # every foreign value lags behind or was allowed, and stays
         builds = builds_of(self.options.target, found.target)
-        blast, rest = stakes(tree, pair, source=found.closest, target=found.target, builds=builds)
+        without, remaining = disruption_of(tree, pair, source=found.closest, target=found.target, builds=builds)
         return TreePlan(
             tree=tree,
             source=source.name if source else None,
@@ -170,8 +169,8 @@ class _Planner:
             state=TreeState.REFUSED if refused else to_do(changes),
             changes=changes,
             findings=findings,
-            blast=blast,
-            rest=rest,
+            disruption=without,
+            remaining=remaining,
             source_hashes=pair.source,
             target_hashes=pair.target,
         )
@@ -211,7 +210,9 @@ def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
     )
     remedy = f"leave out --from, or give --from {other.name}"
     finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
-    return replace(decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), rest=decided.blast)
+    return replace(
+        decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), remaining=decided.disruption
+    )
 
 
 def _restore(decided: TreePlan, table: Table) -> TreePlan:
@@ -230,7 +231,7 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
         state=TreeState.REFUSED,
         changes=written_by(table, changes_of(stored_hashes(tree), pair)),
         findings=(report("GM-130", tree.ref, "/spec/template", message, remedy),),
-        rest=decided.blast,
+        remaining=decided.disruption,
         source_hashes=table.target_hashes,
         target_hashes=table.source_hashes,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from migrator.planning.model import BlastRadius, Plan, TreePlan, TreeState
+from migrator.planning.model import Disruption, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
 #: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
@@ -27,8 +27,8 @@ class Share:
     sets: int
     refused: int
     codes: tuple[str, ...]
-    without: BlastRadius
-    with_migration: BlastRadius
+    without: Disruption
+    with_migration: Disruption
 
 
 def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[Share]:
@@ -42,23 +42,23 @@ def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[S
             sets=len(group),
             refused=sum(tree.state is TreeState.REFUSED for tree in group),
             codes=tuple(sorted({finding.code for tree in group for finding in tree.refusals})),
-            without=sum((tree.blast for tree in group), BlastRadius()),
-            with_migration=sum(map(set_recreated_with_migration, group), BlastRadius()),
+            without=sum((tree.disruption for tree in group), Disruption()),
+            with_migration=sum(map(set_recreated_with_migration, group), Disruption()),
         )
         for name, group in members.items()
     ]
 
 
-def set_recreated_with_migration(tree: TreePlan) -> BlastRadius:
+def set_recreated_with_migration(tree: TreePlan) -> Disruption:
     """The pods of a set that are recreated although the sets that can be migrated are."""
-    return tree.rest if tree.state is TreeState.MIGRATE else tree.blast
+    return tree.remaining if tree.state is TreeState.MIGRATE else tree.disruption
 
 
-def recreated_with_migration(plan: Plan) -> BlastRadius:
+def recreated_with_migration(plan: Plan) -> Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total, before = plan.cluster_blast, sum((tree.blast for tree in plan.trees), BlastRadius())
-    after = sum(map(set_recreated_with_migration, plan.trees), BlastRadius())
-    return BlastRadius(
+    total, before = plan.cluster_disruption, sum((tree.disruption for tree in plan.trees), Disruption())
+    after = sum(map(set_recreated_with_migration, plan.trees), Disruption())
+    return Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,
         running=total.running - before.running + after.running,
@@ -70,9 +70,9 @@ def patches(plan: Plan) -> int:
     return sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE for _ in patches_of(tree.changes))
 
 
-def gpu_hours(blast: BlastRadius) -> str:
+def gpu_hours(disruption: Disruption) -> str:
     """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
-    return f"{blast.gpus * RELOAD_SECONDS / 3600:,.1f}"
+    return f"{disruption.gpus * RELOAD_SECONDS / 3600:,.1f}"
 
 
 def duration_text(seconds: float) -> str:

@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, Severity, TreePlan
 
 #: How many objects, or different findings of one guard, are named.
@@ -59,7 +59,7 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
     return [
-        (code, HAZARDS[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
+        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
         for code, members in sorted(by_id.items())
     ]
 

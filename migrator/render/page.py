@@ -1,4 +1,4 @@
-"""The plan as one self-contained HTML file, with the blast radius as a picture, for people to send to their team.
+"""The plan as one self-contained HTML file, with the disruption as a picture, for people to send to their team.
 
 The page has no script and no font and makes no request: it opens on a phone, prints, and follows the reader's light
 or dark setting. Jinja2 escapes every value; the page shows names and hashes, never a value of a pod template.
@@ -6,19 +6,13 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
-from migrator.grove.objects import Ref
-from migrator.hashing import layouts, schemes
-from migrator.hashing.schemes import Scheme
-from migrator.planning.explain import Explanation, FieldChange, as_text, explain
-from migrator.planning.lineage import build_range
+from migrator.hashing import schemes
 from migrator.planning.model import Plan, TreePlan, TreeState
 from migrator.planning.patches import PATCHES_PER_SECOND
+from migrator.planning.releases import build_range
 from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, change_groups, grouped
@@ -39,7 +33,6 @@ def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) ->
 
     ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
-    why = _explained(plan)
     patches = figures.patches(plan)
     return _rendered(
         "page.html",
@@ -61,9 +54,7 @@ def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) ->
         warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
-        reasons=list(_reasons(why.values())),
         trees=sorted(plan.trees, key=_weight),
-        why=why,
         notes=report.notes(plan),
     )
 
@@ -100,13 +91,10 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     )
     environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     environment.globals.update(
-        as_text=as_text,
         change_groups=change_groups,
         count=report.count,
         hours=figures.gpu_hours,
         reload_time=figures.duration_text(figures.RELOAD_SECONDS),
-        speakers=schemes.speakers,
-        title=layouts.title,
         number=lambda value: f"{value:,}",
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
@@ -139,47 +127,4 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
 
 def _weight(tree: TreePlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
-    return list(_STATES).index(tree.state), -tree.blast.gpus, -tree.blast.pods, tree.tree.ref
-
-
-def _explained(plan: Plan) -> dict[Ref, Explanation]:
-    """Why the hashes of each set differ, if its source is known."""
-    return {
-        tree.tree.ref: explain({"spec": tree.tree.pcs.spec}, schemes.by_name(tree.source), schemes.by_name(tree.target))
-        for tree in plan.trees
-        if tree.changes and tree.source is not None
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """The differences between two schemes' dumps of some sets.
-
-    ``fields`` are fields that only one dump prints; their places are left out. ``lists`` are lists that the canonical
-    order moves. Each comes with the number of sets that have it.
-    """
-
-    source: Scheme
-    target: Scheme
-    sets: int
-    fields: tuple[tuple[FieldChange, int], ...]
-    lists: tuple[tuple[str, int], ...]
-
-
-def _reasons(explanations: Iterable[Explanation]) -> Iterator[Reason]:
-    """One reason for each pair of schemes, in table order."""
-    pairs: dict[tuple[Scheme, Scheme], list[Explanation]] = {}
-    for explanation in explanations:
-        pairs.setdefault((explanation.source, explanation.target), []).append(explanation)
-    order = schemes.all_schemes()
-    for (source, target), members in sorted(pairs.items(), key=lambda item: tuple(map(order.index, item[0]))):
-        fields: dict[tuple[str, str], list[FieldChange]] = {}
-        lists: Counter[str] = Counter()
-        for explanation in members:
-            changes = {(change.struct, change.field): change for c in explanation.cliques for change in c.fields}
-            for key, change in changes.items():
-                fields.setdefault(key, []).append(change)
-            lists.update({re.sub(r"\[\d+\]", "[]", move.path) for c in explanation.cliques for move in c.moves})
-            lists.update(["cliques"] if explanation.clique_order else [])
-        counted = tuple((changes[0], len(changes)) for _, changes in sorted(fields.items()))
-        yield Reason(source, target, sets=len(members), fields=counted, lists=tuple(sorted(lists.items())))
+    return list(_STATES).index(tree.state), -tree.disruption.gpus, -tree.disruption.pods, tree.tree.ref

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
-from migrator.planning.blast import FIRST_ON_DELETE, live_pods
-from migrator.planning.lineage import builds_of, is_before
-from migrator.planning.model import Advice, BlastRadius, Finding, Plan, Severity, TreePlan, TreeState
+from migrator.planning.disruption import live_pods
+from migrator.planning.model import Advice, Disruption, Finding, Plan, Severity, TreePlan, TreeState
 from migrator.planning.outlook import Target
+from migrator.planning.releases import builds_of, knows_on_delete
 from migrator.render.figures import Share, recreated_with_migration
 
 #: The GPUs that are not counted.
@@ -85,7 +85,7 @@ def target_row(target: Target) -> TargetRow:
         name=target.scheme.name,
         releases=target.releases,
         running=target.running,
-        without=plan.cluster_blast,
+        without=plan.cluster_disruption,
         with_migration=recreated_with_migration(plan),
         sets=len(plan.trees),
         refused=number(plan, TreeState.REFUSED),
@@ -111,7 +111,7 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
 
 
 def summary(plan: Plan) -> dict[str, int]:
-    """The numbers of a plan: its selected sets, and the blast radius in the whole cluster."""
+    """The numbers of a plan: its selected sets, and the disruption in the whole cluster."""
     rest = recreated_with_migration(plan)
     return {
         "podCliqueSets": len(plan.trees),
@@ -121,8 +121,8 @@ def summary(plan: Plan) -> dict[str, int]:
         "changes": sum(len(tree.changes) for tree in plan.trees),
         "refusals": len(refusals_of(plan)),
         "warnings": len(warnings_of(plan)),
-        "podsRecreatedWithoutMigration": plan.cluster_blast.pods,
-        "gpusRecreatedWithoutMigration": plan.cluster_blast.gpus,
+        "podsRecreatedWithoutMigration": plan.cluster_disruption.pods,
+        "gpusRecreatedWithoutMigration": plan.cluster_disruption.gpus,
         "podsRecreatedWithMigration": rest.pods,
         "gpusRecreatedWithMigration": rest.gpus,
     }
@@ -157,9 +157,9 @@ def headline(plan: Plan) -> str:
     """One sentence: the pods that the upgrade recreates without the migration, and with it."""
     if not plan.known:
         return f"the hashes of {plan.requested_target} are not known, so it may recreate pods"
-    if not plan.trees and not plan.cluster_blast.pods:
+    if not plan.trees and not plan.cluster_disruption.pods:
         return "nothing to do: no PodCliqueSets"
-    if not plan.cluster_blast.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
+    if not plan.cluster_disruption.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
         return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
     refused = number(plan, TreeState.REFUSED)
     remaining = recreated_with_migration(plan)
@@ -194,7 +194,7 @@ def notes(plan: Plan) -> list[str]:
     return [
         *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
         *_not_checked(plan),
-        *([DRA_NOTE] if plan.cluster_blast.pods else []),
+        *([DRA_NOTE] if plan.cluster_disruption.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
         *([ON_DELETE_NOTE] if any(_may_roll(plan, tree) for tree in _live(plan)) else []),
@@ -216,22 +216,22 @@ def _live(plan: Plan) -> Iterator[TreePlan]:
 
 def _may_roll(plan: Plan, tree: TreePlan) -> bool:
     """Whether the set is under OnDelete, and the target may be an operator that does not know it."""
-    first = next(iter(builds_of(plan.requested_target, schemes.by_name(tree.target))), None)
-    return tree.tree.pcs.on_delete and first is not None and is_before(first, FIRST_ON_DELETE)
+    oldest = builds_of(plan.requested_target, schemes.by_name(tree.target))[:1]
+    return tree.tree.pcs.on_delete and not knows_on_delete(oldest)
 
 
 def _recreated(plan: Plan) -> str:
-    if not plan.cluster_blast.pods:
+    if not plan.cluster_disruption.pods:
         return "0 pods"
-    hit = [tree.blast for tree in plan.trees if tree.blast.pods]
-    selected, sets = sum(hit, BlastRadius()), count(len(hit), "set")
-    if selected == plan.cluster_blast:
+    hit = [tree.disruption for tree in plan.trees if tree.disruption.pods]
+    selected, sets = sum(hit, Disruption()), count(len(hit), "set")
+    if selected == plan.cluster_disruption:
         return f"{_amount(selected)} in {sets}"
-    return f"{_amount(plan.cluster_blast)} in the whole cluster ({_amount(selected)} in {sets} selected)"
+    return f"{_amount(plan.cluster_disruption)} in the whole cluster ({_amount(selected)} in {sets} selected)"
 
 
-def _amount(blast: BlastRadius) -> str:
-    return f"{count(blast.pods, 'pod')} and {count(blast.gpus, 'GPU')}"
+def _amount(disruption: Disruption) -> str:
+    return f"{count(disruption.pods, 'pod')} and {count(disruption.gpus, 'GPU')}"
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:
@@ -242,9 +242,9 @@ def _tree(tree: TreePlan) -> dict[str, Any]:
         "from": tree.source,
         "to": tree.target,
         "state": tree.state.value,
-        "pods": tree.blast.pods,
-        "runningPods": tree.blast.running,
-        "gpus": tree.blast.gpus,
+        "pods": tree.disruption.pods,
+        "runningPods": tree.disruption.running,
+        "gpus": tree.disruption.gpus,
         "changes": [
             {**object_json(one.ref), "uid": one.ref.uid, "field": one.field, "old": one.old, "new": one.new}
             for one in changes

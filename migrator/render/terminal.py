@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from migrator.hashing import schemes
-from migrator.planning.lineage import build_range
 from migrator.planning.model import Advice, Plan
+from migrator.planning.releases import build_range
 from migrator.render.findings import advice_groups, grouped, line, names
 from migrator.render.summary import (
     TargetRow,
@@ -83,7 +83,7 @@ def _table(plan: Plan) -> str:
     rows = [
         (
             *(tree.tree.ref.namespace, tree.tree.ref.name, tree.state.value, tree.source or "-", tree.target),
-            *(f"{len(tree.changes)}", f"{tree.blast.pods}", f"{tree.blast.gpus}"),
+            *(f"{len(tree.changes)}", f"{tree.disruption.pods}", f"{tree.disruption.gpus}"),
             *((",".join(codes(tree.refusals)),) if refused else ()),
         )
         for tree in in_order(plan.trees)

@@ -43,7 +43,7 @@ def baseline_of(tree: Tree, run: str = "") -> Baseline:
     return Baseline(
         uid=tree.ref.uid,
         run=run,
-        pod_cliques={clique.ref.name: _clique(clique) for clique in tree.pod_cliques},
+        pod_cliques={clique.ref.name: _clique(clique) for clique in tree.staying},
         scaling_groups={group.ref.name: replicas_of(group) for group in tree.scaling_groups},
         status=replicas_of(tree.pcs),
     )

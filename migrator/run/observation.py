@@ -11,10 +11,9 @@ from migrator.errors import ClusterError, Refused, UsageError
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
-from migrator.planning.detect import Pair, Verdict, hashes_of
+from migrator.planning.detect import Pair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import allowed_codes, refuse
 from migrator.planning.images import release_in
-from migrator.planning.lag import lagging
 from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan, TreeState
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward

@@ -9,8 +9,7 @@ from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
 from migrator.hashing import layouts, schemes
-from migrator.planning.detect import Pair, Verdict, detect, hashes_of
-from migrator.planning.lag import lagging
+from migrator.planning.detect import Pair, Verdict, detect, hashes_of, lagging
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import template_digest

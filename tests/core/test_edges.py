@@ -8,13 +8,11 @@ from migrator import exact_json
 from migrator.errors import DecodeError, Refused
 from migrator.grove.hash_fields import POD_LABEL, StoredHash
 from migrator.grove.objects import Ref
-from migrator.hashing import layouts, quantity, schemes, spew
+from migrator.hashing import layouts, quantity, spew
 from migrator.hashing.fnv import Piece, plain
-from migrator.hashing.podcliqueset import IN_ORDER
-from migrator.planning import explain
 from migrator.planning.detect import Pair
-from migrator.planning.explain import newer_fields
 from migrator.planning.model import SetHashes
+from migrator.planning.new_fields import newer_fields
 from migrator.planning.planner import changes_of
 from migrator.run import operator_config
 from testbed.workloads import standalone
@@ -32,17 +30,6 @@ def test_a_config_map_without_the_key_is_passed_over() -> None:
     mounted = {"volumes": [{"name": "operator-config", "configMap": {"name": "other"}}]}
     with pytest.raises(Refused, match="mounts no readable OperatorConfiguration"):
         operator_config.elects_by(MemoryStore(config_map), "grove-system", mounted)
-
-
-def test_an_explanation_tells_of_cliques_that_move() -> None:
-    """The canonical order of cliques, and their names where the start is in order, are lines of the diff."""
-    pcs = standalone()
-    source, target = schemes.by_name("legacy-1.34"), schemes.by_name("canonical-1.34")
-    text = explain.as_text(explain.explain(pcs, source, target))
-    assert "  ~ cliques: the canonical order is 1, 0\n" in text
-    pcs["spec"]["template"]["cliqueStartupType"] = IN_ORDER
-    text = explain.as_text(explain.explain(pcs, source, target))
-    assert "prints the name of each before it (CliqueStartupTypeInOrder)" in text
 
 
 def test_a_null_below_a_struct_is_no_unknown_field() -> None:

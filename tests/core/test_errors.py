@@ -9,9 +9,9 @@ from migrator.grove.objects import Ref
 def test_guard_object_and_field_are_data() -> None:
     """A refusal names its guard, object and field, and its text begins with the guard's code."""
     ref = Ref("Pod", "default", "web-0", "u1")
-    error = Refused("it holds x", guard="GM-111", ref=ref, field="/metadata/labels/a")
-    assert error.details == {"guard": "GM-111", "object": "Pod default/web-0", "field": "/metadata/labels/a"}
-    assert str(error) == "GM-111: it holds x"
+    error = Refused("it holds x", guard="GM-101", ref=ref, field="/metadata/labels/a")
+    assert error.details == {"guard": "GM-101", "object": "Pod default/web-0", "field": "/metadata/labels/a"}
+    assert str(error) == "GM-101: it holds x"
 
 
 def test_without_them() -> None:

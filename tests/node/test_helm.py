@@ -107,7 +107,7 @@ def test_a_refused_hook_leaves_the_old_operator(hooked: Cluster, recorded: Scene
     with recorded.frozen():
         done = hooked.do(*upgrade(hooked))
     assert done.returncode != 0
-    assert "GM-111" in done.stdout + done.stderr
+    assert "GM-101" in done.stdout + done.stderr
     [refused] = recorded.ends()
     assert (refused.code, recorded.result()) == (3, ("Failed", "PodFailurePolicy"))
     assert (hooked.tag(), {item["metadata"]["uid"] for item in recorded.site.operators()}) == (OLD, operators)

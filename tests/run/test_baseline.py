@@ -65,6 +65,16 @@ def test_the_baseline_names_the_pods_that_live() -> None:
     assert baseline_of(world.snapshot().trees[0]).pod_cliques["web-0-front"].pods == ()
 
 
+@pytest.mark.parametrize("leaves", [("PodClique", "web-0-sg-1-work"), ("PodCliqueScalingGroup", "web-0-sg")])
+def test_pods_that_go_whatever_happens_are_in_no_baseline(leaves: tuple[str, str]) -> None:
+    """A PodClique that is being deleted takes its pods along, alone or with its scaling group."""
+    world = World().grow().put(*leaves, "/metadata/deletionTimestamp", LATER)
+    (tree,) = world.snapshot().trees
+    found = set(baseline_of(tree).pod_cliques)
+    assert "web-0-front" in found
+    assert "web-0-sg-1-work" not in found
+
+
 def test_a_tree_without_a_source_has_no_table() -> None:
     """Nothing explains it, so nothing of it can be translated."""
     with pytest.raises(ValueError, match="no source"):

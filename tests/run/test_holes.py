@@ -255,32 +255,6 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     assert world.replicas == 1
 
 
-@pytest.mark.parametrize(("written", "code", "replicas"), [(False, FAILED, 1), (True, STUCK, 0)])
-def test_a_timeout_that_expires_ends_the_run(code: int, replicas: int, *, written: bool) -> None:
-    """Before the first write the operator comes back; after it the sets that are begun are finished, and it is 6."""
-    world = World()
-    number = first("pods") + 2 if written else first("deployments", "scale")
-    ending = world.run(do_at(number, "after", lambda _: world.advance(30)), timeout=35.0 + 15.0 * written)
-    assert (ending.code, world.replicas) == (code, replicas), str(ending)
-    assert "--timeout has expired" in str(ending)
-    assert lies(world, ending) == []
-    assert world.run().code == DONE
-
-
-def test_waiting_for_idle_does_not_use_up_the_timeout() -> None:
-    """--timeout counts from the end of --wait, which ends as soon as no update is in flight."""
-    world = World()
-    spec = world.store.read(resources.POD_CLIQUE_SETS, "default", "web")["spec"]
-    begin_update(world)
-
-    def sleep(seconds: float) -> None:
-        world.advance(seconds)
-        if world.seconds > 120:
-            world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda body: body.update(spec=spec))
-
-    assert world.start(sleep=sleep).run(wait=600.0, timeout=60.0).code == DONE
-
-
 def test_a_dry_run_ends_as_the_run_would() -> None:
     """Beside a live operator, and without --stop-operator, both refuse."""
     world = World()

@@ -28,10 +28,10 @@ def test_a_plan_counts_every_pod_that_the_operator_replaces(target: str, line: L
         world = _world(of_set, of_clique, of_update, of_pod)
         plan = world.decide(target=target, allow=_OVERRIDES)
         state = (of_set, of_clique, of_update, of_pod)
-        assert plan.blast.pods >= _replaced(world, line), state
+        assert plan.disruption.pods >= _replaced(world, line), state
         if plan.state is not TreeState.REFUSED:
             world.apply(plan.changes)
-            assert plan.rest.pods == _replaced(world, line), state
+            assert plan.remaining.pods == _replaced(world, line), state
 
 
 def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_pod: str | None) -> World:

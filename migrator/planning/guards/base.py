@@ -10,8 +10,7 @@ from migrator.errors import UsageError, suggestion
 from migrator.grove.hash_fields import CLIQUE_LABEL, StoredHash
 from migrator.grove.objects import Ref, Sighting, Tree
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import Verdict
-from migrator.planning.lag import unlabelled
+from migrator.planning.detect import Verdict, unlabelled
 from migrator.planning.model import Finding, SetHashes, Severity
 
 _REFUSES, _WARNS = Severity.REFUSAL, Severity.WARNING

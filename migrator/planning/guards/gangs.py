@@ -8,16 +8,11 @@ from datetime import datetime
 from typing import Final
 
 from migrator import durations
-from migrator.grove.objects import Tree
+from migrator.grove.objects import Tree, condition, kubernetes_time
 from migrator.planning.guards.base import Case, report
-from migrator.planning.hazards import condition, kubernetes_time, left_alone
-from migrator.planning.lineage import RC1, is_before
 from migrator.planning.model import Finding
+from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
 from migrator.resources import pointer
-
-#: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
-#: ``operator/internal/webhook/admission/pcs/defaulting``.
-DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
 
 _MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
 _IN_NAMES: Final = "alpha.10-rc1 put the hash into object names, which cannot be migrated"
@@ -46,11 +41,10 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
     """
     if now is None:
         return
-    ends_all = not builds or any(is_before(build, RC1) for build in builds)
     delay = tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
     for item in tree.children:
         breached = condition(item, "MinAvailableBreached")
-        if breached.get("status") != "True" or (left_alone(item) and not ends_all):
+        if breached.get("status") != "True" or (spared(item) and not ends_every_gang(builds)):
             continue
         since = breached.get("lastTransitionTime")
         if _seconds_left(delay, since, now) > downtime:

@@ -8,14 +8,12 @@ from typing import Any, Final
 from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL
 from migrator.grove.objects import PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
-from migrator.hashing.schemes import LEGACY
-from migrator.planning.blast import whole_units
-from migrator.planning.explain import newer_fields
+from migrator.planning.disruption import whole_units
 from migrator.planning.guards.base import Case, Cause, report
 from migrator.planning.model import Finding
+from migrator.planning.new_fields import newer_fields
+from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
 
-_ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
-_MNNVL_MINOR: Final = "1.34"  # alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
 _GPU: Final = "nvidia.com/gpu"
 
 
@@ -69,14 +67,9 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> Cause | None:
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> Cause | None:
-    """The operator makes a PodClique from the first template whose name is its suffix, but hashes by exact name.
-
-    Grove: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go`` below ``operator/internal/controller``, in
-    ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
-    """
+    """The PodClique is made from one template and hashed by the name of another."""
     clique, templates = pod_clique.clique, case.source_hashes.templates
-    names = (str(entry.get("name")) for entry in case.tree.pcs.cliques)
-    match = next((name for name in names if name in templates and pod_clique.ref.name.endswith(name)), clique)
+    match = template_by_suffix(case.tree.pcs, pod_clique.ref.name) or clique
     if clique is None or match is None or match == clique:
         return None
     targets = case.target_hashes.templates
@@ -108,21 +101,13 @@ def _way_out(case: Case, clique: str, match: str) -> str:
 
 
 def _mnnvl(case: Case, pod_clique: PodClique) -> Cause | None:
-    """alpha.6 and alpha.7 inject the claim into the template that other PodCliques are hashed from.
-
-    Grove: ``pclq.Spec = pclqTemplateSpec.Spec`` in ``buildResource`` of standalone PodCliques makes no copy;
-    ``operator/internal/mnnvl:InjectMNNVLIntoPodSpec`` changes containers with GPUs.
-    """
+    """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs = case.tree.pcs
-    if (
-        (case.source.algorithm, case.source.minor) != (LEGACY, _MNNVL_MINOR)
-        or pcs.annotations.get(_ANNOTATION_AUTO_MNNVL) != "enabled"
-        or not pod_clique.standalone
-        or not any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
-    ):
+    has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
+    if not has_gpu or not hashes_injected_claims(case.source, pcs.annotations, pod_clique):
         return None
     message = (
-        f"{pod_clique.ref} runs GPUs under the annotation {_ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+        f"{pod_clique.ref} runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
         "hash the claims that they inject, so this hash and those of its pods cannot be recomputed"
     )
     remedy = (

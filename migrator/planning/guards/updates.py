@@ -19,10 +19,9 @@ from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import PROGRESS_FIELDS
-from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import Case, report
-from migrator.planning.hazards import condition
 from migrator.planning.model import Finding
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"

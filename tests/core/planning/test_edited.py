@@ -31,7 +31,7 @@ def test_a_tree_edited_in_mid_migration_is_brought_back(written: int, *, seen: b
     decided = world.decide(tables=tables)
     assert (decided.state, decided.source, decided.target) == (TreeState.REFUSED, "legacy-1.35", "legacy-1.34")
     assert refusals(decided.findings) == [("GM-130", "web", "/spec/template")]
-    assert decided.blast.pods >= 4  # those of the edited clique at least
+    assert decided.disruption.pods >= 4  # those of the edited clique at least
     world.apply(decided.changes)
     assert is_restored(world, table)
     assert refusals(world.findings(tables=tables))[0][0] != "GM-130"

@@ -26,13 +26,13 @@ def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
         ("legacy-1.34", "v0.1.0-alpha.4", "v0.1.0-alpha.9", True),
         ("legacy-1.35", "v0.1.0-alpha.10", "v0.1.0-alpha.12-rc1", False),
     ]
-    assert [t.plan.cluster_blast.pods for t in found] == [6, 0, 6]
+    assert [t.plan.cluster_disruption.pods for t in found] == [6, 0, 6]
 
 
 def test_the_set_that_hashes_alike_in_any_order_gets_no_all_clear() -> None:
     """Grove issue 709: one clique with one container. Its canonical hash is its legacy one, its next is another."""
     world = World().grow(cliques=[clique("one", containers=("a",))], groups={}, pods=1)
-    assert [t.plan.cluster_blast.pods for t in targets(world)] == [1, 0, 1]
+    assert [t.plan.cluster_disruption.pods for t in targets(world)] == [1, 0, 1]
     states = [tree.state for t in targets(world) for tree in t.plan.trees]
     assert states == [TreeState.MIGRATE, TreeState.DONE, TreeState.MIGRATE]
 
@@ -47,7 +47,7 @@ def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
         assert (finding.code, finding.severity, tree.state) == ("GM-101", Severity.REFUSAL, TreeState.REFUSED)
         assert "holds the hashes of legacy-1.34 (v0.1.0-alpha.4 to v0.1.0-alpha.9)" in finding.message
         assert finding.remedy == "leave out --from, or give --from legacy-1.34"
-        assert (tree.source, tree.changes, tree.blast.pods, tree.rest.pods) == (None, (), 6, 6)
+        assert (tree.source, tree.changes, tree.disruption.pods, tree.remaining.pods) == (None, (), 6, 6)
     assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[1].findings == ()
 
 

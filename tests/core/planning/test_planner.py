@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
-from migrator.planning.model import BlastRadius, TreeState
+from migrator.planning.model import Disruption, TreeState
 from migrator.planning.options import Selection
 from migrator.planning.planner import template_digest
 from tests.support.builders import DELETION, LATER, World, refusals, warnings
@@ -17,7 +17,7 @@ def test_no_sets_make_an_empty_plan() -> None:
     """Without PodCliqueSets nothing is planned, found or at stake, on a dump neither."""
     for is_cluster in (True, False):
         plan = World().plan(is_cluster=is_cluster)
-        assert (plan.trees, plan.findings, plan.cluster_blast) == ((), (), BlastRadius())
+        assert (plan.trees, plan.findings, plan.cluster_disruption) == ((), (), Disruption())
 
 
 # --- one tree ---------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     world.apply(decided.changes)
     assert world.values() == World().grow(scheme=concrete, **shape).values()
     again = world.decide("auto", target)
-    assert (again.state, again.source, again.changes, again.blast) == (TreeState.DONE, concrete, (), BlastRadius())
+    assert (again.state, again.source, again.changes, again.disruption) == (TreeState.DONE, concrete, (), Disruption())
 
 
 def test_entries_of_a_map_carry_what_identifies_them() -> None:
@@ -59,7 +59,7 @@ def test_a_set_being_deleted_is_skipped() -> None:
     """A terminating set is left alone with its children, and nothing of it is at stake."""
     decided = World().grow().put("PodCliqueSet", "web", "/metadata/deletionTimestamp", LATER).decide()
     assert (decided.state, decided.source, decided.target) == (TreeState.SKIPPED, None, "legacy-1.35")
-    assert (decided.changes, decided.findings, decided.blast) == ((), (), BlastRadius())
+    assert (decided.changes, decided.findings, decided.disruption) == ((), (), Disruption())
 
 
 def test_a_set_that_was_never_reconciled_is_skipped() -> None:
@@ -111,11 +111,11 @@ def two() -> World:
     return world
 
 
-def test_the_blast_radius_counts_the_whole_cluster() -> None:
+def test_the_disruption_counts_the_whole_cluster() -> None:
     """What is at stake does not depend on the selection."""
     plan = two().plan(selection=Selection(namespace="a"))
     assert [p.tree.ref.name for p in plan.trees] == ["good"]
-    assert (plan.trees[0].blast.pods, plan.cluster_blast.pods) == (6, 12)
+    assert (plan.trees[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
 
 
 def test_a_narrowed_run_is_refused_while_others_need_it() -> None:
@@ -141,7 +141,7 @@ def test_refused_sets_can_be_skipped() -> None:
     by_name = {p.tree.ref.name: p for p in plan.trees}
     assert {name: p.state for name, p in by_name.items()} == {"good": TreeState.MIGRATE, "bad": TreeState.SKIPPED}
     bad = by_name["bad"]
-    assert (bad.changes, refusals(bad.findings), bad.blast.pods) == ((), [], 6)
+    assert (bad.changes, refusals(bad.findings), bad.disruption.pods) == ((), [], 6)
     assert warnings(bad.findings) == [("GM-120", "bad", "/status/currentRevision")]
 
 

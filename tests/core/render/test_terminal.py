@@ -9,8 +9,8 @@ import pytest
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import (
-    BlastRadius,
     Change,
+    Disruption,
     Finding,
     NotChecked,
     Plan,
@@ -47,16 +47,16 @@ def tree_plan(name: str, state: TreeState = TreeState.MIGRATE, **more: Any) -> T
             Change(of.pod_cliques[0].ref, LABEL, OLD, NEW),
             Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
         )
-    more.setdefault("blast", BlastRadius(2, 16) if changes else BlastRadius())
+    more.setdefault("disruption", Disruption(2, 16) if changes else Disruption())
     return TreePlan(
         of, "legacy-1.34", "legacy-1.35", state, changes, target_hashes=SetHashes(NEW_G, {"frontend": NEW}), **more
     )
 
 
-def plan(*trees: TreePlan, findings: tuple[Finding, ...] = (), cluster: BlastRadius | None = None) -> Plan:
+def plan(*trees: TreePlan, findings: tuple[Finding, ...] = (), cluster: Disruption | None = None) -> Plan:
     """A plan whose cluster is the trees, unless said otherwise."""
-    blast = sum((t.blast for t in trees), BlastRadius()) if cluster is None else cluster
-    return Plan("auto", "v0.1.0-alpha.11", trees, findings, blast)
+    disruption = sum((t.disruption for t in trees), Disruption()) if cluster is None else cluster
+    return Plan("auto", "v0.1.0-alpha.11", trees, findings, disruption)
 
 
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
@@ -80,7 +80,7 @@ def test_json_counts_objects_and_only_pods_that_stay() -> None:
         tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
         tree_plan("b", TreeState.DONE),
         findings=(finding(Severity.WARNING),),
-        cluster=BlastRadius(7, 56),
+        cluster=Disruption(7, 56),
     )
     assert list(summary.plan_json(made)["summary"].items()) == [
         ("podCliqueSets", 2),
@@ -125,15 +125,15 @@ def test_json_says_null_for_what_is_absent() -> None:
     [
         (plan(), "nothing to do: no PodCliqueSets"),
         (
-            plan(tree_plan("demo", blast=BlastRadius(1412, 3296))),
+            plan(tree_plan("demo", disruption=Disruption(1412, 3296))),
             "without migration: 1,412 pods and 3,296 GPUs in 1 set would be recreated; with it: 0",
         ),
         (
-            plan(tree_plan("a", blast=BlastRadius(1, 1)), tree_plan("b", TreeState.DONE)),
+            plan(tree_plan("a", disruption=Disruption(1, 1)), tree_plan("b", TreeState.DONE)),
             "without migration: 1 pod and 1 GPU in 1 set would be recreated; with it: 0",
         ),
         (
-            plan(tree_plan("a"), tree_plan("b", TreeState.SKIPPED, blast=BlastRadius(3, 0))),
+            plan(tree_plan("a"), tree_plan("b", TreeState.SKIPPED, disruption=Disruption(3, 0))),
             "without migration: 5 pods and 16 GPUs in 2 sets would be recreated; with it: 3 pods and 0 GPUs",
         ),
         (
@@ -141,7 +141,7 @@ def test_json_says_null_for_what_is_absent() -> None:
             "without migration: 4 pods and 32 GPUs in 2 sets would be recreated; the migration is refused by 1 set",
         ),
         (
-            plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=BlastRadius(9, 72)),
+            plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=Disruption(9, 72)),
             (
                 "without migration: 9 pods and 72 GPUs in the whole cluster (2 pods and 16 GPUs in 1 set selected) "
                 "would be recreated; the migration is refused"
@@ -166,7 +166,7 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
     """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
     assert summary.notes(plan()) == []
     assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
-    canonical = replace(tree_plan("demo", blast=BlastRadius()), target="canonical-1.34")
+    canonical = replace(tree_plan("demo", disruption=Disruption()), target="canonical-1.34")
     assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
 
 

@@ -143,7 +143,7 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
         logger = log.configure(stream, run_id="r")
         for _ in range(2):
             for number in range(5000):
-                logger.warning("warning", code="GM-121", object=f"Pod a/{number}", field=None, message="it says so")
+                logger.warning("warning", code="GM-112", object=f"Pod a/{number}", field=None, message="it says so")
         for number in range(5000):
             logger.info("patched", kind="Pod", name=f"{number}")
         logger.info("stage_finished", stage="execute", seconds=1.0)
@@ -160,16 +160,16 @@ def test_at_debug_people_read_everything() -> None:
     logger = log.configure(stream, run_id="r", level="debug")
     for number in range(10):
         logger.info("patched", kind="Pod", name=f"{number}")
-        logger.warning("warning", code="GM-121", message="the same")
+        logger.warning("warning", code="GM-112", message="the same")
     assert len(stream.getvalue().splitlines()) == 20
 
 
 def test_what_was_shown_is_not_shown_again() -> None:
     """A finding that stood above the question is not repeated; another one of the same code is new."""
     stream = Terminal()
-    logger = log.configure(stream, run_id="r", shown={("GM-121", "Pod a/b", None, "old")})
-    logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="old")
-    logger.warning("warning", code="GM-121", object="Pod a/b", field=None, message="new")
+    logger = log.configure(stream, run_id="r", shown={("GM-112", "Pod a/b", None, "old")})
+    logger.warning("warning", code="GM-112", object="Pod a/b", field=None, message="old")
+    logger.warning("warning", code="GM-112", object="Pod a/b", field=None, message="new")
     assert [line.count("new") for line in stream.getvalue().splitlines()] == [1]
 
 

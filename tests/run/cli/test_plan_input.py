@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from migrator.cli.guards import sections
-from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.resources import POD_CLIQUE_SETS
 from testbed import operator_installation as installation
 from testbed.trees import as_list
@@ -141,8 +141,8 @@ def test_an_unread_release_is_exit_0_with_its_hazards(invoke: Invoke) -> None:
 def test_every_code_is_explained_offline(invoke: Invoke) -> None:
     """`guards` lists all codes, and explains each in the words of docs/guards.md; an unknown one is 2."""
     listed = invoke("guards").out
-    assert all(code in listed for code in (*CATALOGUE, *HAZARDS))
-    for code in (*CATALOGUE, *HAZARDS):
+    assert all(code in listed for code in (*CATALOGUE, *ISSUE_TITLES))
+    for code in (*CATALOGUE, *ISSUE_TITLES):
         assert invoke("guards", code.lower()).out == sections()[code]
     assert "A member scaled below its minimum ends its gang." in invoke("guards", "301").out
     assert "is not a code" in invoke("guards", "GM-999", code=2).failure["message"]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from migrator.planning import guards
-from migrator.planning.advisories import HAZARDS
 from migrator.planning.guards import report
+from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Severity
 from tests.support.paths import ROOT
 
@@ -23,7 +23,7 @@ def sections() -> dict[str, str]:
 
 def test_every_code_has_an_anchor_of_its_own() -> None:
     """Each guard and each known issue is explained once, and nothing else is."""
-    assert set(sections()) == set(guards.CATALOGUE) | set(HAZARDS)
+    assert set(sections()) == set(guards.CATALOGUE) | set(ISSUE_TITLES)
 
 
 def test_every_guard_has_a_name_of_its_own() -> None:

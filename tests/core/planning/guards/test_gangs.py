@@ -85,6 +85,8 @@ def test_gang_termination_is_not_judged_without_a_clock() -> None:
 @table(
     "of since ended target refuses",
     ("a PodClique that never had its pods", (CLIQUE, EARLIER, False, "main-fcc3b3bb", False)),
+    ("it counts as new for five seconds", (CLIQUE, "2026-01-02T03:04:10Z", False, "main-fcc3b3bb", False)),
+    ("and for no longer", (CLIQUE, "2026-01-02T03:04:11Z", False, "main-fcc3b3bb", True)),
     ("an older operator ends its gang too", (CLIQUE, EARLIER, False, "v0.1.0-alpha.11", True)),
     ("a PodClique that had them", (CLIQUE, LATER, False, "main-fcc3b3bb", True)),
     ("a scaling group that never was healthy", (GROUP, EARLIER, False, "main-fcc3b3bb", False)),

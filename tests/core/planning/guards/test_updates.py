@@ -61,11 +61,14 @@ A, B, C = "A", "B", "C"
     ("1. The spec is newer than the set's hash.", (lambda world: world.edit("front", "app:2"), A, SET, None)),
     ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, "4445566677788899")), A, SET, PROGRESS)),
     ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
+    ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),
     (
         "4. PodCliques of a group's replica are not made yet.",
         (both(opened(SET, GROUP), gone(MEMBER[1], f"{MEMBER[1]}-0", f"{MEMBER[1]}-1")), B, GROUP, None),
     ),
     ("5. Pods load, are Pending or crash-loop.", (both(opened(SET), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
+    ("5. Enough of them are ready.", (both(opened(SET), put(CLIQUE, READY, 1)), C, SET, PROGRESS)),
+    ("5. Those of a group, whose own update has ended.", (both(opened(SET), put(MEMBER, READY, 0)), C, SET, PROGRESS)),
     ("6. A clique is below its minimum for good.", (both(opened(SET), scaled_below_minimum), C, SET, PROGRESS)),
     ("8. Everything is ready and current.", (opened(SET), C, SET, PROGRESS)),
     ("9. Only a PodClique's progress is open.", (both(opened(CLIQUE), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
@@ -84,6 +87,10 @@ A, B, C = "A", "B", "C"
         (both(put(MEMBER, DELETION, LATER), put(MEMBER, LABEL, "4445566677788899")), A, MEMBER, DELETION),
     ),
     ("12. Terminating, values current.", (put(MEMBER, DELETION, LATER), B, MEMBER, DELETION)),
+    (
+        "12. One for which an update waits.",
+        (both(opened(CLIQUE), put(CLIQUE, READY, 0), put(CLIQUE, DELETION, LATER)), B, CLIQUE, DELETION),
+    ),
     ("12. A scaling group.", (put(GROUP, DELETION, LATER), B, GROUP, DELETION)),
     (
         "13. Gang termination is in progress.",
@@ -210,6 +217,8 @@ def test_an_unseen_reordering_does_not_pass_for_a_canonical_source(observed: int
     found = world.findings("canonical-1.34", "legacy-1.35")
     assert refusals(found) == [("GM-105", "web", "/status/observedGeneration")]
     assert "has not seen a reordered list yet" in found[0].message
+    recorded = world.tables("canonical-1.34")
+    assert refusals(world.findings("canonical-1.34", "legacy-1.35", tables=recorded)) == []
 
 
 def test_a_set_kept_by_controller_revisions_refuses() -> None:
@@ -262,3 +271,12 @@ def test_a_group_waits_for_every_pod_clique_of_every_replica() -> None:
     found = world.findings()
     assert refusals(found) == [("GM-102", "web-0-sg-0-a", READY), ("GM-102", "web-0-sg", None)]
     assert "lacks PodClique b of its replica 1" in found[1].message
+
+
+def test_the_pod_cliques_that_a_group_has_left_behind_are_named() -> None:
+    """State 17: only those of the selected replica are to be deleted."""
+    world = World().grow().put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}})
+    for name in ("web-0-sg-0-work", "web-0-sg-1-work"):
+        world.put("PodClique", name, LABEL)
+    (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
+    assert "delete PodClique default/web-0-sg-1-work, which" in remedy

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from migrator.planning.advisories import ADVISORIES, HAZARDS
-from migrator.planning.lineage import builds
+from migrator.planning.known_issues import ISSUE_TITLES, KNOWN_ISSUES
 from migrator.planning.model import Advice, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
+from migrator.planning.releases import builds
 from migrator.render.figures import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
 from tests.support.tables import table
@@ -235,9 +235,12 @@ def test_an_unread_release_has_hazards_and_nothing_else() -> None:
 
 def test_the_table_is_whole() -> None:
     """Nine hazards in order, each with a title, a predicate that exists and releases that are known."""
-    assert [a.id for a in ADVISORIES] == sorted(HAZARDS) == [*(f"GM-30{number}" for number in range(1, 10)), "GM-311"]
-    for advisory in ADVISORIES:
-        assert advisory.predicate.__module__ == "migrator.planning.hazards"
+    assert (
+        [a.id for a in KNOWN_ISSUES]
+        == sorted(ISSUE_TITLES)
+        == [*(f"GM-30{number}" for number in range(1, 10)), "GM-311"]
+    )
+    for advisory in KNOWN_ISSUES:
         assert {advisory.since, advisory.before or advisory.since, advisory.until or advisory.since} <= set(builds())
         assert all((advisory.effect, advisory.source, advisory.remedy, advisory.confidence))
     assert {type(a) for a in planned(standalone_only(), A12).advisories} == {Advice}

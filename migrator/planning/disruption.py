@@ -1,4 +1,4 @@
-"""The blast radius: the pods, and their GPUs, that the next operator recreates without a migration.
+"""The disruption of an upgrade: the pods, and their GPUs, that the next operator recreates.
 
 Grove replaces pods per PodClique for standalone cliques and per scaling group replica for the others
 (``operator/internal/controller/podclique/components/pod/rollingupdate.go`` and
@@ -16,21 +16,19 @@ from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import Pair
-from migrator.planning.hazards import doomed_pods
-from migrator.planning.lineage import RC1, is_before
-from migrator.planning.model import BlastRadius
+from migrator.planning.known_issues import pods_below_minimum
+from migrator.planning.model import Disruption
+from migrator.planning.releases import compares_idle_sets, knows_on_delete, updates_without_progress
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
-#: From this build on pods of a set under OnDelete are left alone.
-FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
 _UPDATED_TO: Final = "podCliqueSetGenerationHash"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
-def stakes(
+def disruption_of(
     tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
-) -> tuple[BlastRadius, BlastRadius]:
+) -> tuple[Disruption, Disruption]:
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
@@ -39,20 +37,20 @@ def stakes(
     """
     pcs = tree.pcs
     if pcs.terminating:
-        return BlastRadius(), BlastRadius()
-    compares_idle_sets = bool(builds) and not is_before(builds[0], RC1)
-    ended = list(doomed_pods(tree)) if compares_idle_sets else []
-    if pcs.on_delete and not (builds and is_before(builds[-1], FIRST_ON_DELETE)):
+        return Disruption(), Disruption()
+    looks_at_idle = compares_idle_sets(builds)
+    ended = list(pods_below_minimum(tree)) if looks_at_idle else []
+    if pcs.on_delete and knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = {None, pair.target.generation}  # an operator that finds no hash stores its own; "" is a hash
     if target.algorithm == CANONICAL and source.minor == target.minor:
         current.add(pair.source.generation)
-    rolled = () if pcs.status.get("currentGenerationHash") in current else _rolled(tree, pair)
-    if not compares_idle_sets:
-        return _count(tree, rolled), _count(tree)
-    spurious = set(builds) == {RC1}
-    swept, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
-    return _count(tree, ended, swept, rolled), _count(tree, ended, left)
+    updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
+    if not looks_at_idle:
+        return _count(tree, updated), _count(tree)
+    spurious = updates_without_progress(builds)
+    stray, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
+    return _count(tree, ended, stray, updated), _count(tree, ended, left)
 
 
 def live_pods(tree: Tree) -> int:
@@ -60,7 +58,7 @@ def live_pods(tree: Tree) -> int:
     return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
-def _rolled(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
+def _updated(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
     """The pods that a rolling update replaces."""
     replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
     for pod_clique in tree.pod_cliques:
@@ -118,11 +116,13 @@ def _expected(pod_clique: PodClique, pair: Pair) -> str:
     return pair.target.templates.get(pod_clique.clique or "", "")
 
 
-def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> BlastRadius:
-    """The live ones of these pods, each once."""
-    live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in chain(*found) if pod.live}
+def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
+    """The live ones of these pods, each once; those of a PodClique that is being deleted go whatever happens."""
+    staying = {clique.ref.uid for clique in tree.staying}
+    pods = ((clique, pod) for clique, pod in chain(*found) if pod.live and clique.ref.uid in staying)
+    live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in pods}
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if live else {}
-    return BlastRadius(
+    return Disruption(
         pods=len(live),
         gpus=sum(gpus.get(clique, 0) for clique, _ in live.values()),
         running=sum(running for _, running in live.values()),

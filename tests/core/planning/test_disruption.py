@@ -8,9 +8,9 @@ from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
 from migrator.hashing import schemes
 from migrator.planning import detect
-from migrator.planning.blast import clique_gpus, live_pods, stakes, whole_units
 from migrator.planning.detect import Pair
-from migrator.planning.model import BlastRadius
+from migrator.planning.disruption import clique_gpus, disruption_of, live_pods, whole_units
+from migrator.planning.model import Disruption
 from migrator.render.figures import recreated_with_migration
 from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, World, clique
 from tests.support.tables import table
@@ -19,25 +19,25 @@ SET = ("PodCliqueSet", "web")
 RC1, MAIN = "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 
 
-def blast(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> BlastRadius:
+def disruption(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Disruption:
     """What an operator of the target recreates of the only tree without the migration."""
     (tree,) = world.snapshot().trees
     hashes = detect.hashes_of(tree.pcs)
     before, after = schemes.by_name(source), schemes.by_name(target)
     pair = Pair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
-    return stakes(tree, pair, source=before, target=after)[0]
+    return disruption_of(tree, pair, source=before, target=after)[0]
 
 
 def counted(world: World, target: str) -> tuple[int, int]:
     """The pods that a named build recreates, without the migration and with it."""
     plan = world.plan(target=target)
-    return plan.cluster_blast.pods, recreated_with_migration(plan).pods
+    return plan.cluster_disruption.pods, recreated_with_migration(plan).pods
 
 
 def test_everything_is_recreated_by_another_scheme() -> None:
     """All pods of all cliques count, with the GPUs that the template gives each of them."""
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work", gpus="4")], replicas=2, pods=3)
-    assert blast(world) == BlastRadius(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
+    assert disruption(world) == Disruption(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
 def with_generation_of(scheme: str) -> World:
@@ -60,6 +60,14 @@ def edited() -> World:
     ("OnDelete waits for somebody.", (World().grow(on_delete=True), "legacy-1.35", 0)),
     ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), "legacy-1.35", 0)),
     (
+        "Pods of a PodClique that is being deleted go whatever happens.",
+        (World().grow().put("PodClique", "web-0-front", DELETION, LATER), "legacy-1.35", 4),
+    ),
+    (
+        "And so do those of a scaling group.",
+        (World().grow().put("PodCliqueScalingGroup", "web-0-sg", DELETION, LATER), "legacy-1.35", 2),
+    ),
+    (
         "A set without a hash just gets one.",
         (World().grow().take(*SET, "/status/currentGenerationHash"), "legacy-1.35", 0),
     ),
@@ -69,7 +77,7 @@ def edited() -> World:
 )
 def test_a_set_is_recreated_where_the_operator_finds_another_hash(world: World, target: str, pods: int) -> None:
     """Else all of it stays."""
-    assert blast(world, target=target) == BlastRadius(pods=pods, running=pods)
+    assert disruption(world, target=target) == Disruption(pods=pods, running=pods)
 
 
 def test_standalone_pods_count_one_by_one() -> None:
@@ -77,9 +85,9 @@ def test_standalone_pods_count_one_by_one() -> None:
     world = World().grow(cliques=[clique("front")], groups={}, pods=3)
     new = world.hashes("legacy-1.35").pod_template_hashes["front"]
     world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL] = new
-    assert blast(world).pods == 2
+    assert disruption(world).pods == 2
     del world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL]
-    assert blast(world).pods == 3
+    assert disruption(world).pods == 3
 
 
 def test_a_scaling_group_replica_counts_as_one() -> None:
@@ -88,11 +96,11 @@ def test_a_scaling_group_replica_counts_as_one() -> None:
     new = world.hashes("legacy-1.35").pod_template_hashes
     for name in ("a", "b"):
         world.of("PodClique", f"web-0-sg-0-{name}")["metadata"]["labels"][HASH_LABEL] = new[name]
-    assert blast(world).pods == 4
+    assert disruption(world).pods == 4
     world.of("PodClique", "web-0-sg-1-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
-    assert blast(world).pods == 4
+    assert disruption(world).pods == 4
     world.of("PodClique", "web-0-sg-1-b")["metadata"]["labels"][HASH_LABEL] = new["b"]
-    assert blast(world).pods == 0
+    assert disruption(world).pods == 0
 
 
 def test_replicas_of_two_groups_are_kept_apart() -> None:
@@ -100,7 +108,7 @@ def test_replicas_of_two_groups_are_kept_apart() -> None:
     world = World().grow(cliques=[clique("a"), clique("b")], groups={"x": ["a"], "y": ["b"]}, group_replicas=1, pods=2)
     new = world.hashes("legacy-1.35").pod_template_hashes
     world.of("PodClique", "web-0-x-0-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
-    assert blast(world).pods == 2
+    assert disruption(world).pods == 2
 
 
 def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
@@ -108,13 +116,13 @@ def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work")], groups={"sg": ["work"]}, pods=1)
     world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
     world.pcs["spec"]["template"]["cliques"][1]["name"] = "renamed-too"
-    assert blast(world) == BlastRadius(pods=3, gpus=0, running=3)
+    assert disruption(world) == Disruption(pods=3, gpus=0, running=3)
 
 
 def test_pods_on_their_way_out_do_not_count() -> None:
     """Terminating pods are neither alive nor recreated."""
     world = World().grow().put("Pod", "web-0-front-0", DELETION, LATER).put("Pod", "web-0-sg-1-work-0", DELETION, LATER)
-    assert blast(world).pods == live_pods(world.snapshot().trees[0]) == 4
+    assert disruption(world).pods == live_pods(world.snapshot().trees[0]) == 4
 
 
 def test_an_empty_generation_hash_is_not_an_absent_one() -> None:
@@ -175,14 +183,14 @@ def test_pods_that_have_ended_hold_no_gpus() -> None:
     world = World().grow(cliques=[clique("front", gpus="1")], groups={}, pods=4)
     for number, phase in enumerate(("Failed", "Succeeded", "Pending", "Running")):
         world.of("Pod", f"web-0-front-{number}")["status"] = {"phase": phase}
-    assert blast(world) == BlastRadius(pods=2, gpus=4, running=1)
+    assert disruption(world) == Disruption(pods=2, gpus=4, running=1)
 
 
 @pytest.mark.parametrize(("target", "pods"), [("v0.1.0-alpha.6", 6), ("v0.1.0-alpha.9", 0), ("legacy-1.33", 6)])
 def test_on_delete_protects_from_operators_that_know_it(target: str, pods: int) -> None:
     """Operators before alpha.7 do not know the strategy, and roll the set."""
     world = World().grow(scheme="legacy-1.35", on_delete=True)
-    assert world.plan(target=target).cluster_blast.pods == pods
+    assert world.plan(target=target).cluster_disruption.pods == pods
 
 
 def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
@@ -236,6 +244,6 @@ def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
     world.put("PodClique", "web-0-front", "/spec/replicas", 0)
     world.objects = [o for o in world.objects if not o["metadata"]["name"].startswith("web-0-front-")]
     plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    for found, pods in ((plan.cluster_blast, 10), (recreated_with_migration(plan), 4)):
+    for found, pods in ((plan.cluster_disruption, 10), (recreated_with_migration(plan), 4)):
         assert (found.pods, found.running) == (pods, pods)
     assert recreated_with_migration(world.plan(target="v0.1.0-alpha.11")).pods == 0

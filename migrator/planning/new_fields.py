@@ -1,0 +1,70 @@
+"""The fields that a PodCliqueSet sets and that only one of two minors of the Kubernetes API knows. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from migrator.grove.objects import pod_spec_of
+from migrator.hashing import layouts
+from migrator.resources import pointer
+
+_MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
+
+Path = tuple[str | int, ...]
+
+
+def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
+    """JSON Pointers to the fields that a PodCliqueSet's ``spec`` sets and only the minor ``newer`` knows.
+
+    The spec must be one that could be hashed. ``newer_fields(pcs.spec, "1.34", "1.35")`` is what an operator built with
+    k8s.io/api 0.34 ignores.
+    """
+    return tuple(
+        pointer("spec", "template", "cliques", number, "spec", "podSpec", *path)
+        for number, clique in enumerate((spec.get("template") or {}).get("cliques") or ())
+        for path in _added("v1.PodSpec", pod_spec_of(clique), (), older, newer)
+    )
+
+
+def _added(kind: str, value: Any, path: Path, older: str, newer: str) -> Iterator[Path]:  # noqa: ANN401 - any JSON value
+    """The path of every field that a value sets and only the newer minor has."""
+    for struct, item, below in _elements(kind, value, path):
+        holder = item if isinstance(item, dict) else {}
+        added, inner = _compared(older, newer, struct)
+        yield from ((*below, key) for key in added if holder.get(key) is not None)
+        for key, child in inner:
+            if key:
+                yield from _added(child, holder.get(key), (*below, key), older, newer)
+            else:  # an embedded struct
+                yield from _added(child, item, below, older, newer)
+
+
+@cache
+def _compared(older: str, newer: str, struct: str) -> tuple[Sequence[str], Sequence[tuple[str, str]]]:
+    """The keys of a struct that only the newer minor has, and the keys and types below which the two minors differ."""
+    old, new = layouts.load(older).get(struct, ""), layouts.load(newer).get(struct, "")
+    if isinstance(old, str):
+        return (), ()
+    typed = [(key, child) for _, key, child in old if key is not None]
+    inner = [(key, child) for key, child in typed if not layouts.alike(older, newer, child)]
+    if isinstance(new, str):  # a struct that only one minor has stands below a field that only that minor has
+        return (), inner
+    return [key for _, key, _ in (field for field in new if field not in old) if key is not None], inner
+
+
+def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Path]]:  # noqa: ANN401 - any JSON value
+    """The values in a value of a Go type: itself, the one that it points to, or its elements."""
+    if kind.startswith("*"):
+        if isinstance(value, dict):
+            yield kind[1:], value, path
+    elif kind.startswith("[]"):
+        for number, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _elements(kind[2:], item, (*path, number))
+    elif match := _MAP.fullmatch(kind):
+        for item in value.values() if isinstance(value, dict) else ():
+            yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
+    else:
+        yield kind, value, path

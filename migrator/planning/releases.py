@@ -1,0 +1,135 @@
+"""The builds of Grove's operator: which of them a name stands for, and how they differ. Pure.
+
+Hashes show the scheme of an operator, not its release, so a question is about all builds that it may be. Each function
+below the names is one difference, with its source; paths are below ``operator/internal/controller``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition, kubernetes_time
+from migrator.hashing import schemes
+from migrator.hashing.schemes import LEGACY, Scheme
+
+_FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
+_RC1: Final = "v0.1.0-alpha.12-rc1"
+
+#: A condition that was set at most this many seconds after its object was made counts as its first
+#: (``common/component/utils/podclique.go:InitialScheduleGrace``).
+INITIAL_SCHEDULE_GRACE: Final = 5.0
+
+#: Grove's default from alpha.2 on, which its webhook stores in every set (alpha.1's: 30 seconds);
+#: ``operator/internal/webhook/admission/pcs/defaulting``.
+DEFAULT_TERMINATION_DELAY: Final = "4h0m0s"
+
+ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
+_MNNVL_MINOR: Final = "1.34"  # of alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
+
+
+@cache
+def builds() -> tuple[str, ...]:
+    """Every known build, oldest first, unread releases last."""
+    return (*(release.name for release in schemes.releases()), *schemes.unread_releases())
+
+
+def is_before(build: str, other: str) -> bool:
+    """Whether a build is older than another."""
+    return builds().index(build) < builds().index(other)
+
+
+@cache
+def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
+    """The builds that ``--from`` or ``--to`` may mean, oldest first: the named release, or all that use ``scheme``."""
+    release = schemes.release_of(requested)
+    name = release.name if release is not None else schemes.unread_release(requested)
+    if name is not None:
+        return (name,)
+    return speakers(scheme) if scheme is not None else ()
+
+
+@cache
+def speakers(scheme: Scheme) -> tuple[str, ...]:
+    """The builds that use a scheme and can be migrated to."""
+    return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
+
+
+def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
+    """Every scheme that a release uses, in table order, with these releases."""
+    found = (
+        (scheme, tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names))
+        for scheme in schemes.spoken_schemes()
+    )
+    return tuple((scheme, releases) for scheme, releases in found if releases)
+
+
+def build_range(names: tuple[str, ...]) -> str:
+    """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"
+
+
+def knows_on_delete(names: Sequence[str]) -> bool:
+    """Whether a build of these leaves pods of a set under ``updateStrategy: OnDelete`` alone; unknown ones do."""
+    return not names or not is_before(names[-1], _FIRST_ON_DELETE)
+
+
+def compares_idle_sets(names: Sequence[str]) -> bool:
+    """Whether all of these compare a standalone PodClique with its set's generation hash even if the set is idle.
+
+    From alpha.12-rc1 on: ``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``. These also count a member
+    that is scaled below its minimum as a breach (Grove PR 614).
+    """
+    return bool(names) and not is_before(names[0], _RC1)
+
+
+def updates_without_progress(names: Sequence[str]) -> bool:
+    """Whether the build begins an update of each standalone PodClique that stores no progress, whatever its hash is.
+
+    alpha.12-rc1 alone: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757.
+    """
+    return set(names) == {_RC1}
+
+
+def ends_every_gang(names: Sequence[str]) -> bool:
+    """Whether one of these ends a gang that never was healthy or was ended already: before alpha.12-rc1, or unknown.
+
+    See :func:`spared` and ``podcliqueset/components/podcliquesetreplica/gangterminate.go``.
+    """
+    return not names or any(is_before(name, _RC1) for name in names)
+
+
+def spared(item: PodClique | PodCliqueScalingGroup) -> bool:
+    """Whether operators from alpha.12-rc1 on ignore this member's breach.
+
+    It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
+    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``).
+    """
+    is_clique = isinstance(item, PodClique)
+    kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")
+    found, ended = condition(item, kind), condition(item, "GangTerminationInProgress").get("status") == "True"
+    since, created = kubernetes_time(found.get("lastTransitionTime")), kubernetes_time(item.created)
+    if ended or found.get("status") != status or since is None or created is None:
+        return ended
+    return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
+
+
+def template_by_suffix(pcs: PodCliqueSet, name: str) -> str | None:
+    """The clique from whose template every operator makes a PodClique of that name: the first that is its suffix.
+
+    The hash is of the clique's exact name, though: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go``, in
+    ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
+    """
+    names = (str(entry.get("name")) for entry in pcs.cliques)
+    return next((clique for clique in names if name.endswith(clique)), None)
+
+
+def hashes_injected_claims(scheme: Scheme, annotations: Mapping[str, Any], clique: PodClique) -> bool:
+    """Whether the operator may have hashed a standalone PodClique with the IMEX claim that it injects.
+
+    alpha.6 and alpha.7: ``pclq.Spec = pclqTemplateSpec.Spec`` in ``buildResource`` makes no copy of the template, and
+    ``operator/internal/mnnvl:InjectMNNVLIntoPodSpec`` changes containers with GPUs.
+    """
+    is_old = (scheme.algorithm, scheme.minor) == (LEGACY, _MNNVL_MINOR)
+    return is_old and clique.standalone and annotations.get(ANNOTATION_AUTO_MNNVL) == "enabled"
