@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from migrator.run.operator import OperatorFlags
 from migrator.store import DryRun
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
+from migrator.stores.kube.transport import Request
 from testbed import workloads
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
@@ -54,9 +56,13 @@ class Cluster:
     def store(self) -> KubeStore:
         """A store that notes every request."""
         store = kube_store.connect(kubeconfig=self.kubeconfig)
-        ready = store._transport.ready
-        note = self.requests.append
-        store._transport.ready = lambda call: (note((call.request.method, call.request.path)), ready(call))[1]  # type: ignore[method-assign]
+        send = store._transport.send
+
+        def noted(request: Request, **how: Any) -> bytes:
+            self.requests.append((request.method, request.path))
+            return send(request, **how)
+
+        store._transport.send = noted  # type: ignore[method-assign]
         return store
 
     def run(self, source: str, target: str, *, revert: bool = False, mode: DryRun = DryRun.NONE) -> RunResult:
