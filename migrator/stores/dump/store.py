@@ -108,8 +108,9 @@ class DumpStore:
                 namespace, name = key = _key(file.name, value)
                 held = entries.setdefault(resource, {})
                 if key in held:
+                    where = _twice(files[: files.index(file) + 1], key, resource)
                     what = f"{resource.kind} {namespace}/{name}"
-                    raise InputError(f"{file.name}: {what} is in it twice; dump every kind once, with one command")
+                    raise InputError(f"{file.name}: {what} {where}; dump every kind once, with one command")
                 entry = held[key] = _Entry(_needed(value))
                 uid = value["metadata"].get("uid")
                 if uid and isinstance(uid, str) and (other := owners.setdefault(uid, entry)) is not entry:
@@ -293,6 +294,18 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise InputError(f"{file}: a {value['kind']} has no metadata.name")
     return sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE)), name
+
+
+def _twice(files: Sequence[DumpFile], key: tuple[str, str], resource: Resource) -> str:
+    """Where an object is that the last of the files has, too."""
+    *others, last = files
+    found = (
+        file.name
+        for file in others
+        if any(_resource_of(value) == resource and _key(file.name, value) == key for value in file.objects())
+    )
+    first = next(found, last.name)
+    return "is in it twice" if first == last.name else f"is in {first} too"
 
 
 def _labels(value: JSONObject) -> dict[str, str]:

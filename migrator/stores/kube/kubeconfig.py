@@ -31,6 +31,9 @@ _CONNECTIONS: Final = 256
 #: more than the request, and it renews them minutes before they end.
 _FRESH: Final = 1.0
 
+#: Credentials that were refused are read anew, but no more often than this, in seconds: a plugin may take one.
+_RENEWAL_PAUSE: Final = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
@@ -120,7 +123,7 @@ class Credentials:
         self._clock = clock
         self._lock = threading.Lock()  # a credential plugin must not be started by every thread at once
         self._headers: Mapping[str, str] = {}
-        self._asked = -math.inf
+        self._asked = self._renewed = -math.inf
         self._expired = False
 
     def headers(self, what: str) -> Mapping[str, str]:
@@ -128,11 +131,13 @@ class Credentials:
         from kubernetes.config import ConfigException  # noqa: PLC0415 - see above
 
         with self._lock:
-            if self._clock() - self._asked < _FRESH:
+            now = self._clock()
+            if now - self._asked < _FRESH:
                 return self._headers
             try:
-                if self._expired:
+                if self._expired and now - self._renewed >= _RENEWAL_PAUSE:
                     self._renew()
+                    self._renewed = now
                 settings: Iterable[Any] = self._configuration.auth_settings().values()
             except (UsageError, ConfigException, OSError) as error:
                 raise NotAuthorised(f"{what}: the credentials cannot be renewed: {_first_line(error)}") from error
@@ -143,7 +148,7 @@ class Credentials:
                     f"{what}: the credentials cannot be sent: the token has a line break, or a character other than "
                     "printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
                 )
-            self._headers, self._asked, self._expired = headers, self._clock(), False
+            self._headers, self._asked, self._expired = headers, now, False
             return headers
 
     def expire(self) -> None:
@@ -164,7 +169,8 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
     :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
     from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 - see above
-    from urllib3.exceptions import LocationValueError  # noqa: PLC0415
+    from urllib3 import disable_warnings  # noqa: PLC0415
+    from urllib3.exceptions import InsecureRequestWarning, LocationValueError  # noqa: PLC0415
 
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
@@ -182,6 +188,8 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
         ) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
+    if not configuration.verify_ssl:
+        disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
     return client, lambda: load(flag, context, configuration)
 
 

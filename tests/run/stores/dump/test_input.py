@@ -134,6 +134,13 @@ def test_a_gzipped_file_that_grows_without_end_is_refused(tmp_path: Path) -> Non
         DumpStore.read(dump(tmp_path, space * 8))
 
 
+def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
+    """Whoever gives two dumps of two times sees which two."""
+    one, other = dump(tmp_path, json.dumps(PCS), "one"), dump(tmp_path, json.dumps(POD) + json.dumps(PCS), "other")
+    with pytest.raises(InputError, match=f"^{other}: PodCliqueSet a/demo is in {one} too"):
+        DumpStore.read(one, other)
+
+
 def test_an_empty_file_is_refused_by_every_reader(tmp_path: Path) -> None:
     """After a kubectl that failed, `hash -f -` does not end well."""
     with pytest.raises(InputError, match="is empty"):
