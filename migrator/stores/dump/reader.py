@@ -35,7 +35,7 @@ _CHUNK: Final = 1 << 16
 #: A file that is larger than this, in bytes, when it is unpacked, and by this factor, is no dump: kubectl's output
 #: shrinks to a fiftieth or so.
 _LARGE: Final = 1 << 26
-_LARGEST_FACTOR: Final = 400
+_LARGEST_FACTOR: Final = 200
 
 #: Only people escape these. Go does not undo escapes within a quantity, so it would refuse the quantity.
 _IN_QUANTITIES: Final = " +-.0123456789EGKMPTeikmnu"
@@ -81,11 +81,12 @@ class DumpFile:
         """Every object of a dump, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
 
         A List with a further page is bad: the objects that it lacks would count as absent. So is a number in a pod
-        template that is not a plain integer: its spelling is hashed, and no API server keeps it.
+        template that is not a plain integer: its spelling is hashed, and this reader does not keep it.
         """
         for value, place in self._placed(self._json_events if self._is_json else self._yaml):
             if value["kind"] == POD_CLIQUE_SETS.kind and (path := _inexact(value)):
-                metadata = value.get("metadata") or {}
+                found = value.get("metadata")
+                metadata = found if isinstance(found, dict) else {}
                 which = f"{value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
                 raise InputError(
                     f"{self._place(place)}: {which}: {path} is a number that is not a plain integer; dump again with "
