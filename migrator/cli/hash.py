@@ -42,7 +42,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 
     The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
-    printed, and the exit code is 2.
+    printed, and the exit code is 2. So it is for a file without a PodCliqueSet.
     """
     from migrator.hashing import schemes
 
@@ -64,9 +64,9 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iterator[Hashed]:
     """Namespace, name, scheme and hashes of every PodCliqueSet in a file, in input order, then table order.
 
-    What Go could not decode is logged and added to ``failures``.
+    What Go could not decode is logged and added to ``failures``. Raises ``InputError`` for a file without a set.
     """
-    from migrator.hashing.podcliqueset import SetHasher
+    from migrator.hashing.podcliqueset import SetHasher, check_decodes
     from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     from migrator.stores.dump.store import read_documents
 
@@ -93,6 +93,7 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
         # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.
         for scheme in schemes:
             try:
+                check_decodes(document)
                 hashes = hasher.under(scheme)
             except DecodeError as error:
                 reasons[str(error)] = None
@@ -102,4 +103,4 @@ def _hashed(path: str, schemes: tuple[Scheme, ...], failures: list[str]) -> Iter
             failures.append(f"{file}: {what}: {reason}")
             log.write_failure(DecodeError.code, DecodeError.exit_code, failures[-1])
     if not found:
-        raise InputError(f"{file} has no PodCliqueSet")
+        raise InputError(f"{file} has no PodCliqueSet.")

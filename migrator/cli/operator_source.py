@@ -64,7 +64,18 @@ def choose_schemes(
             f"--target-image {target_image} is {release.name} ({release.scheme.name}), not of --to {target}: "
             "give the image of the next operator, or leave it out"
         )
+    if target is not None and to_binary is None:
+        _warn_of_unused(target)
     return NamedSchemes(source, target, digests)
+
+
+def _warn_of_unused(target: str) -> None:
+    """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
+    scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
+    if scheme is None or schemes.speakers(scheme) or _READ_ELSEWHERE.fullmatch(target):
+        return
+    preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
+    log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
 
 
 def require_target(target: str | None, to_binary: str | None) -> None:

@@ -174,6 +174,8 @@ def complete_scheme(_ctx: click.Context, param: click.Parameter, incomplete: str
     hashed = param.name == "scheme"
     names = [*(s.name for s in schemes.all_schemes())]
     names += [release.name for release in schemes.releases() if hashed or not release.hash_in_names]
+    dynamo = {version for release in schemes.releases() for version in release.dynamo}
+    names += [f"dynamo-{version}" for version in sorted(dynamo)]
     names += [schemes.CANONICAL, *schemes.unread_releases()] if param.name == "to" else []
     return [name for name in names if name.startswith(incomplete)]
 

@@ -1,9 +1,18 @@
-"""``releases``: which release speaks which scheme."""
+"""``releases``: which release uses which scheme, and which Dynamo brings it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
 from migrator.cli.options import command, output
 from migrator.cli.output import as_json, write
+
+if TYPE_CHECKING:
+    from migrator.hashing.schemes import Scheme
+
+_ONLY_HASH: Final = "only for `hash`"
+_UNREAD: Final = "not read: use --to-binary"
 
 
 @command(
@@ -23,9 +32,27 @@ def releases(*, output: str) -> None:
     from migrator.hashing import schemes
     from migrator.render.text import columns
 
-    rows_json = [
-        {
+    used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
+    if output == "json":
+        write(as_json({"releases": [*_releases()], "schemes": [*map(_scheme, used, used.values())]}))
+        return
+    rows = [
+        (one.name, ", ".join(one.dynamo) or "-", one.scheme.name, _ONLY_HASH if one.hash_in_names else "")
+        for one in schemes.releases()
+    ]
+    rows += [(name, ", ".join(dynamo) or "-", "-", _UNREAD) for name, dynamo in schemes.unread_releases().items()]
+    write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
+    unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
+    write(f"\nSchemes that no release uses: {unused}\n")
+
+
+def _releases() -> Iterator[dict[str, object]]:
+    from migrator.hashing import schemes
+
+    for release in schemes.releases():
+        yield {
             "release": release.name,
+            "dynamo": list(release.dynamo),
             "scheme": release.scheme.name,
             "algorithm": release.scheme.algorithm,
             "kubernetesMinor": release.scheme.minor,
@@ -33,21 +60,15 @@ def releases(*, output: str) -> None:
             "dev": release.dev,
             "hashInNames": release.hash_in_names,
         }
-        for release in schemes.releases()
-    ]
-    used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
-    if output == "json":
-        known = [
-            {"scheme": one.name, "algorithm": one.algorithm, "kubernetesMinor": one.minor, "releases": names}
-            for one, names in used.items()
-        ]
-        write(as_json({"releases": rows_json, "schemes": known}))
-        return
-    in_names = "only hash: the hash is in object names"
-    rows = [
-        (one.name, one.scheme.name, one.scheme.minor, one.commit or "-", in_names if one.hash_in_names else "")
-        for one in schemes.releases()
-    ]
-    write(columns(("RELEASE", "SCHEME", "K8S.IO/API", "COMMIT", "REMARK"), rows))
-    speakers = ((scheme.name, ", ".join(names) or "no build") for scheme, names in used.items())
-    write("\n" + columns(("SCHEME", "USED BY"), speakers))
+    unknown = dict.fromkeys(("scheme", "algorithm", "kubernetesMinor", "commit"))
+    for name, dynamo in schemes.unread_releases().items():
+        yield {"release": name, "dynamo": list(dynamo), **unknown, "dev": False, "hashInNames": None}
+
+
+def _scheme(scheme: Scheme, names: Sequence[str]) -> dict[str, object]:
+    return {
+        "scheme": scheme.name,
+        "algorithm": scheme.algorithm,
+        "kubernetesMinor": scheme.minor,
+        "releases": list(names),
+    }

@@ -143,6 +143,26 @@ def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetH
     return SetHasher(pcs).under(scheme)
 
 
+def check_decodes(pcs: Mapping[str, Any]) -> None:
+    """Raise :class:`~migrator.errors.DecodeError` for a set without a spec, or with a count that Go would not decode.
+
+    No hash shows these, and an API server never returns them: only a file that a person wrote has them.
+    """
+    spec = pcs.get("spec")
+    if not isinstance(spec, Mapping):
+        raise DecodeError("it is not an object", path="spec")
+    counts = [(spec, "replicas", "spec.replicas")]
+    cliques = _object(spec, "template", "spec.").get("cliques")
+    for number, clique in enumerate(cliques if isinstance(cliques, list) else ()):
+        if isinstance(clique, Mapping) and isinstance(clique.get("spec"), Mapping):
+            path = f"{_CLIQUES}[{number}].spec"
+            counts += [(clique["spec"], name, f"{path}.{name}") for name in ("replicas", "minAvailable")]
+    for holder, name, path in counts:
+        value = holder.get(name)
+        if value is not None and not (type(value) is int and -(1 << 31) <= value < 1 << 31):
+            raise DecodeError("it is not an int32", path=path)
+
+
 def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
     value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
     out: list[Piece] = [_POINTER]

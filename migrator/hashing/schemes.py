@@ -49,7 +49,8 @@ class Release:
 
     ``dev`` marks builds that are not releases, ``accepts_legacy`` those that take the legacy hash of their own
     layout as current, ``hash_in_names`` those that put the hash into object names (never migrated), and
-    ``pod_gang_maps`` those that keep the generation hash in PodGangMaps too.
+    ``pod_gang_maps`` those that keep the generation hash in PodGangMaps too. ``dynamo`` are the versions of the
+    dynamo-platform chart that bring it, without their patch number (the chart's README at 1.6.0 has the table).
     """
 
     name: str
@@ -59,12 +60,17 @@ class Release:
     accepts_legacy: bool = False
     hash_in_names: bool = False
     pod_gang_maps: bool = False
+    dynamo: tuple[str, ...] = ()
 
 
 @cache
-def unread_releases() -> tuple[str, ...]:
-    """Releases that exist but whose source was not read, oldest first; all are newer than the table."""
-    return tuple(json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]"))
+def unread_releases() -> Mapping[str, tuple[str, ...]]:
+    """Releases that exist but whose source was not read, oldest first, and the Dynamo versions that bring them.
+
+    All of them are newer than the table.
+    """
+    raw = json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]")
+    return {line["release"]: tuple(line["dynamo"]) for line in raw}
 
 
 def all_schemes() -> tuple[Scheme, ...]:
@@ -101,6 +107,7 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     accepts_legacy=raw.get("acceptsLegacy", False),
                     hash_in_names=raw.get("hashInNames", False),
                     pod_gang_maps=raw.get("podGangMaps", False),
+                    dynamo=tuple(raw.get("dynamo", ())),
                 )
             )
         except (KeyError, ValueError) as error:
@@ -116,25 +123,35 @@ def by_name(name: str) -> Scheme:
     unread = unread_release(name)
     if unread is None:
         raise _unknown(name)
-    raise UnreadRelease(
-        f"{unread} is a release of Grove whose source could not be read, so its hashes are not known; {WAY_OUT}"
-    )
+    raise UnreadRelease(f"The source of {unread} could not be read, so its hashes are not known. {WAY_OUT}")
+
+
+def release_of(tag: str) -> Release | None:
+    """The release that the tag of an image names, with or without its ``v``; ``None`` for anything else."""
+    return next((release for release in releases() if tag in {release.name, release.name.removeprefix("v")}), None)
+
+
+def requested_release(text: str) -> Release | None:
+    """The release that a user names: ``v0.1.0-alpha.9``, ``0.1.0-alpha.9``, ``alpha.9``, or ``dynamo-1.3``."""
+    return next((release for release in releases() if _means(text, release.name, release.dynamo)), None)
 
 
 def unread_release(text: str) -> str | None:
-    """The unread release of that name, with or without its ``v``; ``None`` for anything else."""
-    return next((name for name in unread_releases() if text in {name, name.removeprefix("v")}), None)
-
-
-def release_of(text: str) -> Release | None:
-    """The release of that name, with or without its ``v``; ``None`` for anything else."""
-    return next((release for release in releases() if text in {release.name, release.name.removeprefix("v")}), None)
+    """The unread release that a user names, as in :func:`requested_release`; ``None`` for anything else."""
+    return next((name for name, dynamo in unread_releases().items() if _means(text, name, dynamo)), None)
 
 
 def resolve(text: str) -> Scheme:
-    """A scheme or release by name; raises :class:`~migrator.errors.UnknownScheme` listing what is known."""
-    release = release_of(text)
+    """The scheme that a user names by itself or by a release; raises as :func:`by_name` does."""
+    release = requested_release(text)
     return release.scheme if release is not None else by_name(text)
+
+
+def _means(text: str, release: str, dynamo: Iterable[str]) -> bool:
+    version = _DYNAMO.fullmatch(text)
+    if version is not None:
+        return version[1] in dynamo
+    return text in {release, release.removeprefix("v"), release.removeprefix("v0.1.0-")}
 
 
 def spoken_schemes() -> tuple[Scheme, ...]:
@@ -168,6 +185,7 @@ def speakers(scheme: Scheme) -> tuple[Release, ...]:
     return tuple(release for release in releases() if release.scheme == scheme)
 
 
+_DYNAMO: Final = re.compile(r"dynamo-v?(\d+\.\d+)(?:\.\d+)?")
 #: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. The prerelease of none sorts last.
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+)(?:-rc(\d+))?)?")
 
@@ -181,31 +199,44 @@ def _version(text: str) -> tuple[int | str, ...] | None:
 
 
 #: What to do about a release whose hashes are not known.
-WAY_OUT: Final = (
-    "give the operator's own binary with --to-binary, or, if you know how it hashes, its scheme (--to legacy-1.35); "
-    "`run` and `verify` need its image then (--target-image IMAGE)"
-)
+WAY_OUT: Final = "Give its program with --to-binary (`run` and `verify` also need --target-image)."
+_LIST: Final = "`grove-migrator releases` lists what is known."
 
 
 def _unknown(text: str) -> UnknownScheme:
-    import difflib  # noqa: PLC0415 - only an error needs it
-
     if re.fullmatch("(?:legacy|canonical)-x[0-9a-f]{12}", text):
         return UnknownScheme(
-            f"{text} names a layout that was read from an operator's binary and is not recorded here; give "
-            "that binary, or the scheme.json made of it, with --to-binary or --from-binary"
+            f"{text} is a layout that was read from a program and is not recorded here. Give that program, or the "
+            "scheme.json made of it, with --to-binary or --from-binary."
         )
     if text == CANONICAL:
-        return UnknownScheme(f"`{CANONICAL}` is for --to; name a scheme or a release, for example {CANONICAL}-1.34")
-    named, read = [scheme.name for scheme in all_schemes()], [release.name for release in releases()]
-    builds = [*read, *unread_releases()]
-    what = f"{text!r} is neither a scheme nor a release in the table"
-    if (version := _version(text)) is not None and version > max(filter(None, map(_version, builds))):
-        return UnknownScheme(f"{what}: it is newer than {builds[-1]}, the newest that is known here; {WAY_OUT}")
-    # "alpha.9" is meant for v0.1.0-alpha.9: what is left out in front does not count.
-    meant = {name.removeprefix("v0.1.0-"): name for name in builds}
-    meant |= {name: name for name in (CANONICAL, *named, *builds)}
-    close = difflib.get_close_matches(text, meant, n=1)
-    if close:
-        return UnknownScheme(f"{what}; did you mean {meant[close[0]]}? `releases` lists all of them")
-    return UnknownScheme(f"{what}. Known schemes: {', '.join(named)}. Known releases: {', '.join(read)}.")
+        return UnknownScheme(f"{CANONICAL} is only for --to. Name a scheme or a release, such as {CANONICAL}-1.34.")
+    if text == "auto":
+        return UnknownScheme(f"auto is only for --from. Name a release or a scheme. {_LIST}")
+    builds = [*(release.name for release in releases()), *unread_releases()]
+    dynamo = [version for release in releases() for version in release.dynamo]
+    dynamo += [version for versions in unread_releases().values() for version in versions]
+    if text.startswith("dynamo-"):
+        return UnknownScheme(
+            f"{text} is not a known version of Dynamo (dynamo-{dynamo[0]} to dynamo-{dynamo[-1]}). "
+            "Name the release of Grove that it brings."
+        )
+    newest = max(filter(None, map(_version, builds)))
+    if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
+        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release that is known here. {WAY_OUT}")
+    meant = _meant(text, builds)
+    suggestion = f"Did you mean {meant}? " if meant else ""
+    return UnknownScheme(f"{text!r} is not a known release or scheme. {suggestion}{_LIST}")
+
+
+def _meant(text: str, builds: Iterable[str]) -> str | None:
+    """The name that was probably meant. Never a scheme of another minor, because it is another set of hashes."""
+    import difflib  # noqa: PLC0415 - only an error needs it
+
+    named = [scheme.name for scheme in all_schemes()]
+    if re.fullmatch(r"(?:legacy|canonical)-[\d.]+", text):
+        return next((name for name in named if name.startswith(text)), None)
+    names = {name.removeprefix("v0.1.0-"): name for name in builds}
+    names |= {name: name for name in (CANONICAL, *named, *builds)}
+    close = difflib.get_close_matches(text, names, n=1)
+    return names[close[0]] if close else None

@@ -71,10 +71,10 @@ def direction(options: PlanOptions) -> Direction:
 
 def _scheme(text: str, flag: str) -> Scheme:
     scheme = schemes.resolve(text)
-    release = schemes.release_of(text)
+    release = schemes.requested_release(text)
     if release is not None and release.hash_in_names:
         raise UsageError(
-            f"{flag} {text}: this release puts the hash into object names, so it cannot be migrated; "
-            "only `hash` and `explain` accept it"
+            f"{flag} {text}: this release puts the hash into object names, so it cannot be migrated. "
+            "Only `hash` accepts it."
         )
     return scheme

@@ -43,7 +43,7 @@ def is_before(build: str, other: str) -> bool:
 @cache
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     """The builds that ``--from`` or ``--to`` may mean, oldest first: the named release, or all that use ``scheme``."""
-    release = schemes.release_of(requested)
+    release = schemes.requested_release(requested)
     name = release.name if release is not None else schemes.unread_release(requested)
     if name is not None:
         return (name,)

@@ -73,7 +73,7 @@ def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin) -> s
         upgrade="to each release that could come next",
         hazards=advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories)),
         many=False,
-        unread=schemes.unread_releases(),
+        unread=tuple(schemes.unread_releases()),
         notes=[*([report.DRA_NOTE] if some else []), *dict.fromkeys(remark for row in rows for remark in row.remarks)],
     )
 

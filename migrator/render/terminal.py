@@ -55,7 +55,7 @@ def targets_text(rows: Sequence[TargetRow]) -> str:
     ]
     header = ("TARGET", "RELEASES", "PODS", "RUNNING", "GPUS", "WITH MIGRATION", "REFUSED", "HAZARDS")
     remarks = dict.fromkeys(remark for row in rows for remark in row.remarks)
-    unread = build_range(schemes.unread_releases())
+    unread = build_range(tuple(schemes.unread_releases()))
     return _paragraphs(
         ["what an upgrade recreates, by the scheme of the next operator"],
         columns(header, table).splitlines(),

@@ -44,7 +44,7 @@ def test_the_component_changes_the_target_and_adds_a_volume(built: list[Object])
     spec = with_it["Job", "grove-migrator"]["spec"]["template"]["spec"]
     [container], [volume] = spec["containers"], spec.pop("volumes")
     assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
-    assert container["args"][1] == "--to-binary=/target"
+    assert container["args"][1] == "--to-binary=/target/grove-operator"
     container["args"][1] = "--to=v0.1.0-alpha.11"
     assert with_it == by_name(documents("job.yaml"))
 

@@ -1,4 +1,4 @@
-"""A release that was not read, one that is newer, and a typo are three answers."""
+"""A release that was not read, one that is newer, and a typo are three answers; Dynamo's versions are names too."""
 
 from __future__ import annotations
 
@@ -8,37 +8,67 @@ from migrator.errors import UnknownScheme, UnreadRelease
 from migrator.hashing import schemes
 
 
-@pytest.mark.parametrize("name", ["v0.1.0-alpha.12", "0.1.0-alpha.13", "v0.1.0-alpha.14"])
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("0.1.0-alpha.9", "v0.1.0-alpha.9"),
+        ("alpha.12-rc1", "v0.1.0-alpha.12-rc1"),
+        ("dynamo-1.4", "v0.1.0-alpha.12-rc1"),
+        ("dynamo-1.4.2", "v0.1.0-alpha.12-rc1"),
+        ("dynamo-1.1", "v0.1.0-alpha.8"),
+        ("dynamo-1.3", "v0.1.0-alpha.8"),
+        ("dynamo-0.6.0", "v0.1.0-alpha.3"),
+    ],
+)
+def test_a_release_has_several_names(name: str, release: str) -> None:
+    """The version with or without its front, and that of the Dynamo platform that brings it."""
+    found = schemes.requested_release(name)
+    assert found is not None
+    assert found.name == release
+    assert schemes.resolve(name) == found.scheme
+
+
+def test_the_tag_of_an_image_is_no_version_of_dynamo() -> None:
+    """An image of Grove that somebody tagged after his Dynamo is not taken for a release."""
+    assert schemes.release_of("dynamo-1.4") is None
+    assert schemes.release_of("0.1.0-alpha.9") is not None
+
+
+@pytest.mark.parametrize("name", ["v0.1.0-alpha.12", "0.1.0-alpha.13", "alpha.14", "dynamo-1.5", "dynamo-1.6.0"])
 def test_a_release_that_was_not_read_is_never_guessed(name: str) -> None:
-    """It is known to exist, and the ways out are named; no other release is suggested in its place."""
+    """It is known to exist, and the way out is named; no other release is suggested in its place."""
     with pytest.raises(UnreadRelease, match="could not be read, so its hashes are not known") as error:
         schemes.resolve(name)
     assert "--to-binary" in str(error.value)
-    assert "--target-image" in str(error.value)
-    assert "did you mean" not in str(error.value)
+    assert "Did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["v0.1.0-alpha.15", "v0.1.0", "1.0.0", "v0.1.0-beta.1", "v0.2.0-alpha.1"])
 def test_a_newer_release_is_said_to_be_newer(name: str) -> None:
     """What comes after everything that is known is not a typo of something older."""
-    with pytest.raises(UnknownScheme, match=r"it is newer than v0\.1\.0-alpha\.14") as error:
+    with pytest.raises(UnknownScheme, match=r"is newer than v0\.1\.0-alpha\.14") as error:
         schemes.resolve(name)
     assert "--to-binary" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "said"),
     [
-        ("alpha.13", "v0.1.0-alpha.13"),
-        ("alpha.9", "v0.1.0-alpha.9"),
-        ("v0.1.0-alfa.9", "v0.1.0-alpha.9"),
-        ("legcy-1.35", "legacy-1.35"),
-        ("v0.1.0-alpha.12-rc2", "v0.1.0-alpha.12-rc1"),
+        ("v0.1.0-alfa.9", "Did you mean v0.1.0-alpha.9?"),
+        ("legcy-1.35", "Did you mean legacy-1.35?"),
+        ("v0.1.0-alpha.12-rc2", "Did you mean v0.1.0-alpha.12-rc1?"),
+        ("legacy-1.38", "Did you mean legacy-1.38-preview?"),
+        ("legacy-1.39", "'legacy-1.39' is not a known release or scheme. `grove-migrator releases` lists"),
+        ("nope", "'nope' is not a known release or scheme. `grove-migrator releases` lists"),
+        ("", "'' is not a known release or scheme. `grove-migrator releases` lists"),
+        ("auto", "auto is only for --from."),
+        ("canonical", "canonical is only for --to."),
+        ("dynamo-9.9", "dynamo-9.9 is not a known version of Dynamo (dynamo-0.6 to dynamo-1.6)."),
     ],
 )
-def test_a_typo_is_answered_with_what_was_meant(name: str, meant: str) -> None:
-    """The nearest name that is known, and where all of them are."""
+def test_any_other_name_has_one_short_answer(name: str, said: str) -> None:
+    """What was meant if that is sure, else where all names are; a scheme of another minor is never suggested."""
     with pytest.raises(UnknownScheme) as error:
         schemes.resolve(name)
-    assert f"did you mean {meant}?" in str(error.value)
-    assert "`releases` lists all of them" in str(error.value)
+    assert str(error.value).startswith(said) or f"known release or scheme. {said}" in str(error.value)
+    assert len(str(error.value).split()) <= 25

@@ -36,9 +36,9 @@ def test_names_become_schemes(source: str, target: str, candidates: list[str], t
 @pytest.mark.parametrize(
     ("source", "target", "error", "message"),
     [
-        ("legacy-1.99", "legacy-1.35", UnknownScheme, "neither a scheme nor a release"),
-        ("auto", "v9.9.9", UnknownScheme, "neither a scheme nor a release"),
-        ("canonical", "legacy-1.35", UsageError, "for example canonical-1.34"),
+        ("legacy-1.99", "legacy-1.35", UnknownScheme, "not a known release or scheme"),
+        ("auto", "v9.9.9", UnknownScheme, "v9.9.9 is newer than"),
+        ("canonical", "legacy-1.35", UsageError, "such as canonical-1.34"),
         ("v0.1.0-alpha.10-rc1", "legacy-1.35", UsageError, "puts the hash into object names"),
         ("auto", "v0.1.0-alpha.10-rc1", UsageError, "puts the hash into object names"),
     ],

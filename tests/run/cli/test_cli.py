@@ -95,12 +95,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plna"], "usage", "Did you mean 'plan'?"),
         (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
         (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
-        (["plan", "--to", "alpha.99"], "unknown-scheme", "did you mean v0.1.0-alpha.9?"),
-        (["plan", "--to", "canonicl"], "unknown-scheme", "did you mean canonical?"),
-        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "did you mean v0.1.0-alpha.11?"),
-        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "in the table. Known schemes: legacy-1.33"),
+        (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
+        (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
+        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "Did you mean v0.1.0-alpha.11?"),
+        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "is not a known release or scheme"),
         (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
-        (["plan", "--to", "legacy-1.53"], "unknown-scheme", "did you mean legacy-1."),
+        (["plan", "--to", "legacy-1.53"], "unknown-scheme", "`grove-migrator releases` lists"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
         (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
@@ -122,14 +122,18 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", ""], "usage", "The value is empty"),
         (["plan", "-f", "x.yaml", "--to-binary", ""], "usage", "'--to-binary': The value is empty"),
         (["scheme", ""], "usage", "'BINARY': The value is empty"),
-        (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "`canonical` is for --to"),
+        (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "canonical is only for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["run", "--to", "legacy-1.35", "--allow", "gm-1011"], "usage", "Did you mean GM-101?"),
         (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
-        (["plan", "-f", "x.yaml", "--detailed-exitcode", "--to", ""], "unknown-scheme", "neither"),  # an unset variable
+        (
+            ["plan", "-f", "x.yaml", "--detailed-exitcode", "--to", ""],
+            "unknown-scheme",
+            "is not a known release",
+        ),  # an unset variable
         (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both write to stdout"),
     ],
 )
@@ -150,7 +154,7 @@ def test_on_a_terminal_an_error_is_a_sentence() -> None:
     os.close(outer)
     assert done.returncode == 2
     assert done.stdout == b""
-    assert said.startswith("error: 'v0.1.0-alpha.99' is neither a scheme nor a release")
+    assert said.startswith("error: v0.1.0-alpha.99 is newer than")
 
 
 def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:

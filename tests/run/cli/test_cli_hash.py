@@ -45,6 +45,29 @@ def test_a_file_without_a_set_is_an_error(tmp_path: Path, invoke: Invoke, text: 
     assert str(path) in invoke("hash", "-f", path, code=2).failure["message"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"spec": None}, "spec"),
+        ({"spec": {"replicas": "one"}}, "spec.replicas"),
+        ({"spec": {"replicas": 999999999999999999999999}}, "spec.replicas"),
+        ({"spec": {"replicas": 1.5}}, "spec.replicas"),
+        (
+            {"spec": {"template": {"cliques": [{"name": "a", "spec": {"minAvailable": True}}]}}},
+            "spec.template.cliques[0].spec.minAvailable",
+        ),
+    ],
+)
+def test_a_set_that_go_cannot_decode_is_an_error(
+    changes: dict[str, Any], path: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    """A count that is no int32 is in no hash, but an operator would not read such a set."""
+    file = write(tmp_path / "sets.jsonl", pcs("odd", **changes), pcs("good"))
+    printed = invoke("hash", "-f", file, "--scheme", "legacy-1.34", code=2)
+    assert printed.column("name") == ["good"]
+    assert f"PodCliqueSet prod/odd: {path}: it is not an" in printed.events[0]["message"]
+
+
 def write(path: Path, *documents: dict[str, Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
@@ -129,15 +152,18 @@ def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path
 
 
 def test_releases_are_the_table(invoke: Invoke) -> None:
-    """Every release and every scheme, with who speaks it."""
+    """Every release and every scheme, with who uses it; those that were not read say what to do."""
     document = invoke("releases", "-o", "json").json
-    assert [release["release"] for release in document["releases"]] == [r.name for r in schemes.releases()]
+    known = [*(release.name for release in schemes.releases()), *schemes.unread_releases()]
+    assert [release["release"] for release in document["releases"]] == known
     assert [scheme["scheme"] for scheme in document["schemes"]] == [s.name for s in schemes.all_schemes()]
-    spoken = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
-    for release in document["releases"]:
-        assert release["release"] in spoken[release["scheme"]]
-    text = invoke("releases").out
-    assert all(release.name in text for release in schemes.releases())
+    used = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
+    assert all(one["release"] in used[one["scheme"]] for one in document["releases"] if one["scheme"] is not None)
+    lines = invoke("releases").out.splitlines()
+    assert max(map(len, lines[: len(known) + 1])) <= 80
+    rows = {line.split()[0]: line for line in lines if line}
+    assert re.split("  +", rows["v0.1.0-alpha.8"]) == ["v0.1.0-alpha.8", "1.1, 1.2, 1.3", "legacy-1.34"]
+    assert re.split("  +", rows["v0.1.0-alpha.14"])[1:] == ["1.6", "-", "not read: use --to-binary"]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path
 
 def test_a_release_that_nobody_has_read_is_what_its_binary_says(tmp_path: Path, invoke: Invoke) -> None:
     """A release that is known by name only cannot contradict: the binary decides."""
-    unread = schemes.unread_releases()[-1]
+    unread = [*schemes.unread_releases()][-1]
     args = ("plan", "-f", DUMP, "--to", unread, "--to-binary", written(tmp_path), "-o", "json")
     assert {tree["to"] for tree in invoke(*args).json["trees"]} == {"legacy-1.35"}
 
