@@ -15,7 +15,7 @@ from migrator.hashing import schemes
 from scripts import cli_reference, readme
 from tests.support.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def names(page: Path) -> str:

@@ -64,7 +64,7 @@ def test_what_the_canonical_algorithm_sorts_is_what_the_code_sorts() -> None:
     """Each list of a pod spec and of a container is named as sorted or as printed, as the code treats it."""
     shown = {
         cells[0]: tuple(set(re.findall(r"`(\w+)`", cell)) - {"resources"} for cell in cells[1:])
-        for cells in rows("Why it changes though nobody changed anything", 1)
+        for cells in rows("Why it changes even though no spec changed", 1)
     }
     assert shown == {"the pod spec": moved("v1.PodSpec", ""), "a container": moved("v1.Container", "containers")}
     assert shown["a container"] == moved("v1.Container", "initContainers")
