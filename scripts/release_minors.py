@@ -195,8 +195,8 @@ def refresh(rows: Sequence[dict[str, Any]], source: Source) -> list[dict[str, An
     missing = source.releases() - {row["release"] for row in rows}
     if missing:
         raise ReadError(
-            f"No line for {', '.join(sorted(missing))}: read what it does (docs/development/grove-releases.md describes "
-            'what matters), then add {"release": ..., "algorithm": "legacy" or "canonical"}.'
+            f"No line for {', '.join(sorted(missing))}: read what it does (docs/development/grove-releases.md has what "
+            'matters), then add {"release": ..., "algorithm": "legacy" or "canonical"}.'
         )
     return [refreshed(row, source) for row in rows]
 

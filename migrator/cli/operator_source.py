@@ -25,11 +25,10 @@ _LARGEST_FILE: Final = 1 << 22
 
 
 class NamedSchemes(NamedTuple):
-    """The names of both schemes, and the digests of the next operator's image if its binary was read."""
+    """The names of both schemes."""
 
     source: str
     target: str | None
-    digests: frozenset[str]
 
 
 def choose_schemes(
@@ -47,7 +46,6 @@ def choose_schemes(
     for a name or an image that contradicts its binary, and for an image that contradicts ``--to``; and ``Refused`` for
     an operator that cannot be migrated.
     """
-    digests: frozenset[str] = frozenset()
     if to_binary is not None:
         target = _agreed("--to", target, to_binary).scheme.name
     if from_binary is not None:
@@ -66,7 +64,7 @@ def choose_schemes(
         )
     if target is not None and to_binary is None:
         _warn_of_unused(target)
-    return NamedSchemes(source, target, digests)
+    return NamedSchemes(source, target)
 
 
 def _warn_of_unused(target: str) -> None:

@@ -1,4 +1,4 @@
-"""Images of the target: by a release's tag, by a digest that was read, or as the user names one."""
+"""Images of the target: by a release's tag, or as the user names one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from migrator.hashing import schemes
 from migrator.planning.images import is_target
 
-READ, OTHER = f"sha256:{64 * 'a'}", f"sha256:{64 * 'b'}"
 TARGET = schemes.by_name("legacy-1.35")
 
 
@@ -45,18 +44,3 @@ def test_a_given_target_image_is_taken_literally() -> None:
     target = schemes.by_name("canonical-1.35")
     assert is_target("mine/op@sha256:00", target, "mine/op@sha256:00")
     assert not is_target("mine/op@sha256:01", target, "mine/op@sha256:00")
-
-
-@pytest.mark.parametrize(
-    ("image", "accepted"),
-    [
-        (f"example.test/operator:v0.1.0-alpha.11@{READ}", True),
-        (f"example.test/operator:v0.1.0-alpha.11@{OTHER}", False),
-        (f"example.test/operator@{READ}", True),
-        ("example.test/operator:v0.1.0-alpha.11", True),
-        ("example.test/operator:latest", False),
-    ],
-)
-def test_a_digest_decides_where_the_image_names_one(image: str, *, accepted: bool) -> None:
-    """An image by digest is the target's if the digest is that of what was read; one by tag as without a digest."""
-    assert is_target(image, TARGET, None, frozenset({READ})) is accepted
