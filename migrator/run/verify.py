@@ -23,7 +23,7 @@ from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, Lease, Leases
 from migrator.run.problems import Problem, problems_of
-from migrator.run.record import Recorded, Recorder
+from migrator.run.record import RUN_NAME, Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.run.tables import Baseline
 from migrator.store import Store
@@ -136,6 +136,10 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
             yield Problem(ref, None, message)
         elif not snapshot.installed:
             yield Problem(ref, None, "Grove's CRDs are not installed: there is nothing to verify")
+    run = known.recorded.unfinished
+    if after and run is not None:
+        message = f"the run to {run.target} that began at {run.started:%Y-%m-%d %H:%M} did not end: run it again first"
+        yield Problem(Ref("ConfigMap", str(known.home), RUN_NAME), None, message, settles=False)
     if after:
         yield from _no_operator(store, options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from migrator.run import migration
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import OperatorFlags
-from migrator.run.record import RUN_NAME
+from migrator.run.record import RUN_NAME, Recorder
 from migrator.run.verify import VerifyOptions, VerifyResult, verify
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -284,6 +285,16 @@ def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Si
     assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
         migrated.verified()
+
+
+def test_the_record_of_a_run_that_did_not_end_fails_and_stays(migrated: Site) -> None:
+    """Nobody knows whether it has proven everything: it is to be run again, which closes the record."""
+    recorder = Recorder(migrated, NAMESPACE)
+    recorded = recorder.load()
+    assert recorded.run is not None
+    recorder.save(replace(recorded, run=replace(recorded.run, state="writing", finished=None)))
+    migrated.fails("did not end: run it again first")
+    assert migrated.records()
 
 
 def test_without_a_record_what_can_be_seen_is_verified(migrated: Site) -> None:

@@ -20,8 +20,8 @@ RIGHTS: Final = documents("job.yaml")
 GRANTS: Final = grants(RIGHTS)
 COMMAND: Final = arguments(job_of())
 
-#: Without these a run warns, and is as good; everything else it needs. The warnings are the values.
-WARNED: Final = {"events": "events_not_written", "services": "grant `get` on services"}
+#: Without this a run warns, and is as good; everything else it needs. The warning is the value.
+WARNED: Final = {"services": "grant `get` on services"}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,6 @@ def test_the_jobs_command_line_migrates_as_the_jobs_account(site: Site, pod: Pod
     assert pod.written == [str(pod.termination_log)]
     summary = json.loads(pod.termination_log.read_bytes())
     assert (summary["outcome"], summary["podCliqueSets"], summary["operatorReplicas"]) == ("done", 2, 0)
-    reasons = [item["reason"] for item in site.admin.list("events.k8s.io/v1", "Event", "serving")]
-    assert reasons == ["HashesMigrated", "HashesMigrated"]
 
 
 def test_every_request_is_within_the_rules_and_every_rule_is_needed(
@@ -100,7 +98,7 @@ def test_without_a_right_to_look_or_to_report_the_run_is_as_good(site: Site, pod
 
 
 def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
-    """Deleted are records only, created Events, records and Leases; a wildcard only lists what is Grove's."""
+    """Deleted are records only, created records and Leases; a wildcard only lists what is Grove's."""
     for grant in GRANTS:
         assert "*" not in (grant.verb, grant.group)
         if grant.resource == "*":
@@ -109,7 +107,7 @@ def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
         if grant.verb == "delete":
             assert (grant.role, grant.resource) == ("Role", "configmaps")
         if grant.verb == "create":
-            assert grant.resource in {"events", "leases", "configmaps"}
+            assert grant.resource in {"leases", "configmaps"}
 
 
 def _uids(site: Site) -> list[str]:
