@@ -21,7 +21,7 @@ RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part)
 PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-upgrade test-wheel node-test node-upgrade coverage lint audit format e2e bench manifests lock clean
+.PHONY: help demo quick test test-all test-upgrade test-wheel coverage lint audit format e2e bench manifests lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -32,9 +32,9 @@ demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the
 quick: lint ## two minutes: lint, and the tests of the pure core and of the run in memory; builds nothing
 	$(PYTEST) -n auto --dist worksteal tests/core tests/run
 
-test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade, kind or node
+test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
 	$(BUILD_PROGRAMS)
-	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind and not node"
+	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
 	$(BUILD_PROGRAMS)
@@ -44,14 +44,8 @@ test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the
 	$(BUILD_PROGRAMS)
 	$(PYTEST) tests/upgrade
 
-e2e: $(VENV)/.dev ## upgrades of real operators, in our cluster and on kind (docker, kind, helm, kubectl, the network)
-	$(PYTEST) -m "upgrade or kind"
-
-node-test: $(VENV)/.dev ## the Job in real containers: kubelet, containerd and our image in a closed cluster (root, Debian)
-	$(BIN)/python -m tests.node $(PLUGINS) -m "not upgrade" tests/node
-
-node-upgrade: $(VENV)/.dev ## upgrades of real operators from GROVE_OPERATORS_DIR as containers on that node
-	$(BIN)/python -m tests.node -m upgrade tests/node
+e2e: $(VENV)/.dev ## the Job, the chart and upgrades on kind (Docker and the network; or Debian and root)
+	$(BIN)/python -m tests.e2e $(PLUGINS) $(E2E)
 
 lint: $(VENV)/.dev ## ruff, mypy, the contracts between packages, the workflows
 	$(BIN)/ruff check .

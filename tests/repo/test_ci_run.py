@@ -1,4 +1,4 @@
-"""The end of .ci/run: what it prints of real containers, and what makes it fail. Its commands are stood in for."""
+"""The end of .ci/run: what it prints of kind, and what makes it fail. Its commands are stood in for."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from scripts import check_counts
 from tests.support.paths import ROOT
 
 CLOSING = "===== 3 passed in 0.01s ====="
-SCENARIOS = "node_scenarios"
+SCENARIOS = "kind_scenarios"
 MAKE = """\
 #!/bin/sh
 case $1 in
   test) cat "$SUITE" >> "$GROVE_MIGRATOR_COUNTS"; echo "%s" ;;
-  node-test) cat "$NODE" >> "$GROVE_MIGRATOR_COUNTS"; echo containers; exit "$NODE_CODE" ;;
+  e2e) cat "$KIND" >> "$GROVE_MIGRATOR_COUNTS"; echo containers; exit "$KIND_CODE" ;;
 esac
 """
 PYTHON = """\
 #!/bin/sh
-if [ "$2" = tests.node ]; then echo "$WHY"; [ -z "$WHY" ]; exit; fi
+if [ "$2" = tests.e2e ]; then echo "$WHY"; [ -z "$WHY" ]; exit; fi
 exec "%s" "$@"
 """
 
 
 def ci(scratch: Path, *, why: str = "", scenarios: int = 99, code: int = 0) -> tuple[int, list[str]]:
-    """The exit code and the output of .ci/run, where everything else passes, and real containers do as told."""
+    """The exit code and the output of .ci/run, where everything else passes, and kind does as told."""
     counts = check_counts.expanded(json.loads(check_counts.REQUIRED.read_text(encoding="utf-8")))
     counted = [json.dumps({"name": name, "n": n}) for name, n in counts.items() if name != SCENARIOS]
     (scratch / "suite").write_text("\n".join(counted) + "\n", encoding="utf-8")
-    (scratch / "node").write_text(json.dumps({"name": SCENARIOS, "n": scenarios}) + "\n", encoding="utf-8")
+    (scratch / "kind").write_text(json.dumps({"name": SCENARIOS, "n": scenarios}) + "\n", encoding="utf-8")
     programs = scratch / "bin"
     programs.mkdir()
     for name, text in (("make", MAKE % CLOSING), ("python", PYTHON % sys.executable)):
@@ -43,35 +43,35 @@ def ci(scratch: Path, *, why: str = "", scenarios: int = 99, code: int = 0) -> t
         "PATH": f"{programs}:{os.environ['PATH']}",
         "VENV": str(scratch),
         "SUITE": str(scratch / "suite"),
-        "NODE": str(scratch / "node"),
-        "NODE_CODE": str(code),
+        "KIND": str(scratch / "kind"),
+        "KIND_CODE": str(code),
         "WHY": why,
     }
     done = subprocess.run([ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines()
 
 
-def test_what_ran_in_real_containers_is_counted(tmp_path: Path) -> None:
+def test_what_ran_on_kind_is_counted(tmp_path: Path) -> None:
     """The last line is that of the main suite, and the one before has all counts."""
     code, [*_, counted, last] = ci(tmp_path, scenarios=99)
     assert (code, last) == (0, CLOSING)
     assert json.loads(counted)[SCENARIOS] == 99
 
 
-def test_a_machine_without_containers_passes_and_says_why(tmp_path: Path) -> None:
+def test_a_machine_without_kind_passes_and_says_why(tmp_path: Path) -> None:
     """The reason stands in the counts' line, and nothing was tried."""
-    code, lines = ci(tmp_path, why="A real node needs root.")
+    code, lines = ci(tmp_path, why="An engine of its own needs root.")
     assert (code, lines[-1]) == (0, CLOSING)
-    assert json.loads(lines[-2])[SCENARIOS] == "cannot: A real node needs root."
+    assert json.loads(lines[-2])[SCENARIOS] == "cannot: An engine of its own needs root."
     assert "containers" not in lines
 
 
-def test_a_failure_in_real_containers_fails(tmp_path: Path) -> None:
-    """Where a pod runs, the tests must pass; the last lines are what they always are."""
+def test_a_failure_on_kind_fails(tmp_path: Path) -> None:
+    """Where kind runs, the tests must pass; the last lines are what they always are."""
     code, [*_, last] = ci(tmp_path, code=2)
     assert (code, last) == (2, CLOSING)
 
 
 def test_too_few_scenarios_fail(tmp_path: Path) -> None:
-    """A suite that did nothing in containers has not passed."""
+    """A suite that did nothing on kind has not passed."""
     assert ci(tmp_path, scenarios=1)[0] == 1

@@ -87,13 +87,12 @@ def test_changes_are_tested_by_the_same_command_on_every_python_that_is_promised
 
 
 def test_changes_meet_other_api_servers_and_real_containers() -> None:
-    """An L: every Python with one API server, the oldest Python with others; the Job on a node of ours and on kind."""
+    """An L: every Python with one API server, the oldest Python with others; and kind."""
     found = jobs(ROOT / ".github" / "workflows" / "ci.yml")
     assert found["kubernetes"]["strategy"]["matrix"] == {"kubernetes": ["1.31", "1.36"]}
     scripts = scripts_of(found)
     assert "KUBEBUILDER_ASSETS" in scripts["kubernetes"]
-    assert "make node-test" in scripts["node"]
-    assert "-m kind" in scripts["kind"]
+    assert "make e2e" in scripts["kind"]
 
 
 def test_known_vulnerabilities_fail_a_change() -> None:

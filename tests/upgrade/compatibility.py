@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.marks import put
-from tests.node import scenarios
 from tests.support.paths import ROOT
-from tests.upgrade.matrix import BY_CHART, ON_A_NODE, PAIRS, Pair
+from tests.upgrade.matrix import BY_CHART, ON_KIND, PAIRS, Pair
 
 RESULTS: Final = Path(__file__).with_name("results.json")
-NODE_RESULTS: Final = Path(__file__).with_name("node_results.json")
+KIND_RESULTS: Final = Path(__file__).with_name("kind_results.json")
 TARGET: Final = ROOT / "docs" / "compatibility.md"
 
 _BY: Final = {"the Job": "", "the chart": BY_CHART}
@@ -27,26 +26,25 @@ _BY: Final = {"the Job": "", "the chart": BY_CHART}
 def page(
     text: str,
     results: Mapping[str, Mapping[str, Any]],
-    on_a_node: Mapping[str, Mapping[str, Any]],
-    rows: Mapping[str, Mapping[str, Any]],
+    on_kind: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """The page with its tables anew: upgrades by the name of their pair, those on a real node, the Job's scenarios."""
+    """The page with its tables anew: upgrades by the name of their pair, and those on kind."""
     upgrades = [
         "| from | to | CRDs changed | sets | pods | recreated without | recreated with | run | away |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_row(pair, results.get(pair.name)) for pair in PAIRS),
     ]
-    node = [
+    kind = [
         "| from | to | by | sets | pods | recreated without | recreated with | run | away | then quiet for |",
         "|---|---|---|---|---|---|---|---|---|---|",
-        *(_node_row(pair, by, on_a_node.get(f"{pair.name}{end}")) for pair in ON_A_NODE for by, end in _BY.items()),
+        *(_kind_row(pair, by, on_kind.get(f"{pair.name}{end}")) for pair in ON_KIND for by, end in _BY.items()),
     ]
-    for name, lines in (("upgrades", upgrades), ("node", node), ("scenarios", scenarios.table(rows))):
+    for name, lines in (("upgrades", upgrades), ("kind", kind)):
         text = put(text, name, "\n".join(lines))
     return text
 
 
-def _node_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
+def _kind_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
     ends = [*(build.title for build in pair.builds), by]
     if result is None:
         return _line(*ends, "not run", *[""] * 6)
@@ -78,7 +76,7 @@ def _line(*cells: object) -> str:
 
 def main() -> None:
     """Print the page, or write it."""
-    read = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, NODE_RESULTS, scenarios.FILE))
+    read = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, KIND_RESULTS))
     text = page(TARGET.read_text(encoding="utf-8"), *read)
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(text, encoding="utf-8")

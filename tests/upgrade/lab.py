@@ -18,13 +18,13 @@ from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
 from testbed.helm import PROGRAMS
+from tests.e2e.charts import Charts
+from tests.e2e.commands import run
 from tests.support.pods.container import Program, image_of
 from tests.support.pods.kubelet import Kubelet
 from tests.upgrade import builds
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import Cluster, Ran
-from tests.upgrade.kind.charts import Charts
-from tests.upgrade.kind.commands import run
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.

@@ -35,8 +35,6 @@ class Pair:
 
     ``may_stall``: the target's rolling update is known to stand still for ever, so that it recreates some pods only.
     ``may_leave``: what the target, without the tool, may leave undone for ever of a set that loses no pod.
-    ``unrest``: what the target is known to leave undone for ever after it has rolled out a change of the set "gang",
-    in the words of `Photo.unrest`. The upgrade without the tool must show it, and the one with the tool no more.
     """
 
     source: str
@@ -45,7 +43,6 @@ class Pair:
     crds_first: bool = False
     may_stall: bool = False
     may_leave: tuple[str, ...] = ()
-    unrest: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -66,7 +63,6 @@ class Pair:
 _ALPHA_3, _ALPHA_9, _ALPHA_11 = "v0.1.0-alpha.3", "v0.1.0-alpha.9", "v0.1.0-alpha.11"
 _ALPHA_12: Final = "v0.1.0-alpha.12-rc1"
 _ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
-_MAPS: Final = "pr-778-6eaa77f0"
 _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
 #: Of the set "ordered" the generation hash moves and no template hash: a canonical one covers the names of cliques that
@@ -99,18 +95,13 @@ PAIRS: Final = (
     # That build accepts the legacy hash of its own layout.
     Pair(_ALPHA_9, _CANONICAL_34, recreates=False),
 )
-#: On kind only releases are upgraded, since charts are of releases.
-ON_KIND: Final = (Pair(_ALPHA_3, _ALPHA_9), Pair(_ALPHA_9, _ALPHA_11))
-#: On a node of our own, with operators in containers.
-ON_A_NODE: Final = (
+#: On kind, with operators in containers.
+ON_KIND: Final = (
     Pair(_ALPHA_9, _ALPHA_11),
     Pair(_ALPHA_3, _ALPHA_9),
     Pair("v0.1.0-alpha.8", _ALPHA_12, may_stall=True),
-    Pair(_ALPHA_12, _MAPS, recreates=False),
-    # Pods keep PodGang labels of PodGangMaps, and alpha.12-rc1 does not finish a reconciliation beside them.
-    Pair(_MAPS, _ALPHA_12, recreates=False, unrest=("PodCliqueSet gang: its spec is not observed",)),
 )
-#: What the name of a result on that node ends with where our chart ran the Job.
+#: What the name of a result on kind ends with where our chart ran the Job.
 BY_CHART: Final = "-by-chart"
 
 
@@ -233,15 +224,12 @@ def scale_out_rolls_nobody(cluster: Cluster, pair: Pair, before: Photo) -> None:
     assert hashes == {expected["prefill"], expected["decode"]}
 
 
-def a_change_rolls_what_it_should(cluster: Cluster, pair: Pair) -> None:
-    """A change of one clique's template replaces the pods of that clique, and no others; the pair's unrest is left."""
+def a_change_rolls_what_it_should(cluster: Cluster) -> None:
+    """A change of one clique's template replaces the pods of that clique, and no others."""
     before = cluster.settle()
     gang = (photo.SET, "gang")
     change_template(cluster, "gang", 0, "2")
-    after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang), unrest=pair.unrest)
-    if pair.unrest:
-        time.sleep(soak())
-        after = cluster.settle(unrest=pair.unrest)
+    after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
     gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
 
@@ -250,8 +238,6 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
         outdated, gone = without_tool(cluster, pair)
-        if pair.unrest:  # the target's own, if it is there without the tool
-            a_change_rolls_what_it_should(cluster, pair)
     assert outdated or not pair.recreates
     wanted = outdated if pair.recreates else set()
     if not (pair.may_stall and gone):
@@ -280,7 +266,7 @@ def upgrade(pair: Pair, cluster: Cluster) -> Result:
     verified = cluster.tool("verify", *target.target, "--after-upgrade", "--wait", "30s")
     assert verified.code == 0, verified.out + verified.err
     scale_out_rolls_nobody(cluster, pair, after)
-    a_change_rolls_what_it_should(cluster, pair)
+    a_change_rolls_what_it_should(cluster)
     summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
     return Result(
         sets=len(before.of(photo.SET)),

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.node import scenarios, test_helm, test_job
 from tests.upgrade import compatibility
-from tests.upgrade.matrix import BY_CHART, ON_A_NODE, PAIRS, SOAK_SECONDS
+from tests.upgrade.matrix import BY_CHART, ON_KIND, PAIRS, SOAK_SECONDS
 
 
 def checked_in(path: Path) -> dict[str, Any]:
@@ -17,27 +16,14 @@ def checked_in(path: Path) -> dict[str, Any]:
     return found
 
 
-RESULTS, ON_NODE, ROWS = map(checked_in, (compatibility.RESULTS, compatibility.NODE_RESULTS, scenarios.FILE))
+RESULTS, KIND_RESULTS = map(checked_in, (compatibility.RESULTS, compatibility.KIND_RESULTS))
 
 
 def test_the_page_is_current() -> None:
     """The page has the tables that the results give."""
     text = compatibility.TARGET.read_text(encoding="utf-8")
-    current = compatibility.page(text, RESULTS, ON_NODE, ROWS)
+    current = compatibility.page(text, RESULTS, KIND_RESULTS)
     assert text == current, "run python -m tests.upgrade.compatibility --write"
-
-
-def test_every_scenario_on_a_node_has_a_row_and_no_other() -> None:
-    """The table has exactly the scenarios that there are, by the beginning of their tests' docstrings."""
-    tests = {
-        name: found
-        for module in (test_helm, test_job)
-        for name, found in vars(module).items()
-        if name.startswith("test_")
-    }
-    assert ROWS.keys() == tests.keys()
-    for name, test in tests.items():
-        assert ROWS[name]["title"].startswith(str(test.__doc__).partition(":")[0]), name
 
 
 def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
@@ -49,10 +35,10 @@ def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:
         assert result["soak_seconds"] >= SOAK_SECONDS, name
 
 
-def test_every_result_on_a_node_shows_what_it_must() -> None:
+def test_every_result_on_kind_shows_what_it_must() -> None:
     """Without the tool pods were recreated where the hashes differ, and none with it."""
-    pairs = {pair.name: pair for pair in ON_A_NODE}
-    for name, result in ON_NODE.items():
+    pairs = {pair.name: pair for pair in ON_KIND}
+    for name, result in KIND_RESULTS.items():
         by_chart, pair = name.endswith(BY_CHART), pairs[name.removesuffix(BY_CHART)]
         assert by_chart or (result["without"] > 0) is pair.recreates, name
         assert result["with_tool"] == 0, name
@@ -60,6 +46,6 @@ def test_every_result_on_a_node_shows_what_it_must() -> None:
 
 def test_a_pair_without_a_result_is_said_not_to_have_been_run() -> None:
     """A row is never filled with figures that nobody measured."""
-    page = compatibility.page(compatibility.TARGET.read_text(encoding="utf-8"), {}, {}, {})
+    page = compatibility.page(compatibility.TARGET.read_text(encoding="utf-8"), {}, {})
     assert page.count("| not run: no binary |") == len(PAIRS)
-    assert page.count("| not run |") == 2 * len(ON_A_NODE)
+    assert page.count("| not run |") == 2 * len(ON_KIND)

@@ -1,4 +1,4 @@
-"""What a cluster in namespaces could leave on its machine: processes, mounts, links, rules, control groups."""
+"""What an engine in namespaces could leave on its machine: processes, mounts, links, rules, control groups."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: In the environment of every process of a cluster; its value is the name of its control group and of its directory.
-VARIABLE: Final = "GROVE_NODE_CGROUP"
-_NAME: Final = "grove-node-"
+#: In the environment of every process in there; its value is the name of its control group and of its directory.
+VARIABLE: Final = "GROVE_KIND_ENGINE"
+_NAME: Final = "grove-kind-"
 _HOMES: Final = Path("/tmp")  # noqa: S108 - a random name follows; the paths of sockets must be short
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_PLACES: Final = (Path("/run/containerd"), Path("/var/lib/kubelet"), Path("/var/lib/cni"), Path("/var/log/pods"))
-# What only a cluster makes: this machine's own services mount and link, too, while one runs.
+_PLACES: Final = tuple(
+    map(Path, ("/run/containerd", "/run/docker", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/cni", "/lib/modules"))
+)
+# What only an engine makes: this machine's own services mount and link, too, while one runs.
 _MOUNTED: Final = (str(_HOMES / _NAME), "/run/netns/", *map(str, _PLACES))
-_LINKED: Final = ("cni", "node0", "veth")
-_RULED: Final = ("KUBE-", "CNI-", "10.96.0.1/32")
+_LINKED: Final = ("br-", "docker", "up0", "veth")
+_RULED: Final = ("DOCKER", "KUBE-", "CNI-")
 _SECONDS: Final = 30
 
 
 def taken() -> dict[str, set[str]]:
-    """What looks like a cluster's on this machine now; processes and control groups are asked for by name."""
+    """What looks like an engine's on this machine now; processes and control groups are asked for by name."""
     mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
     return {
         "mount": {place for place in mounts if place.startswith(_MOUNTED)},
@@ -37,7 +39,7 @@ def taken() -> dict[str, set[str]]:
 
 
 def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
-    """What is there and was not before, with all processes and control groups of a cluster; empty is as it must be."""
+    """What is there and was not before, with all processes and control groups of an engine; empty is as it must be."""
     found = [f"process {pid}" for pid in processes(cgroup)]
     found += [f"cgroup {path}" for path in _cgroups(cgroup)]
     found += [f"directory {path}" for path in [home(cgroup)] if path.exists()]
@@ -46,7 +48,7 @@ def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
 
 
 def processes(cgroup: str) -> list[int]:
-    """All processes with a cluster's variable in their environment."""
+    """All processes with an engine's variable in their environment."""
     wanted = f"{VARIABLE}={cgroup}".encode()
     return [
         int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if wanted in _read(path).split(b"\0")
@@ -54,12 +56,12 @@ def processes(cgroup: str) -> list[int]:
 
 
 def home(name: str) -> Path:
-    """The directory of a cluster."""
+    """The directory of an engine."""
     return _HOMES / name
 
 
 def remove(name: str) -> None:
-    """Remove a cluster's directory, and its control groups once the last process in them has ended."""
+    """Remove an engine's directory, and its control groups once the last process in them has ended."""
     deadline = time.monotonic() + _SECONDS
     while (paths := _cgroups(name)) and time.monotonic() < deadline:
         for path in sorted(paths, key=lambda found: len(found.parts), reverse=True):
@@ -70,7 +72,7 @@ def remove(name: str) -> None:
 
 
 def kill(cgroup: str) -> None:
-    """Kill every process in a cluster's control groups: what a node that loses its power does."""
+    """Kill every process in an engine's control groups: what a node that loses its power does."""
     for path in _cgroups(cgroup):
         for pid in _read(path / "cgroup.procs").split():
             with contextlib.suppress(ProcessLookupError):
@@ -78,12 +80,12 @@ def kill(cgroup: str) -> None:
 
 
 def new() -> str:
-    """A name for a cluster's directory and its control group."""
+    """A name for an engine's directory and its control group."""
     return f"{_NAME}{secrets.token_hex(4)}"
 
 
 def make(cgroup: str) -> None:
-    """Make a cluster's directory, and its control group in each hierarchy, which kubelet wants to be there."""
+    """Make an engine's directory, and its control group in each hierarchy."""
     home(cgroup).mkdir()
     roots = [_CGROUPS] if (_CGROUPS / "cgroup.controllers").exists() else [p for p in _CGROUPS.iterdir() if p.is_dir()]
     for root in roots:

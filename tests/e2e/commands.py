@@ -1,0 +1,46 @@
+"""Commands of other programs: bounded in time, with what they said where they fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Final, Protocol
+
+#: More than any one command needs; what waits for a Job has its own bound.
+SECONDS: Final = 1800
+
+
+class CommandError(Exception):
+    """A command failed or did not end; the message has its command line and what it said."""
+
+
+class Run(Protocol):
+    """Runs one command to its end and returns its standard output; raises CommandError if it fails."""
+
+    def __call__(self, *argv: str, seconds: float = SECONDS) -> str:
+        """Run it."""
+        ...
+
+
+def run(*argv: str, seconds: float = SECONDS) -> str:
+    """Run a command on this machine."""
+    done = attempt(*argv, seconds=seconds)
+    if done.returncode != 0:
+        raise CommandError(f"{' '.join(argv)} ended with {done.returncode}: {(done.stderr or done.stdout)[-3000:]}")
+    return done.stdout
+
+
+def attempt(*argv: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, however that is; raises CommandError if it does not come in time."""
+    try:
+        return subprocess.run(
+            argv,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"{' '.join(argv)} did not end within {seconds:g} s") from error

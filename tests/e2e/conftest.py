@@ -1,0 +1,58 @@
+"""One cluster for all scenarios of the Job; without an engine the tests skip."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import images
+from tests.e2e.commands import CommandError, attempt
+from tests.e2e.installed import NEW, OLD
+from tests.e2e.kind import Kind
+from tests.e2e.scene import JOB, Scene
+from tests.support import counts
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[None]:
+    """Our image and busybox in an engine; skips where none answers."""
+    try:
+        answered = attempt("docker", "info", seconds=30).returncode == 0
+    except (OSError, CommandError):
+        answered = False
+    if not answered:
+        pytest.skip("no Docker engine answers: make e2e")
+    with images.prepared():
+        yield
+
+
+@pytest.fixture(scope="session")
+def prepared(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:  # noqa: ARG001 - it only skips
+    """The cluster, with CRDs, rights and policies, and the images of the stand-in operator."""
+    with images.operators(OLD, NEW) as operators, Kind(tmp_path_factory.mktemp("kind")) as cluster:
+        cluster.load([images.OURS, images.BUSYBOX, *operators])
+        scene = Scene(cluster)
+        scene.prepare()
+        scene.grant()
+        yield scene
+
+
+@pytest.fixture
+def recorded(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """The cluster of the scenario before; if this one fails, what its Job said is printed."""
+    before = request.session.testsfailed
+    yield prepared
+    if request.session.testsfailed == before:
+        counts.record("kind_scenarios", 1)
+    else:
+        prepared.kind.failed = True
+        sys.stdout.write(prepared.told(JOB))
+
+
+@pytest.fixture
+def scene(recorded: Scene) -> Scene:
+    """The cluster with an operator of alpha.9 that runs, and sets as it leaves them; without any Job."""
+    recorded.begin()
+    return recorded

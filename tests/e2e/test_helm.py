@@ -1,0 +1,136 @@
+"""Our chart on a real node: a release of its own, and the hook in a wrapper chart, by real Helm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from testbed.controlplane.client import eventually
+from testbed.kind import archives
+from tests.cluster.helm.wrapper import OPERATOR, OURS, platform_chart, wrapper
+from tests.e2e import images
+from tests.e2e.commands import run
+from tests.e2e.installed import NEW, OLD, SECONDS, arguments
+from tests.e2e.scene import FEW, HASH, Scene
+from tests.oracle.operator_build import Program, built
+
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
+
+REPLICAS = 2
+
+
+@pytest.fixture
+def helm(recorded: Scene) -> Iterator[Scene]:
+    """The cluster without anything of ours or an operator; afterwards what manifests/job.yaml grants is back."""
+    recorded.clear()
+    recorded.uninstall()
+    recorded.withdraw()
+    yield recorded
+    recorded.clear()
+    recorded.uninstall()
+    recorded.grant()
+
+
+def ours(prefix: str = "") -> list[str]:
+    """Values that name our image, below a prefix."""
+    repository, _, tag = images.OURS.rpartition(":")
+    return arguments([f"{prefix}image.repository={repository}", f"{prefix}image.tag={tag}"])
+
+
+def upgrade(directory: Path, release: str, *more: str) -> list[str]:
+    """The command that installs the wrapper chart of examples/helm/grove with an operator, or upgrades to it."""
+    chart = directory / f"grove-{release}"
+    found = chart if chart.is_dir() else wrapper("grove", directory, release)
+    values = arguments([f"grove.replicaCount={REPLICAS}"])
+    return ["upgrade", "--install", "grove", str(found), *values, *ours("grove-migrator."), *more]
+
+
+def hooked(helm: Scene, directory: Path) -> None:
+    """Install the wrapper chart with the old operator, and create sets as it leaves them."""
+    helm.plant()
+    helm.succeed(*upgrade(directory, OLD))
+    helm.runs_operators(REPLICAS)
+
+
+def test_the_charts_job_migrates_beside_dynamo_platform(helm: Scene, tmp_path: Path) -> None:
+    """The chart as a release of its own beside dynamo-platform, whose Grove is upgraded next: nothing is recreated."""
+    old, new = (platform_chart(tmp_path / release, release) for release in (OLD, NEW))
+    helm.plant()
+    helm.succeed("install", "dynamo", str(old))
+    helm.runs_operators(1)
+    with helm.unharmed():
+        helm.succeed("install", "grove-migrator", str(OURS), *arguments([f"target={NEW}"]), *ours())
+        [pod] = helm.finish()
+        helm.succeed("upgrade", "dynamo", str(new))
+        helm.runs_operators(1, NEW)
+    assert (pod.code, pod.summary["outcome"]) == (0, "done")
+
+
+def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:
+    """The chart with the next operator's image as a volume: the kubelet mounts it, and its binary names the target."""
+    image = "next-operator:ours"
+    archive = archives.of_program(tmp_path / "next.tar", [image], built(Program()), "/manager")
+    run("docker", "load", "--input", str(archive))
+    helm.kind.load([image])
+    helm.plant()
+    helm.succeed("install", "grove", str(OPERATOR), *arguments([f"image.tag={OLD}"]))
+    helm.runs_operators(1)
+    with helm.unharmed():
+        helm.succeed("install", "grove-migrator", str(OURS), *arguments([f"targetBinary.image={image}"]), *ours())
+        [pod] = helm.finish()
+    assert (pod.code, pod.summary["outcome"]) == (0, "done")
+
+
+def test_the_hook_migrates_and_the_new_operator_runs(helm: Scene, tmp_path: Path) -> None:
+    """Helm's hook: one command stops the old operator, migrates, and starts as many replicas of the new one."""
+    hooked(helm, tmp_path)
+    with helm.unharmed():
+        helm.succeed(*upgrade(tmp_path, NEW))
+    [pod] = helm.ends()
+    assert (pod.code, pod.summary["outcome"], helm.tag()) == (0, "done", NEW)
+    helm.runs_operators(REPLICAS, NEW)
+
+
+def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> None:
+    """Helm's hook is refused: one pod ends with 3, Helm fails and prints why, and the old operator is not touched."""
+    hooked(helm, tmp_path)
+    helm.client.patch(helm.pods()[0], {"metadata": {"labels": {HASH: "zzzz"}}})
+    operators = {item["metadata"]["uid"] for item in helm.operators()}
+    with helm.frozen():
+        done = helm.helm(*upgrade(tmp_path, NEW))
+    [refused] = helm.ends()
+    assert (done.returncode != 0, refused.code, "zzzz" in refused.message + helm.log(refused.name)) == (True, 3, True)
+    assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
+
+
+def test_a_killed_hook_is_finished_by_the_next_pod(helm: Scene, tmp_path: Path) -> None:
+    """Helm's hook is killed in mid-write: Helm waits on, the Job's next pod finishes, and the upgrade goes on."""
+    hooked(helm, tmp_path)
+    more = arguments([f"grove-migrator.extraArguments={{{FEW}}}"])
+    with helm.slow(), helm.unharmed(), ThreadPoolExecutor(1) as pool:
+        upgraded = pool.submit(helm.helm, *upgrade(tmp_path, NEW, *more))
+        helm.writing()
+        helm.kind.on_node("pkill", "--signal", "KILL", "--full", "grove-migrator run")
+        eventually(helm.ends, what="the killed pod has not ended", seconds=SECONDS)
+        helm.hurry()
+        done = upgraded.result()
+    assert done.returncode == 0, done.stderr
+    first, *_, last = helm.ends()
+    assert (first.code, last.code, helm.tag()) == (137, 0, NEW)
+    helm.runs_operators(REPLICAS, NEW)
+
+
+def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:
+    """Helm gives up before its hook: the Job keeps its rights and migrates, and the same command upgrades then."""
+    hooked(helm, tmp_path)
+    more = arguments([f"grove-migrator.extraArguments={{{FEW}}}"])
+    with helm.slow(), helm.unharmed():
+        assert helm.helm(*upgrade(tmp_path, NEW, *more, "--timeout=6s")).returncode != 0
+        assert helm.ends() == [], "the Job was faster than Helm"
+        [pod] = helm.finish()
+    assert (pod.code, helm.tag(), helm.replicas()) == (0, OLD, 0)
+    helm.succeed(*upgrade(tmp_path, NEW))
+    helm.runs_operators(REPLICAS, NEW)

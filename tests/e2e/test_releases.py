@@ -1,0 +1,59 @@
+"""Upgrades of real operators on kind: real kubelets, Grove's charts, and the tool as its Job and by its chart.
+
+Releases come from where Grove publishes them, or from ``GROVE_OPERATORS_DIR``, which has binaries and charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testbed.helm import PROGRAMS
+from tests.e2e.charts import Charts
+from tests.e2e.commands import attempt
+from tests.e2e.releases import KindCluster
+from tests.upgrade import builds
+from tests.upgrade.matrix import BY_CHART, ON_KIND, Pair, record, upgrade, upgrade_twice
+
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2 * 3600)]
+
+pairs = pytest.mark.parametrize("pair", ON_KIND, ids=lambda pair: pair.name)
+New = Callable[..., KindCluster]
+
+
+@pytest.fixture
+def cluster(pair: Pair, engine: None, tmp_path: Path) -> New:  # noqa: ARG001 - it only skips
+    """Makes clusters for a pair; skips where one of its operators cannot be had."""
+    directory = builds.directory()
+    charts = Charts(directory / "charts" if directory else None)
+    for build in pair.builds:
+        if directory and not build.runs:
+            pytest.skip(f"{builds.VARIABLE} has no binary and chart of {build.name}")
+        show = (str(PROGRAMS["helm3"].binary()), "show", "chart", *charts.reference(build.name))
+        if not directory and attempt(*show).returncode:
+            pytest.skip(f"the published chart of {build.name} cannot be had")
+
+    def new(name: str, *, by_chart: bool = False) -> KindCluster:
+        return KindCluster(tmp_path / name, pair.builds, charts, by_chart=by_chart)
+
+    return new
+
+
+@pairs
+def test_an_upgrade_with_the_job_recreates_no_pod(pair: Pair, cluster: New) -> None:
+    """With the Job of manifests/job.yaml no pod is recreated; without it all that the target hashes otherwise."""
+    result = upgrade_twice(pair, cluster)
+    assert bool(result.without) is pair.recreates
+    assert result.with_tool == 0
+    record(pair.name, result)
+
+
+@pairs
+def test_an_upgrade_with_the_chart_recreates_no_pod(pair: Pair, cluster: New) -> None:
+    """With the Job of our chart, which Helm waits for, no pod is recreated either."""
+    with cluster("chart", by_chart=True) as charted:
+        result = upgrade(pair, charted)
+    assert result.with_tool == 0
+    record(f"{pair.name}{BY_CHART}", result)
