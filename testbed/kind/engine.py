@@ -34,6 +34,7 @@ _NETWORK: Final = (
 _FIREWALL: Final = tuple(f"{family}tables{end}" for family in ("ip", "ip6") for end in ("", "-save", "-restore"))
 _SYS_RESOURCE: Final = 24
 _START_SECONDS: Final = 120
+_FROZEN_SECONDS: Final = 5
 
 
 def run(command: Sequence[str], *, online: bool = False) -> int:
@@ -47,10 +48,10 @@ def run(command: Sequence[str], *, online: bool = False) -> int:
         traces.make(name)
         process = subprocess.Popen([*namespaces, *inside], env={**os.environ, traces.VARIABLE: name})
         try:
-            code = process.wait()
+            code = _wait(process, name)
         finally:
             process.kill()
-            process.wait()
+            _wait(process, name)
     finally:
         traces.remove(name)
         if not modules:
@@ -60,6 +61,23 @@ def run(command: Sequence[str], *, online: bool = False) -> int:
     for trace in found:
         sys.stderr.write(f"left behind: {trace}\n")
     return code or int(bool(found))
+
+
+def _wait(process: subprocess.Popen[bytes], name: str) -> int:
+    """Wait for the end; returns the exit code.
+
+    runc freezes a container for a moment. One that is left frozen, because runc was killed meanwhile, could not be
+    ended by anybody, and the namespaces neither, where control groups are of version 1; so it is thawed.
+    """
+    frozen: set[Path] = set()
+    while True:
+        try:
+            return process.wait(timeout=_FROZEN_SECONDS)
+        except subprocess.TimeoutExpired:
+            now = traces.frozen(name)
+            for path in now & frozen:
+                traces.thaw(path)
+            frozen = now
 
 
 def _lacks_a_capability() -> bool:

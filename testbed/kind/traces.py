@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -71,12 +69,16 @@ def remove(name: str) -> None:
     shutil.rmtree(home(name), ignore_errors=True)
 
 
-def kill(cgroup: str) -> None:
-    """Kill every process in an engine's control groups: what a node that loses its power does."""
-    for path in _cgroups(cgroup):
-        for pid in _read(path / "cgroup.procs").split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+def frozen(cgroup: str) -> set[Path]:
+    """The control groups of an engine whose processes are frozen now."""
+    found = (_CGROUPS / "freezer" / cgroup).rglob("freezer.state")
+    return {path for path in found if _read(path).strip() in {b"FREEZING", b"FROZEN"}}
+
+
+def thaw(state: Path) -> None:
+    """Let the processes of a control group go on."""
+    with contextlib.suppress(OSError):
+        state.write_text("THAWED", encoding="utf-8")
 
 
 def new() -> str:

@@ -29,6 +29,8 @@ NODE_IMAGE: Final = "GROVE_E2E_NODE_IMAGE"
 EVIDENCE: Final = "GROVE_E2E_EVIDENCE"
 #: From Kubernetes 1.35 on, an image can be a volume without being asked for.
 _CONFIGURATION: Final = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nfeatureGates:\n  ImageVolume: true\n"
+#: Cluster DNS and volumes: nothing here may need them, and a node image of ours has none that work.
+_NOT_NEEDED: Final = (("kube-system", "coredns"), ("local-path-storage", "local-path-provisioner"))
 _CREATE_SECONDS: Final = 600
 _ADMINISTRATOR: Final = "grove-migrator-e2e"
 
@@ -59,6 +61,8 @@ class Kind:
             configuration.write_text(_CONFIGURATION, encoding="utf-8")
             self._kind("create", "cluster", "--image", image, "--config", str(configuration), "--wait", "5m")
             self.ready = self._administrator()
+            for namespace, name in _NOT_NEEDED:
+                self.kubectl("--namespace", namespace, "scale", "deployment", name, "--replicas=0")
             self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
             ends.callback(self.client.close)
             self._ends = ends.pop_all()
