@@ -172,11 +172,17 @@ class Scene(Installed):
 
     # The Job.
 
-    def run(self, *more: str, name: str = JOB, to: str = NEW, memory: str = "") -> None:
-        """Create the Job of manifests/job.yaml with our image and, if given, other arguments and another limit."""
+    def run(self, *more: str, name: str = JOB, to: str = NEW, memory: str = "", wait: str = "") -> None:
+        """Create the Job of manifests/job.yaml with our image and, if given, other arguments and another limit.
+
+        ``wait`` is how long it waits for an update in flight, where that is not what the manifest says.
+        """
         [job] = [item for item in manifest(to, *more) if item["kind"] == "Job"]
         job["metadata"]["name"] = name
         [container] = job["spec"]["template"]["spec"]["containers"]
+        if wait:
+            waits = [word.partition("=")[0] for word in container["args"] if word.startswith("--wait")]
+            container["args"] += [f"{word}={wait}" for word in waits]
         if memory:
             container["resources"] = {"limits": {"memory": memory}, "requests": {"memory": memory}}
         self.client.create(job)

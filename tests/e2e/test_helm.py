@@ -99,8 +99,8 @@ def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> 
     hooked(helm, tmp_path)
     helm.client.patch(helm.pods()[0], {"metadata": {"labels": {HASH: "zzzz"}}})
     operators = {item["metadata"]["uid"] for item in helm.operators()}
-    with helm.frozen():
-        done = helm.helm(*upgrade(tmp_path, NEW))
+    with helm.frozen():  # with so little time for Helm, the hook does not wait for an update in flight
+        done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.helmTimeout=20m"])))
     [refused] = helm.ends()
     assert (done.returncode != 0, refused.code, "zzzz" in refused.message + helm.log(refused.name)) == (True, 3, True)
     assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)

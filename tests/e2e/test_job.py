@@ -69,7 +69,7 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     """A pod whose hash no operator computed: 3, one pod, nothing written, the operator runs."""
     scene.client.patch(scene.pods()[0], {"metadata": {"labels": {HASH: "zzzz"}}})
     with scene.frozen():
-        scene.run()
+        scene.run(wait="1s")
         assert scene.result() == ("Failed", "PodFailurePolicy")
     [pod] = scene.ends()
     assert (pod.code, pod.summary["code"], scene.replicas()) == (3, "refused", 1)
