@@ -72,7 +72,7 @@ def test_the_charts_job_migrates_beside_dynamo_platform(helm: Scene, tmp_path: P
 def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:
     """The chart with the next operator's image as a volume: the kubelet mounts it, and its binary names the target."""
     image = "next-operator:ours"
-    archive = archives.of_program(tmp_path / "next.tar", [image], built(Program()), "/manager")
+    archive = archives.of_program(tmp_path / "next.tar", [image], built(Program()), "/grove-operator")
     run("docker", "load", "--input", str(archive))
     helm.kind.load([image])
     helm.plant()
