@@ -62,7 +62,7 @@ CATALOGUE: Final = {
         Guard("GM-136", "unknown-place", "A hash is stored in an unknown place", _REFUSES),
         Guard("GM-137", "kind-not-listed", "You may not list a kind of Grove's objects", _REFUSES, overridable=True),
         Guard("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", _WARNS),
-        Guard("GM-201", "other-sets", "Other sets need this migration too", _REFUSES, overridable=True),
+        Guard("GM-201", "other-sets", "Other sets need this migration too", _WARNS),
         Guard("GM-202", "authorizer", "The authorizer webhook rejects label changes", _REFUSES),
         Guard("GM-203", "operator-unclear", "The operator's installation is not clear", _REFUSES),
         Guard("GM-205", "open-record", "Another migration has not ended", _REFUSES),

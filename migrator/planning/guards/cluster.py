@@ -30,7 +30,7 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: Pla
             f"{some} this migration, for instance {others[0].tree.ref}: the operator serves the whole cluster and "
             "would recreate their pods"
         )
-        yield report("GM-201", others[0].tree.ref, None, message, "give `run` neither -n nor -l", overridable=True)
+        yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
     for kind in snapshot.unlisted if any(p.changes for p in plans) else ():
         message = f"{kind} may not be listed, so it was not searched for hashes of an operator"
         remedy = f"grant list on the API groups {' and '.join(GROUPS)}"

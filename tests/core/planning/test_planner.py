@@ -118,17 +118,15 @@ def test_the_disruption_counts_the_whole_cluster() -> None:
     assert (plan.trees[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
 
 
-def test_a_narrowed_run_is_refused_while_others_need_it() -> None:
-    """The operator serves the whole cluster, so sets left out by -n or -l refuse; that can be overridden."""
+def test_a_narrowed_plan_names_the_others_that_need_it() -> None:
+    """The operator serves the whole cluster, so sets left out by -n or -l are counted."""
     plan = two().plan(selection=Selection(namespace="a"))
     (finding,) = plan.findings
-    assert refusals([finding]) == [("GM-201", "bad", None)]
+    assert warnings([finding]) == [("GM-201", "bad", None)]
     assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
-    allowed = two().plan(selection=Selection(namespace="a"), allow=["GM-201"])
-    assert warnings(allowed.findings) == [("GM-201", "bad", None)]
 
 
-def test_a_narrowed_run_goes_ahead_when_the_others_are_done() -> None:
+def test_a_narrowed_plan_names_nobody_when_the_others_are_done() -> None:
     """Sets that are done, or skipped, need nothing."""
     world = World().grow("good", namespace="a").grow("done", namespace="b", scheme="legacy-1.35").grow("gone")
     world.put("PodCliqueSet", "gone", DELETION, LATER)
