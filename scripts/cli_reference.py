@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,9 @@ import click
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
 from migrator.cli.options import PREFIX
+
+#: A flag of so many commands is a common one.
+_SEVERAL: Final = 3
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
@@ -51,10 +55,10 @@ def reference() -> str:
         ),
         "",
     ]
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None  # noqa: S101 - it was listed
-        lines += _command(command, context)
+    common = _common(context)
+    lines += ["## Common flags", "", "Of several commands, or of all:", "", *_table(common)]
+    for command in cli.commands.values():
+        lines += _command(command, context, common)
     lines += ["## Exit codes", "", *_ERROR, "", "| code | reasons (`code`) | meaning |", "|---|---|---|"]
     lines += _exit_codes()
     return "\n".join(lines) + "\n"
@@ -78,17 +82,41 @@ def _environment() -> Iterator[str]:
     yield ""
 
 
-def _command(command: click.Command, parent: click.Context) -> Iterator[str]:
+Flags = list[tuple[str, str]]
+
+
+def _flags(command: click.Command, parent: click.Context) -> Flags:
+    """Each flag of a command, and what it means."""
+    context = click.Context(command, info_name=command.name, parent=parent)
+    found = ((parameter, parameter.get_help_record(context)) for parameter in command.get_params(context))
+    return [record for parameter, record in found if record is not None and isinstance(parameter, click.Option)]
+
+
+def _common(parent: click.Context) -> Flags:
+    """The flags that mean the same for at least three commands."""
+    times = Counter(flag for command in cli.commands.values() for flag in _flags(command, parent))
+    return [flag for flag, count in times.items() if count >= _SEVERAL]
+
+
+def _table(flags: Flags) -> Iterator[str]:
+    yield from ("| flag | meaning |", "|---|---|")
+    for flag, meaning in flags:
+        yield "| `{}` | {} |".format(*(text.replace("|", "\\|") for text in (flag, meaning)))
+    yield ""
+
+
+def _command(command: click.Command, parent: click.Context, common: Flags) -> Iterator[str]:
     context = click.Context(command, info_name=command.name, parent=parent)
     yield from (f"## {command.name}", "")
     yield from ("```", command.get_usage(context).removeprefix("Usage: "), "```", "")
     yield from (inspect.cleandoc(command.help or ""), "")
-    yield from ("| flag | meaning |", "|---|---|")
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None and isinstance(parameter, click.Option):
-            flag, meaning = (text.replace("|", "\\|") for text in record)
-            yield f"| `{flag}` | {meaning} |"
+    flags = _flags(command, parent)
+    if own := [flag for flag in flags if flag not in common]:
+        yield from _table(own)
+    shared = [flag for flag in flags if flag in common]
+    if shared:
+        named = ", ".join(f"`--{flag.rpartition('--')[2].split()[0]}`" for flag, _ in shared)
+        yield f"And of the [common flags](#common-flags): {named}."
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "").splitlines()[1:]
     yield from ("", "```", *(line.strip() for line in examples if line.strip()), "```", "")
 

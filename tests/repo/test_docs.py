@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from migrator.cli import cli
 from migrator.hashing import schemes
 from scripts import cli_reference, readme
+from tests.repo.pages import all_blocks
 from tests.support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -75,6 +77,15 @@ def test_the_examples_in_help_texts_are_accepted() -> None:
             cli.commands[words[0]].make_context(words[0], words[1:], **cli.context_settings)
             found += 1
     assert found > 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_a_shell_can_parse_every_block_that_a_reader_pastes(page: Path) -> None:
+    """Variables stand for what is the reader's: `bash -n` takes each block, and no <placeholder> is a redirection."""
+    for block in all_blocks(page.read_text(encoding="utf-8")):
+        assert not re.search(r"<[A-Za-z]", block), block
+        done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
