@@ -90,6 +90,7 @@ def _maps(pcs: Object, gangs: Sequence[Object]) -> Iterator[Object]:
     anchor: Object = {
         "epoch": ANCHOR_EPOCH,
         "role": "Anchor",
+        "anchorIndex": 0,
         "podCliqueSetGenerationHash": value,
         "podCliques": {
             c["name"]: c["spec"].get("replicas", 1) for c in template["cliques"] if c["name"] not in grouped
