@@ -63,14 +63,6 @@ def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, invoke: In
     assert named == read
 
 
-def test_a_report_of_a_layout_that_is_not_shipped(tmp_path: Path, invoke: Invoke) -> None:
-    """The page gives the reasons in words, and names the layout as that of a binary."""
-    path = written(tmp_path, described(changed_layout()))
-    text = invoke("plan", "-f", DUMP, "--to-binary", path, "-o", "html").out
-    assert "the other with those of a binary (x" in text
-    assert "Newer" in text
-
-
 @COMMANDS
 def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a binary of another scheme is a usage error that names both; the right one is accepted."""
