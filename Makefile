@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 PLUGINS := $(if $(CI),-p tests.support.plugins)
 PYTEST  := $(BIN)/python -m pytest $(PLUGINS)
 
+# More arguments of make test, such as paths.
+TESTS ?=
+
 # Test processes start an API server each, so that a file's tests stay together.
 PARALLEL := -n auto --dist loadfile
 
@@ -21,7 +24,7 @@ RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part)
 PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-upgrade test-wheel coverage lint audit format e2e bench manifests lock clean
+.PHONY: help demo quick test nightly test-all test-upgrade test-wheel coverage lint audit format e2e bench manifests lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,7 +37,11 @@ quick: lint ## two minutes: lint, and the tests of the pure core and of the run 
 
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
 	$(BUILD_PROGRAMS)
-	$(PYTEST) $(PARALLEL) -m "not slow and not upgrade and not kind"
+	$(PYTEST) $(PARALLEL) $(TESTS) -m "not slow and not upgrade and not kind"
+
+nightly: $(VENV)/.dev ## what make test leaves out because it is slow
+	$(BUILD_PROGRAMS)
+	$(PYTEST) $(PARALLEL) -m "slow and not upgrade and not kind and not node"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
 	$(BUILD_PROGRAMS)

@@ -37,9 +37,9 @@ def scripts_of(jobs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     return {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in jobs.items()}
 
 
-def test_there_is_one_for_changes_and_one_for_releases() -> None:
+def test_there_is_one_for_changes_one_for_each_night_and_one_for_releases() -> None:
     """The tests below look at something."""
-    assert [path.stem for path in WORKFLOWS] == ["ci", "release"]
+    assert [path.stem for path in WORKFLOWS] == ["ci", "nightly", "release"]
 
 
 @workflows

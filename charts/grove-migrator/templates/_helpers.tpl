@@ -53,7 +53,9 @@ releases of Dynamo are left to the program. Values: root, the name of the value,
 {{- $read := list }}
 {{- range $files.Lines "releases.json" }}{{- with . }}{{- $read = append $read (get (fromJson .) "release") }}{{- end }}{{- end }}
 {{- $full := printf "v%s" (trimPrefix "v" $name) }}
-{{- if has $full ($files.Get "unread.json" | fromJsonArray) }}
+{{- $unread := list }}
+{{- range $files.Get "unread.json" | fromJsonArray }}{{- $unread = append $unread .release }}{{- end }}
+{{- if has $full $unread }}
 {{- fail (printf "%s: the hashes of %s are not known to grove-migrator %s: set targetBinary" $value $full (first .).Chart.AppVersion) }}
 {{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-[0-9]+[.][0-9]+(-preview)?|dynamo-.+)$" $name)) }}
 {{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary" $value $name (first .).Chart.AppVersion) }}

@@ -261,8 +261,8 @@ def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], mes
     ("patience", "deadline", "more"),
     [
         ("20m", 840, ["--timeout=240s"]),
-        ("25m", 1140, ["--wait-for-idle=300s", "--timeout=240s"]),
-        ("1h", 3240, ["--wait-for-idle=10m", "--timeout=10m"]),
+        ("25m", 1140, ["--wait=300s", "--timeout=240s"]),
+        ("1h", 3240, ["--wait=10m", "--timeout=10m"]),
     ],
 )
 def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, more: list[str]) -> None:
