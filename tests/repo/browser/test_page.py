@@ -44,7 +44,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target = "canonical-1.35" if request.param == "good" else "v0.1.0-alpha.11"
     made = world(request.param).plan(target=target, is_cluster=False)
     path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
-    html = render(made, ORIGIN, reload_seconds=600, group_by="app")
+    html = render(made, ORIGIN, group_by="app")
     path.write_text(html.replace("<details ", "<details open "), encoding="utf-8")
     return path
 
@@ -102,7 +102,7 @@ def test_many_sets_are_a_line_each_on_paper(page: Page, tmp_path: Path) -> None:
     for number in range(SHOWN + 5):
         world.grow(f"set-{number:02}")
     path = tmp_path / "many.html"
-    path.write_text(render(world.plan(is_cluster=False), ORIGIN, reload_seconds=600), encoding="utf-8")
+    path.write_text(render(world.plan(is_cluster=False), ORIGIN), encoding="utf-8")
     page.look(path, width=DESK)
     assert page.value(SEEN.format(".set")) == SHOWN
     page.look(path, width=794, media="print")
@@ -116,7 +116,7 @@ def test_the_page_without_a_target_fits_too(page: Page, tmp_path: Path, width: i
     snapshot = world("bad").snapshot(is_cluster=False)
     path = tmp_path / "targets.html"
     rows = [target_row(target) for target in outlook(snapshot, PlanOptions(describes=True))]
-    path.write_text(render_targets(rows, ORIGIN, reload_seconds=600), encoding="utf-8")
+    path.write_text(render_targets(rows, ORIGIN), encoding="utf-8")
     page.look(path, width=width)
     keep(page, f"targets-{width}")
     assert page.value("document.documentElement.scrollWidth") <= width
