@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,22 +15,21 @@ from click.core import ParameterSource
 
 from migrator.cli import connect
 from migrator.errors import Declined, MigratorError
+from migrator.hashing import schemes
 from migrator.render import summary
-from migrator.render.findings import grouped, line
-from migrator.render.text import printable
+from migrator.render.table import finding_rows
+from migrator.render.text import command_row, count, row, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.observation import Observation, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
-#: Flags that the next command needs too, if they were given on the command line.
-_HANDED_ON: Final = (
+#: Flags that the next command needs too, if they were typed and it has them.
+_REPEATED: Final = (
     *("--to", "--to-binary", "--kubeconfig", "--context"),
     *("--operator", "--target-image"),
 )
-_WIDTH: Final = 80
-_LABEL: Final = 10
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -46,14 +44,14 @@ def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tup
     cluster, context = where
     parts: dict[str, Iterable[str]] = {
         "cluster": [f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"],
-        "operator": [_described(preview.operator)],
+        "operator": [sentence(_described(preview.operator))],
         "sets": _scope(preview, options),
         "steps": _actions(preview, options, mode),
-        "refused": map(line, grouped(summary.refusals_of(preview.plan))),
-        "warning": map(line, grouped(summary.warnings_of(preview.plan))),
     }
-    rows = ((label, number, text) for label, texts in parts.items() for number, text in enumerate(texts))
-    return "".join(_row("" if number else label, printable(text)) for label, number, text in rows)
+    facts = [row("" if number else label, text) for label, texts in parts.items() for number, text in enumerate(texts)]
+    refusals = finding_rows("refused", summary.refusals_of(preview.plan))
+    warnings = finding_rows("warning", summary.warnings_of(preview.plan))
+    return "".join([*facts, *refusals, *warnings])
 
 
 def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
@@ -81,31 +79,31 @@ class Ending:
     operator: str
     commands: tuple[str, ...]
 
-    def text(self, target: str) -> str:
+    def text(self) -> str:
         """The text for people; commands are not wrapped."""
-        lines = [_row("operator", printable(self.operator))]
-        if self.commands and self.commands[0].startswith("helm upgrade"):
-            text = f"Install the operator of {printable(target)}; Helm restores its replicas. Then verify."
-            lines.append(_row("next", text))
-        elif self.commands:
-            lines.append(f"{'next':<{_LABEL}}\n")
-        return "".join(lines) + "".join(f"  {command}\n" for command in self.commands)
+        commands = (command_row("" if number else "next", command) for number, command in enumerate(self.commands))
+        return row("operator", self.operator) + "".join(commands)
 
 
 def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
     """The ending of a run on a cluster."""
     found = result.operator
     up = found is not None and found.live
-    state = _described(found) + ("." if up else ". Nothing is reconciled until an operator runs again.")
+    state = sentence(_described(found)) + ("" if up else " Nothing is reconciled until an operator runs again.")
+    is_target = found is not None and options.is_target(found.image)
+    verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
+    if up and (is_target or options.revert):
+        return Ending(state, verify)
+    if found is not None and found.deployment and is_target is not options.revert:
+        start = f"kubectl scale deployment/{found.deployment} -n {found.namespace} --replicas=1"
+        return Ending(state, (start, *verify))
     release, namespace = _release(store, found)
-    where = f"-n {namespace}"
     if options.revert:
-        return Ending(state, () if up else (f"helm rollback {release} {where}",))
-    upgrade = f"helm upgrade {release} CHART {where} --version VERSION --reset-then-reuse-values"
-    program = click.get_current_context().find_root().info_name
-    verify = f"{program} verify {_handed_on()}--after-upgrade --wait 5m"
-    upgraded = found is not None and up and options.is_target(found.image)
-    return Ending(state, (verify,) if upgraded else (upgrade, verify))
+        return Ending(state, (f"helm rollback {release} -n {namespace}",))
+    named = schemes.release_of(options.plan.target)
+    version = named.name if named is not None else '"$VERSION"'
+    helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
+    return Ending(state, (helm, *verify))
 
 
 def _described(found: Operator | None) -> str:
@@ -119,7 +117,7 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     trees = pending(plan)
     schemes = sorted({f"{tree.source or 'unknown'} to {tree.target}" for tree in trees})
     if trees:
-        yield f"{len(trees):,} of {summary.count(len(plan.trees), 'set')}: {', '.join(schemes)}"
+        yield f"{len(trees):,} of {count(len(plan.trees), 'set')}: {', '.join(schemes)}"
 
 
 def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
@@ -136,14 +134,9 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     if options.stop_operator and preview.operator is not None and preview.operator.live:
         yield "Stop the operator, and leave it at zero replicas."
     changes = sum(len(tree.changes) for tree in preview.plan.trees)
-    patches = summary.count(preview.patch_count, "patch", "patches")
-    yield f"{'Restore' if options.revert else 'Replace'} {summary.count(changes, 'hash', 'hashes')} with {patches}."
+    patches = count(preview.patch_count, "patch", "patches")
+    yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
-
-
-def _row(label: str, text: str) -> str:
-    lines = textwrap.wrap(text, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
-    return f"{label:<{_LABEL}}" + f"\n{' ' * _LABEL}".join(lines) + "\n"
 
 
 def _release(store: Store, found: Operator | None) -> tuple[str, str]:
@@ -153,13 +146,20 @@ def _release(store: Store, found: Operator | None) -> tuple[str, str]:
         with suppress(MigratorError):
             deployment = store.get(DEPLOYMENTS, found.namespace, found.deployment)
             annotations = deployment["metadata"].get("annotations") or {}
-    namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else "NAMESPACE")
-    return str(annotations.get(_RELEASE) or "RELEASE"), str(namespace)
+    namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else '"$NAMESPACE"')
+    return str(annotations.get(_RELEASE) or '"$RELEASE"'), str(namespace)
 
 
-def _handed_on() -> str:
-    """The flags in ``_HANDED_ON`` that were given, each with a space behind it."""
+def next_command(name: str, *flags: str) -> str:
+    """A command of ours with these flags, and with those that were typed and that it needs too."""
     context = click.get_current_context()
-    names = {flag: str(param.name) for param in context.command.params for flag in param.opts}
-    given = (flag for flag in _HANDED_ON if context.get_parameter_source(names[flag]) is ParameterSource.COMMANDLINE)
-    return "".join(f"{flag} {shlex.quote(str(context.params[names[flag]]))} " for flag in given)
+    root = context.find_root()
+    known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
+    words = [root.info_name or "grove-migrator", name]
+    for param in context.command.params:
+        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
+        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
+            for text in value if isinstance(value, tuple) else (value,):
+                words += [param.opts[0], shlex.quote(str(text))]
+    return " ".join([*words, *map(shlex.quote, flags)])

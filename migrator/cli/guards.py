@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import textwrap
+from typing import Final
 
 import click
 
@@ -12,7 +14,9 @@ from migrator.cli.output import write
 from migrator.errors import UsageError, suggestion
 from migrator.planning.guards import ALIKE, CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.render.text import columns
+from migrator.render.text import WIDTH, row
+
+_NO_BREAK: Final = "\0"
 
 
 @command(
@@ -20,26 +24,38 @@ from migrator.render.text import columns
     "Explain a code: what it means and what to do.",
     """
     grove-migrator guards
-    grove-migrator guards GM-102
+    grove-migrator guards GM-101 GM-102
     """,
 )
-@click.argument("code", required=False, metavar="[CODE]")
-def guards(*, code: str | None) -> None:
+@click.argument("codes", nargs=-1, metavar="[CODE]...")
+def guards(*, codes: tuple[str, ...]) -> None:
     """Explain the code of a guard or a known issue: what it means, what to do, and how to see it with kubectl.
 
-    Without a code: all codes with their titles, and which of them `run --allow` accepts.
+    Without a code: all codes with their titles and names, and which of them `run --allow` accepts.
     """
-    if code is None:
-        rows = [(g.code, g.name, g.title, "yes" if g.overridable else "") for g in CATALOGUE.values()]
-        rows += [(issue, "", title, "") for issue, title in ISSUE_TITLES.items()]
-        write(columns(("CODE", "NAME", "WHAT IT IS ABOUT", "--allow"), sorted(rows)))
+    if not codes:
+        found = {g.code: f"{g.title} ({g.name}{', --allow' if g.overridable else ''})" for g in CATALOGUE.values()}
+        write("".join(row(code, title) for code, title in sorted({**found, **ISSUE_TITLES}.items())))
         return
-    wanted = code.upper() if code.upper().startswith("GM-") else f"GM-{code}"
-    known = sections()
-    if wanted not in known:
-        hint = suggestion(wanted, known, alike=ALIKE)
-        raise UsageError(f"{code} is not a code; `guards` without a code lists them all.{hint}")
-    write(known[wanted])
+    texts = sections()
+    named = {guard.name: guard.code for guard in CATALOGUE.values()}
+    wanted = [named.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
+    for code, typed in zip(wanted, codes, strict=True):
+        if code not in texts:
+            hint = suggestion(code, texts, alike=ALIKE)
+            raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
+    write("\n".join(_filled(texts[code]) for code in wanted))
+
+
+def _filled(text: str) -> str:
+    """The text at 80 columns; what stands between backticks, such as a command, is not broken."""
+    lines = []
+    for line in text.splitlines():
+        whole = re.sub(r"`[^`]+`", lambda span: span[0].replace(" ", _NO_BREAK), line)
+        indent = "  " if line.startswith("- ") else ""
+        filled = textwrap.fill(whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines.append(filled.replace(_NO_BREAK, " "))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def sections() -> dict[str, str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from migrator.cli.options import session
-from migrator.render.text import printable
+from migrator.render.text import printable, wrapped
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
@@ -137,7 +137,8 @@ def _write(
 ) -> None:
     stream, log_format = stream or sys.stderr, log_format or session().log_format
     if is_console(stream, log_format):
-        write_line(stream, f"{level}: {printable(values['message'])}")
+        first, *details = str(values["message"]).splitlines() or [""]
+        Unbreakable(stream).write(wrapped(f"{level}: {first}") + "".join(f"{printable(line)}\n" for line in details))
         return
     import structlog
 

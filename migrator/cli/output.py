@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from migrator.errors import OutputError
+
+#: Control characters that JSON permits in a string, and a terminal obeys.
+_CONTROL: Final = re.compile("[\x7f-\x9f]")
 
 
 class ReaderGone(Exception):
@@ -24,7 +28,8 @@ def write(text: str) -> None:
 
 def as_json(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
     """A JSON document as text; without ``indent`` it is one line."""
-    return json.dumps(document, indent=indent, ensure_ascii=False) + "\n"
+    text = json.dumps(document, indent=indent, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def flush() -> None:

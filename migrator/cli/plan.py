@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
     from migrator.planning.model import Plan
     from migrator.planning.options import PlanOptions
-    from migrator.planning.outlook import Target
+    from migrator.planning.outlook import Outlook, Target
     from migrator.render.summary import Origin
     from migrator.store import Store
 
@@ -86,7 +86,7 @@ def plan(
     from migrator.cli import operator_source
     from migrator.cli.connect import ClusterFlags
     from migrator.cli.output import write
-    from migrator.run.dry_run import preview, preview_targets
+    from migrator.run.dry_run import first_look, preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = ClusterFlags(kubeconfig, context)
@@ -94,8 +94,8 @@ def plan(
     options = _options(names.source, names.target, namespace, selector)
     with _reading(cluster, filename, namespace) as reading:
         if names.target is None:
-            targets = preview_targets(reading.store, options, **reading.where)
-            text, code = _targets_text(targets, output, options.source, reading.origin), 0
+            look, targets = first_look(reading.store, options, **reading.where)
+            text, code = _first_look_text(look, targets, output, options.source, reading.origin), 0
         else:
             result = preview(reading.store, options, **reading.where)
             text = _plan_text(result, output, reading.origin, group_by)
@@ -146,7 +146,7 @@ def _reading(cluster: ClusterFlags, dumps: tuple[str, ...], namespace: str | Non
     from migrator.render.summary import Origin
     from migrator.store import DryRun
 
-    with progress.shown(sys.stderr) as shown:
+    with progress.Progress(sys.stderr) as shown:
         context = connect.context(shown.stream, threading.Event())
         with shown.stage("reading"):
             store = connect.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
@@ -187,27 +187,42 @@ def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
     return EXIT_CHANGES if summary.number(result, TreeState.MIGRATE) else 0
 
 
-def _targets_text(targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
-    """All targets; one plan is in memory at a time."""
-    from migrator.render import page, summary, terminal
+def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
+    """The cluster as it is, and all targets; one plan is in memory at a time."""
+    from migrator.cli import dialogue
+    from migrator.render import page, summary, table
 
     if output_format in {"json", "yaml"}:
         found = list(map(summary.target_json, targets))
-        return _document({"from": source, "targets": found, **asdict(origin)}, output_format)
-    rows = list(map(summary.target_row, targets))
+        return _document(
+            {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}, output_format
+        )
+    rows = summary.target_rows(targets, look.running)
+    newest = next((row.release for row in reversed(rows) if row.known and not row.is_older), None)
+    if look.resumes is not None:
+        next_command = dialogue.next_command("run", "--to", look.resumes, "--stop-operator")
+    elif newest is not None:
+        next_command = dialogue.next_command("plan", "--to", newest)
+    else:
+        next_command = dialogue.next_command("releases")
     if output_format == "html":
-        return page.render_targets(rows, origin)
-    return terminal.targets_text(rows)
+        return page.render_outlook(look, rows, origin, next_command=next_command)
+    return table.outlook_text(look, rows, next_command=next_command)
 
 
 def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
-    from migrator.render import page, summary, terminal
+    from migrator.cli import dialogue
+    from migrator.cli.guards import sections
+    from migrator.planning.model import TreeState
+    from migrator.render import page, summary, table
 
     if output_format in {"json", "yaml"}:
         return _document(summary.plan_json(result, origin), output_format)
+    migrates = summary.number(result, TreeState.MIGRATE) and not summary.refusals_of(result)
+    next_command = dialogue.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, origin, group_by=group_by)
-    return terminal.plan_text(result)
+        return page.render(result, origin, group_by=group_by, next_command=next_command, guards=sections())
+    return table.plan_text(result, next_command=next_command)
 
 
 def _document(document: dict[str, Any], output_format: str) -> str:
@@ -217,4 +232,4 @@ def _document(document: dict[str, Any], output_format: str) -> str:
         return as_json(document)
     import yaml
 
-    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=10**9))
+    return str(yaml.safe_dump(document, sort_keys=False, width=10**9))

@@ -1,7 +1,7 @@
 """Progress of long stages, on a terminal only: objects that were read, and patches that were sent.
 
-It is drawn on stderr and erased when the stage is over. Log lines appear above it. An error of the terminal does not
-stop the run. Nothing is drawn into pipes, files or CI.
+It is rich's own bar on stderr, and erased when the stage is over. Log lines appear above it. An error of the terminal
+does not stop the run. Nothing is drawn into pipes, files or CI.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, Final, Self, TextIO, TypeVar, cast
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -40,75 +40,56 @@ def wanted(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
 
 
 class Progress:
-    """Stages while its ``with`` block lasts, with what they count and how long they take; nothing without ``bars``.
+    """Stages while its ``with`` block lasts, with what they count and how long they take; nothing if nobody watches.
 
     ``stream`` is where log lines go, during the block and outside it. ``expected`` is how many patches are going to be
-    sent; patches that nobody expected have no bar.
+    sent.
     """
 
-    def __init__(self, stream: TextIO, bars: Bars | None = None) -> None:
-        self.stream = stream if bars is None else cast("TextIO", _Above(bars))
+    def __init__(self, stream: TextIO, environ: Mapping[str, str] | None = None) -> None:
+        self._watched = wanted(stream, environ)
+        self._bars = Bars(
+            *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()),
+            console=Console(file=cast("TextIO", Unbreakable(stream))),
+            transient=True,
+            redirect_stdout=False,  # stdout is data
+            redirect_stderr=False,
+            disable=not self._watched,
+        )
+        self.stream = cast("TextIO", _Above(self._bars)) if self._watched else stream
         self.expected = 0
-        self._bars = bars
         self._patches: TaskID | None = None
         self._patched = 0
 
     def __enter__(self) -> Self:
-        if self._bars is not None:
-            self._bars.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
+        self._bars.stop()
 
     @contextmanager
-    def stage(self, what: str) -> Iterator[Callable[[], None]]:
+    def stage(self, name: str) -> Iterator[Callable[[], None]]:
         """Show a stage while it lasts; each call of the returned function counts one thing done."""
-        bars = self._bars
-        if bars is None:
-            yield lambda: None
-            return
-        task = bars.add_task(what, total=None)
+        task = self._bars.add_task(name, total=None)
         numbers = itertools.count(1)
         try:
-            yield lambda: bars.update(task, description=f"{what} {next(numbers):,}")
+            yield lambda: self._bars.update(task, description=f"{name} {next(numbers):,}")
         finally:
-            bars.remove_task(task)
+            self._bars.remove_task(task)
 
     def watch(self, store: Store) -> Store:
         """The same store, whose lists and streams of patches are shown."""
-        return store if self._bars is None else cast("Store", _Watched(store, self))
+        return cast("Store", _WatchedStore(store, self)) if self._watched else store
 
     def patched(self, mode: DryRun) -> None:
         """Count a patch of that mode."""
-        if self._bars is None:
-            return
         if self._patches is None:
             self._patches = self._bars.add_task("", total=self.expected or None)
         self._patched += 1
         of = f" of {self.expected:,}" if self._patched <= self.expected else ""
         text = f"{_PATCHES[mode]} {self._patched:,}{of}"
         self._bars.update(self._patches, description=text, completed=self._patched)
-
-
-def shown(stream: TextIO, environ: Mapping[str, str] | None = None) -> Progress:
-    """Progress on this stream; nothing is shown where nobody watches."""
-    if not wanted(stream, environ):
-        return Progress(stream)
-    console = Console(file=cast("TextIO", Unbreakable(stream)))
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _KnownBar(), TimeElapsedColumn())
-    # stdout is data, so that rich must not redirect it.
-    return Progress(
-        stream, Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    )
-
-
-class _KnownBar(BarColumn):
-    """A bar where it is known how much there is, and nothing elsewhere."""
-
-    def render(self, task: Task) -> RenderableType:  # type: ignore[override] # what a Progress takes
-        return super().render(task) if task.total else Text("")
 
 
 class _Above:
@@ -125,7 +106,7 @@ class _Above:
         """Every line is flushed as it is written."""
 
 
-class _Watched:
+class _WatchedStore:
     """A store that reports lists and streams of patches to a :class:`Progress`; single patches are not progress."""
 
     def __init__(self, store: Store, progress: Progress) -> None:

@@ -114,7 +114,7 @@ def run(
     from migrator.store import DryRun
 
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
-    shown = progress.shown(sys.stderr)
+    shown = progress.Progress(sys.stderr)
     with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
         try:
             operator_source.require_target(to, to_binary)
@@ -253,7 +253,9 @@ def _print_if_read(result: RunResult, output_format: str, mode: DryRun, *, rever
 
 def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
     from migrator.cli.output import as_json
-    from migrator.render import summary, terminal
+    from migrator.render import table
+    from migrator.render.summary import plan_json
+    from migrator.render.text import count
     from migrator.store import DryRun
 
     if output_format == "json":
@@ -265,11 +267,11 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
                 "seconds": result.seconds,
                 "operator": ending.operator if ending else None,
                 "next": list(ending.commands) if ending else [],
-                "plan": summary.plan_json(result.plan),
+                "plan": plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
-        return terminal.plan_text(result.plan) + _DRY
+        return table.plan_text(result.plan) + _DRY
     target = result.plan.requested_target
     done = f"Nothing to do: all stored hashes already match {target}."
     if revert:
@@ -277,9 +279,9 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
     elif not result.plan.trees:
         done = "Nothing to do: no PodCliqueSet was found. Is this the right cluster?"
     if result.patches:
-        patches = summary.count(result.patches, "patch", "patches")
-        done = f"{'Reverted' if revert else 'Migrated'} {summary.count(result.trees, 'set')} with {patches}."
-    return f"{done}\n{ending.text(target) if ending else ''}"
+        patches = count(result.patches, "patch", "patches")
+        done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
+    return f"{done}\n{ending.text() if ending else ''}"
 
 
 def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:

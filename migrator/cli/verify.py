@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from migrator.run.problems import Problem
     from migrator.run.verify import VerifyOptions, VerifyResult
 
+#: How many problems are printed; -o json has all.
+_SHOWN: Final = 10
 #: Parameters that have no effect on a dump.
 _OF_A_CLUSTER: Final = (
     "kubeconfig",
@@ -67,6 +69,7 @@ def verify(
     """
     from migrator.cli import connect, operator_source
     from migrator.planning.options import AUTO, PlanOptions, direction
+    from migrator.render.text import count
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
@@ -93,7 +96,7 @@ def verify(
     else:
         write(_text(options, result, problems))
     if failure is not None:
-        raise failure
+        raise VerificationFailed(f"Verification failed: {count(len(problems), 'problem')}.", problems) from failure
 
 
 def _verified(
@@ -103,7 +106,7 @@ def _verified(
     from migrator.run import verify as core
     from migrator.store import DryRun
 
-    with connect.stop_on(signal.SIGTERM) as stop, progress.shown(sys.stderr) as shown:
+    with connect.stop_on(signal.SIGTERM) as stop, progress.Progress(sys.stderr) as shown:
         context = connect.context(shown.stream, stop)
         writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
         with shown.stage("reading"):
@@ -130,15 +133,22 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
-    from migrator.render.summary import count
-    from migrator.render.text import printable
+    from migrator.cli import dialogue
+    from migrator.render.text import command_row, count, readable, row
 
-    lines = []
+    target = options.plan.target
+    rows = []
     if result is not None:
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
-        lines.append(f"verified: {stored} of {sets} are those of {options.plan.target}")
+        rows.append(row("verified", f"{stored} of {sets} match {target}."))
         if options.after_upgrade and not result.compared:
-            lines.append("no record of a run was found, so earlier pods and updates are not compared")
-        lines += [f"noticed: {printable(noticed.message)}" for noticed in result.noticed]
-    lines += [f"problem: {printable(problem.message)}" for problem in problems]
-    return "".join(f"{line}\n" for line in lines)
+            rows.append(row("note", "There is no record of a run, so earlier pods and updates are not compared."))
+        rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
+    rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        rows.append(row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
+    unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
+    if unmigrated and not options.after_upgrade:
+        rows.append(row("note", f"{count(unmigrated, 'set')} not migrated to {target} yet."))
+        rows.append(command_row("next", dialogue.next_command("run", "--stop-operator")))
+    return "".join(rows)

@@ -58,6 +58,11 @@ def live_pods(tree: Tree) -> int:
     return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
+def all_pods(tree: Tree) -> Disruption:
+    """All live pods of the tree, and their GPUs."""
+    return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
+
+
 def _updated(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
     """The pods that a rolling update replaces."""
     replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)

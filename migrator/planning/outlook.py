@@ -16,6 +16,25 @@ from migrator.planning.releases import targets
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their live pods.
+
+    ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
+    ``resumes`` is the target of that run.
+    """
+
+    name: str | None
+    is_cluster: bool
+    sets: int = 0
+    pods: int = 0
+    gpus: int = 0
+    operator: str | None = None
+    running: str | None = None
+    record: str = ""
+    resumes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A scheme, the releases that speak it (``running``: one of them runs), and the plan of an upgrade to them."""
 

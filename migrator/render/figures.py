@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from migrator.grove.objects import Ref
 from migrator.planning.model import Disruption, Plan, TreePlan, TreeState
 from migrator.planning.patches import patches_of
 
@@ -17,6 +18,7 @@ RELOAD_SECONDS: Final = 600
 UNLABELLED: Final = "(without it)"
 
 _SHORT: Final = 120
+_FEW_HOURS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,7 @@ class Share:
 
     name: str
     sets: int
-    refused: int
-    codes: tuple[str, ...]
+    refused: tuple[Ref, ...]
     without: Disruption
     with_migration: Disruption
 
@@ -40,8 +41,7 @@ def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[S
         Share(
             name=name,
             sets=len(group),
-            refused=sum(tree.state is TreeState.REFUSED for tree in group),
-            codes=tuple(sorted({finding.code for tree in group for finding in tree.refusals})),
+            refused=tuple(tree.tree.ref for tree in group if tree.state is TreeState.REFUSED),
             without=sum((tree.disruption for tree in group), Disruption()),
             with_migration=sum(map(set_recreated_with_migration, group), Disruption()),
         )
@@ -72,7 +72,8 @@ def patches(plan: Plan) -> int:
 
 def gpu_hours(disruption: Disruption) -> str:
     """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
-    return f"{disruption.gpus * RELOAD_SECONDS / 3600:,.1f}"
+    hours = disruption.gpus * RELOAD_SECONDS / 3600
+    return f"{hours:,.1f}" if 0 < hours < _FEW_HOURS else f"{hours:,.0f}"
 
 
 def duration_text(seconds: float) -> str:

@@ -64,24 +64,6 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     ]
 
 
-def sentence(finding: Finding) -> str:
-    """Code, object, field and message, with the object named once."""
-    where = str(finding.ref) if finding.ref else ""
-    place = " ".join(part for part in ("" if where in finding.message else where, finding.field or "") if part)
-    return f"{finding.code} {place}: {finding.message}" if place else f"{finding.code} {finding.message}"
-
-
-def line(group: FindingGroup) -> str:
-    """The whole group on one line: its first sentence, and the other objects."""
-    first, *others = group.findings
-    text = sentence(first)
-    if others:
-        refs = tuple(dict.fromkeys(finding.ref for finding in others if finding.ref is not None))
-        where = f": {names(refs)}" if refs else ""
-        text += f" ({len(others):,} more like it{where})"
-    return f"{text}. {first.remedy[:1].upper()}{first.remedy[1:]}" if first.remedy else text
-
-
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""

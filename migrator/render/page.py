@@ -6,16 +6,18 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, TreePlan, TreeState
+from migrator.planning.outlook import Outlook
 from migrator.planning.patches import PATCHES_PER_SECOND
-from migrator.planning.releases import build_range
+from migrator.planning.releases import build_range, speakers
 from migrator.render import figures
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, change_groups, grouped
+from migrator.render.text import count, readable, sentence, visible
 
 _STATES: Final = {
     TreeState.REFUSED: "refused",
@@ -28,11 +30,21 @@ _STATES: Final = {
 SHOWN, SHOWN_SHARES = 50, 10
 
 
-def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) -> str:
+def render(
+    plan: Plan,
+    origin: report.Origin,
+    *,
+    group_by: str | None = None,
+    next_command: str = "",
+    guards: Mapping[str, str] | None = None,
+) -> str:
     """The whole document, as text.
 
-    ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
+    ``group_by`` is a label of the PodCliqueSets that gets totals of its own. ``guards`` explains codes; those that
+    refuse in this plan are printed.
     """
+    refusals = grouped(report.refusals_of(plan))
+    trees = sorted(plan.trees, key=_weight)
     patches = figures.patches(plan)
     return _rendered(
         "page.html",
@@ -48,33 +60,43 @@ def render(plan: Plan, origin: report.Origin, *, group_by: str | None = None) ->
         patches=patches,
         rate=PATCHES_PER_SECOND,
         pause=figures.duration_text(patches / PATCHES_PER_SECOND),
-        refusals=grouped(report.refusals_of(plan)),
+        refusals=refusals,
+        reasons_of={tree.tree.ref: grouped(tree.refusals) for tree in trees if tree.refusals},
+        guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
         next_steps=report.next_steps(plan),
         states=_STATES,
         warnings=grouped(report.shown_warnings(plan)),
         hazards=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
-        trees=sorted(plan.trees, key=_weight),
+        label=group_by,
+        trees=trees,
+        ids={tree.tree.ref: f"set-{number}" for number, tree in enumerate(trees)},
         notes=report.notes(plan),
+        next_command=next_command,
     )
 
 
-def render_targets(rows: Sequence[report.TargetRow], origin: report.Origin) -> str:
-    """The page without a named target: a line for each scheme that a release speaks."""
-    some = any(row.sets for row in rows)
+def render_outlook(
+    outlook: Outlook, rows: Sequence[report.TargetRow], origin: report.Origin, *, next_command: str = ""
+) -> str:
+    """The page without a named target: a line for each newer release."""
+    newer = [row for row in rows if not row.is_older]
+    headline = "What an upgrade of the Grove operator recreates"
     return _rendered(
         "targets.html",
-        rows=rows,
-        some=some,
-        build_range=build_range,
-        headline="what an upgrade of the Grove operator recreates" if some else "nothing to do: no PodCliqueSets",
+        rows=newer,
+        outlook=outlook,
+        some=bool(outlook.sets),
+        headline=headline if outlook.sets else "Nothing to do: there are no PodCliqueSets.",
         origin=origin,
-        operator=next((row.operator for row in rows), None),
-        upgrade="to each release that could come next",
-        hazards=advice_groups(dict.fromkeys(advice for row in rows for advice in row.advisories)),
+        operator=outlook.operator,
+        upgrade="to each newer release",
+        refusals=grouped(report.common_refusals(newer)),
+        hazards=advice_groups(dict.fromkeys(advice for row in newer for advice in row.advisories)),
         many=False,
-        unread=tuple(schemes.unread_releases()),
-        notes=[*([report.DRA_NOTE] if some else []), *dict.fromkeys(remark for row in rows for remark in row.remarks)],
+        next_command=next_command,
+        next_steps=[],
+        notes=[report.DRA_NOTE] if outlook.sets else [],
     )
 
 
@@ -84,15 +106,17 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),
         autoescape=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is escaped already
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["sentence"] = sentence
+    environment.filters["readable"] = readable
     environment.globals.update(
         change_groups=change_groups,
-        count=report.count,
+        count=count,
         hours=figures.gpu_hours,
         reload_time=figures.duration_text(figures.RELOAD_SECONDS),
         number=lambda value: f"{value:,}",
@@ -103,14 +127,14 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
 
 
 def _upgrade(plan: Plan) -> str:
-    """Source and target of the upgrade; for the source ``auto`` the schemes that were found."""
-    found = sorted({tree.source for tree in plan.trees if tree.source})
-    targets = sorted({tree.target for tree in plan.trees})
-    source = plan.requested_source if plan.requested_source != "auto" else ", ".join(found) or "not known"
-    target = plan.requested_target
-    if targets and targets != [target]:
-        target = f"{target} ({', '.join(targets)})"
-    return f"{source} → {target}"
+    """The releases of both ends; where the source was not named, those that use the schemes that were found."""
+    if plan.requested_source == "auto":
+        used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
+        found = [build_range(speakers(scheme)) for scheme in schemes.all_schemes() if scheme in used]
+        source = f"Grove {', '.join(found)}" if found else "not known"
+    else:
+        source = plan.requested_source
+    return f"{source} → {plan.requested_target}"
 
 
 def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share]]]:

@@ -7,28 +7,29 @@ values are null.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
-from migrator.planning.model import Advice, Disruption, Finding, Plan, Severity, TreePlan, TreeState
-from migrator.planning.outlook import Target
-from migrator.planning.releases import builds_of, knows_on_delete
-from migrator.render.figures import Share, recreated_with_migration
+from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, Severity, TreePlan, TreeState
+from migrator.planning.outlook import Outlook, Target
+from migrator.planning.releases import builds, builds_of, knows_on_delete
+from migrator.render.figures import recreated_with_migration
+from migrator.render.text import count
 
 #: The GPUs that are not counted.
-DRA_NOTE = "GPUs are counted from the limits of containers; those claimed by dynamic resource allocation are not."
-#: Who speaks the canonical schemes.
-CANONICAL_NOTE = "Only builds of Grove's pull request #566 speak the canonical schemes; no release does."
-#: Why a canonical target over the same layout recreates nothing.
-ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their own layout, so they recreate nothing."
+DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
+#: Which builds use the canonical schemes.
+CANONICAL_NOTE = "Only builds of Grove's pull request #566 use the canonical schemes; no release does."
+#: Why a canonical target over the same layout does not recreate pods.
+ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their layout, so they do not recreate pods."
 
 #: What ``-n`` and ``-l`` leave out.
 _SELECTION: Final = "GM-201"
 #: Why sets under OnDelete may count.
-ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 do not know the update strategy OnDelete and roll such sets too."
+ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 ignore the update strategy OnDelete and recreate such sets too."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,23 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetRow(Share):
-    """One possible target of an upgrade, by the name of its scheme: the selected sets, and the whole cluster's pods."""
+class TargetRow:
+    """One release that an upgrade may lead to: what it recreates in the whole cluster, and what refuses a migration.
 
-    releases: tuple[str, ...]
-    running: bool
-    advisories: tuple[Advice, ...]
-    remarks: tuple[str, ...]
-    operator: str | None
+    ``is_older`` marks the release that runs and those before it. What an unread release does is not ``known``.
+    """
+
+    release: str
+    scheme: str = ""
+    is_older: bool = False
+    known: bool = True
+    without: Disruption = field(default_factory=Disruption)
+    with_migration: Disruption = field(default_factory=Disruption)
+    refused: int = 0
+    changes: int = 0
+    refusals: tuple[Finding, ...] = ()
+    advisories: tuple[Advice, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -78,22 +88,56 @@ def target_json(target: Target) -> dict[str, Any]:
     }
 
 
-def target_row(target: Target) -> TargetRow:
-    """One target in numbers."""
+def outlook_json(outlook: Outlook) -> dict[str, Any]:
+    """The cluster as ``plan -o json`` without ``--to`` has it."""
+    return {
+        "operator": outlook.operator,
+        "release": outlook.running,
+        "podCliqueSets": outlook.sets,
+        "pods": outlook.pods,
+        "gpus": outlook.gpus,
+        "unfinishedRun": outlook.record or None,
+    }
+
+
+def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRow]:
+    """A row for each release, oldest first, unread ones last; one plan is in memory at a time.
+
+    If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
+    """
+    found: dict[str, TargetRow] = {}
+    sources: set[str] = set()
+    for target in targets:
+        sources |= {tree.source for tree in target.plan.trees if tree.source and tree.state is not TreeState.DONE}
+        sources |= {tree.target for tree in target.plan.trees if tree.state is TreeState.DONE}
+        found |= {release: _row_of(release, target) for release in target.releases}
+    order = builds()
+    running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
+    newest = max((order.index(name) for name in running_now), default=-1)
+    rows = [replace(found[name], is_older=order.index(name) <= newest) for name in order if name in found]
+    return [*rows, *(TargetRow(name, known=False) for name in schemes.unread_releases())]
+
+
+def _row_of(release: str, target: Target) -> TargetRow:
     plan = target.plan
     return TargetRow(
-        name=target.scheme.name,
-        releases=target.releases,
-        running=target.running,
+        release=release,
+        scheme=target.scheme.name,
         without=plan.cluster_disruption,
         with_migration=recreated_with_migration(plan),
-        sets=len(plan.trees),
         refused=number(plan, TreeState.REFUSED),
-        codes=tuple(codes(refusals_of(plan))),
+        changes=sum(len(tree.changes) for tree in plan.trees),
+        refusals=tuple(refusals_of(plan)),
         advisories=plan.advisories,
-        remarks=tuple(_not_checked(plan)),
-        operator=plan.operator,
+        not_checked=plan.not_checked,
     )
+
+
+def common_refusals(rows: Iterable[TargetRow]) -> list[Finding]:
+    """What refuses a migration whatever the target: the findings of every row that has anything to change."""
+    found = [row.refusals for row in rows if row.changes]
+    shared = set.intersection(*({_place(one) for one in refusals} for refusals in found)) if found else set()
+    return [one for one in found[0] if _place(one) in shared] if found else []
 
 
 def in_order(trees: Iterable[TreePlan]) -> list[TreePlan]:
@@ -154,21 +198,24 @@ def number(plan: Plan, state: TreeState) -> int:
 
 
 def headline(plan: Plan) -> str:
-    """One sentence: the pods that the upgrade recreates without the migration, and with it."""
+    """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
     if not plan.known:
-        return f"the hashes of {plan.requested_target} are not known, so it may recreate pods"
+        return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
     if not plan.trees and not plan.cluster_disruption.pods:
-        return "nothing to do: no PodCliqueSets"
-    if not plan.cluster_disruption.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
-        return f"nothing to do: {count(len(plan.trees), 'set')} already done, 0 pods would be recreated"
+        return "Nothing to do: there are no PodCliqueSets."
     refused = number(plan, TreeState.REFUSED)
-    remaining = recreated_with_migration(plan)
-    without = f"without migration: {_recreated(plan)} would be recreated"
+    if not plan.cluster_disruption.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
+        sets = count(len(plan.trees), "set")
+        return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
+    without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
-        return f"{without}; the migration is refused by {count(refused, 'set')}"
+        able = number(plan, TreeState.MIGRATE) + number(plan, TreeState.DONE)
+        needs = "needs" if refused == 1 else "need"
+        return f"{without} {able:,} of {count(len(plan.trees), 'set')} can be migrated; {refused:,} {needs} attention."
     if refusals_of(plan):
-        return f"{without}; the migration is refused"
-    return f"{without}; with it: {_amount(remaining) if remaining.pods else 0}"
+        return f"{without} The migration is refused."
+    remaining = recreated_with_migration(plan)
+    return f"{without} With it: {_amount(remaining) if remaining.pods else 'none'}."
 
 
 def next_steps(plan: Plan) -> list[str]:
@@ -176,13 +223,12 @@ def next_steps(plan: Plan) -> list[str]:
     refusals = refusals_of(plan)
     if not refusals:
         return []
-    steps = [f"docs/guards.md explains each code and what to do: {', '.join(codes(refusals))}"]
+    steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
     migrating = number(plan, TreeState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
-        steps.append(
-            f"or migrate the other {count(migrating, 'set')} with run --skip-refused: then "
-            f"{_amount(recreated_with_migration(plan))} would be recreated"
-        )
+        rest = _amount(recreated_with_migration(plan))
+        sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
+        steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps
 
 
@@ -193,21 +239,11 @@ def notes(plan: Plan) -> list[str]:
     accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
     return [
         *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
-        *_not_checked(plan),
         *([DRA_NOTE] if plan.cluster_disruption.pods else []),
         *([CANONICAL_NOTE] if canonical else []),
         *([ACCEPTED_NOTE] if accepted else []),
         *([ON_DELETE_NOTE] if any(_may_roll(plan, tree) for tree in _live(plan)) else []),
     ]
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """``1 pod``, ``3,296 GPUs``, ``2 patches``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _not_checked(plan: Plan) -> Iterator[str]:
-    return (f"{unchecked.code} is not checked: {unchecked.message}" for unchecked in plan.not_checked)
 
 
 def _live(plan: Plan) -> Iterator[TreePlan]:
@@ -231,7 +267,7 @@ def _recreated(plan: Plan) -> str:
 
 
 def _amount(disruption: Disruption) -> str:
-    return f"{count(disruption.pods, 'pod')} and {count(disruption.gpus, 'GPU')}"
+    return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
 
 
 def _tree(tree: TreePlan) -> dict[str, Any]:

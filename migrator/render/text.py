@@ -1,16 +1,77 @@
-"""Text for terminals and logs: aligned columns, and escaped control characters."""
+"""Text for terminals and logs: wrapped at 80 columns, aligned, counted, and without control characters."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: No line of text is longer, but for a command, a path or a name that must be copied whole.
+WIDTH: Final = 80
+#: The width of the label in front of a row.
+LABEL: Final = 10
+#: The spaces between two columns of a table.
+GAP: Final = 3
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table as kubectl prints one: aligned, three spaces apart, nothing cut off."""
-    table = [tuple(map(printable, row)) for row in (header, *rows)]
-    widths = [max(len(row[index]) for row in table) for index in range(len(header))]
-    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
-    return "\n".join(lines) + "\n"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def sentence(text: str) -> str:
+    """The text as a sentence: with a capital in front and a full stop behind it."""
+    return text if not text else f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.?!' else '.'}"
+
+
+def wrapped(text: str) -> str:
+    """A paragraph."""
+    return _fill(text, "", "") + "\n"
+
+
+def row(label: str, text: str, *, indent: int = 0) -> str:
+    """A label, and a text beside it that is ``indent`` columns further in from its second line on."""
+    return _fill(text, f"{label:<{LABEL}}", " " * (LABEL + indent)) + "\n"
+
+
+def command_row(label: str, command: str) -> str:
+    """A label, and a command in one line of its own, so that it can be copied whole."""
+    return f"{label:<{LABEL}}{printable(command)}\n"
+
+
+def _fill(text: str, first: str, rest: str) -> str:
+    return textwrap.fill(
+        printable(text),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
+    """A table: aligned, three spaces apart, nothing cut off; columns with these headers hold ``numbers``."""
+    table = [tuple(map(printable, cells)) for cells in (header, *rows)]
+    widths = [max(len(cells[index]) for cells in table) for index in range(len(header))]
+    lines = (
+        (" " * GAP).join(
+            cell.rjust(width) if title in numbers else cell.ljust(width)
+            for cell, width, title in zip(cells, widths, header, strict=True)
+        )
+        for cells in table
+    )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def readable(pointer: str) -> str:
+    """A JSON Pointer without its escapes: ``/metadata/labels/grove.io/podclique``."""
+    return pointer.replace("~1", "/").replace("~0", "~")
+
+
+def visible(text: str) -> str:
+    """A text of several lines with other control characters escaped."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def printable(text: str) -> str:

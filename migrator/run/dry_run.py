@@ -10,18 +10,20 @@ from typing import Any, Final
 from migrator.errors import Interrupted, NotAuthorised, UsageError, VerificationFailed
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot
+from migrator.planning.disruption import all_pods
 from migrator.planning.guards.base import as_warning, warn
 from migrator.planning.guards.cluster import operator_unseen, record_unseen
-from migrator.planning.model import Change, Finding, NotChecked, Plan
+from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Target, outlook
+from migrator.planning.outlook import Outlook, Target, outlook
 from migrator.planning.planner import make_plan
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, look_ahead, pending, refused
-from migrator.run.record import Recorder
+from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
+from migrator.run.tables import RunRecord
 from migrator.store import DryRun, Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
@@ -97,13 +99,42 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     return read.added_to(make_plan(read.snapshot, options, **read.known))
 
 
-def preview_targets(
+def first_look(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
-) -> Iterator[Target]:
-    """The same for every scheme that a release speaks."""
+) -> tuple[Outlook, Iterator[Target]]:
+    """The cluster as it is, and the same for every scheme that a release speaks."""
     read = _read(store, options, now, namespace)
-    for target in outlook(read.snapshot, options, **read.known):
-        yield replace(target, plan=read.added_to(target.plan))
+    targets = (
+        replace(target, plan=read.added_to(target.plan)) for target in outlook(read.snapshot, options, **read.known)
+    )
+    trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
+    pods = sum(map(all_pods, trees), Disruption())
+    run = read.recorded.unfinished
+    seen = Outlook(
+        name=getattr(store, "name", None),
+        is_cluster=store.is_cluster,
+        sets=len(trees),
+        pods=pods.pods,
+        gpus=pods.gpus,
+        operator=read.operator,
+        running=read.known.get("running"),
+        record="" if run is None else _story(run, read.recorded, read.snapshot),
+        resumes=None if run is None else run.target,
+    )
+    return seen, targets
+
+
+def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
+    """What became of a run that did not end; a set is migrated once its own status has the new hash, which is last."""
+    stored = {tree.ref.uid: tree.pcs.status.get("currentGenerationHash") for tree in snapshot.trees}
+    tables = recorded.of_open_run()
+    done = sum(stored.get(uid) == table.target_hashes.generation for uid, table in tables.items())
+    kind = "A revert" if run.revert else "A run"
+    return (
+        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC; "
+        f"{done:,} of {len(tables):,} recorded sets have the new hashes."
+        + (f" Last error: {run.error}" if run.error else "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +149,7 @@ class _Read:
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     operator: str | None = None
+    recorded: Recorded = field(default_factory=Recorded)
 
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with the findings."""
@@ -156,4 +188,4 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         remedy = "the run needs it stopped, with --stop-operator or by hand"
         found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
     state = installed.description if installed else None
-    return _Read(snapshot, known, tuple(found), tuple(unseen), state)
+    return _Read(snapshot, known, tuple(found), tuple(unseen), state, seen.recorded)

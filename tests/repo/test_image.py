@@ -117,7 +117,7 @@ def test_it_runs_as_the_job_runs_it(image: str) -> None:
         capture_output=True,
         check=True,
     )
-    assert b"would be recreated; with it: 0" in done.stdout
+    assert b"With it: none." in done.stdout
     counted = subprocess.run(
         [*locked, "--entrypoint=python", image, "-c", _COUNT], capture_output=True, check=True, text=True
     )

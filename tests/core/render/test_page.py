@@ -12,12 +12,12 @@ from typing import Any
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, Severity, TreeState
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import outlook
+from migrator.planning.outlook import Outlook, outlook
 from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
-from migrator.render.page import render_targets
-from tests.core.render.test_terminal import many, plan, tree, tree_plan
+from migrator.render.page import render_outlook
+from tests.core.render.test_table import many, plan, tree, tree_plan
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 
@@ -84,7 +84,8 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     page = Page(html)
     assert {"script", "link", "img", "iframe", "object", "embed", "base", "form", "svg"}.isdisjoint(page.tags)
     assert not [name for _, name, _ in page.attributes if name in {"src", "srcset"} or name.startswith("on")]
-    assert not [value for _, name, value in page.attributes if name == "href"]
+    links = [value for _, name, value in page.attributes if name == "href"]
+    assert all(link.startswith("#") and f'id="{link[1:]}"' in html for link in links)
     assert "://" not in html
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
     assert style
@@ -126,7 +127,7 @@ def test_the_numbers_are_those_of_the_json() -> None:
     summary, html = report.summary(bad_night()), render(bad_night())
     text = Page(html).text
     pods, gpus = summary["podsRecreatedWithoutMigration"], summary["gpusRecreatedWithoutMigration"]
-    assert f"Without migration: {pods:,} pods and {gpus:,} GPUs in" in text
+    assert f"Without the migration, the upgrade recreates {pods:,} pods with {gpus:,} GPUs in" in text
     assert f"Without the migration: {pods:,} pods, {gpus:,} GPUs recreated" in text
     tiles = {"PodCliqueSets": "podCliqueSets", "pods in them": "pods", "stored hashes to change": "changes"}
     for words, key in tiles.items():
@@ -143,7 +144,7 @@ def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> Non
     text = Page(render(bad_night())).text
     assert "GM-102 An update of the set is in flight" in text
     assert "an update has not ended, and something old is left to replace" in text
-    assert "let the running operator finish, or run with --wait 10m" in text
+    assert "Let the running operator finish" in text
     assert "evaluation/reranker-03 refused by GM-101, GM-102" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
 
@@ -160,7 +161,7 @@ def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
 def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
     """A page that people send around does not list four hundred pods."""
     text = Page(render(plan(tree_plan("demo", findings=many(400))))).text
-    assert "GM-112 Hashes of older templates are left alone (400x)" in text
+    assert "GM-112 Hashes of older templates are left alone. (400 findings)" in text
     assert "Pod default/pod-003 and 396 more" in text
     assert "pod-004" not in text
 
@@ -183,10 +184,10 @@ def test_hazards_have_a_section_of_their_own() -> None:
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
     made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
     text = Page(render(made)).text
-    assert "Other hazards of this upgrade" in text
+    assert "Known issues of this upgrade" in text
     assert "GM-305 Automatic MNNVL ends" in text
-    assert "recreate the set with mnnvl-group" in text
-    assert "Hazards of this upgrade" not in Page(render(World().grow().plan())).text
+    assert "Recreate the set with mnnvl-group" in text
+    assert "Known issues" not in Page(render(World().grow().plan())).text
 
 
 def test_the_page_says_what_it_was_made_from() -> None:
@@ -195,9 +196,9 @@ def test_the_page_says_what_it_was_made_from() -> None:
     text = Page(render(made, replace(ORIGIN, cluster="https://10.0.0.1:6443"))).text
     assert "Cluster https://10.0.0.1:6443" in text
     assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
-    assert "Upgrade legacy-1.34 → v0.1.0-alpha.11 (legacy-1.35)" in text
-    assert "Made 2026-02-01 00:00:00 UTC By grove-migrator 1.2.3" in text
-    assert "Cluster not named Operator now not seen" in Page(render(bad_night())).text
+    assert "Upgrade Grove v0.1.0-alpha.4 to v0.1.0-alpha.9 → v0.1.0-alpha.11" in text
+    assert "Made 2026-02-01 00:00:00 UTC by grove-migrator 1.2.3" in text
+    assert "Cluster not named Operator now none was seen" in Page(render(bad_night())).text
 
 
 def test_refused_sets_are_counted_as_sets_everywhere() -> None:
@@ -207,7 +208,7 @@ def test_refused_sets_are_counted_as_sets_everywhere() -> None:
     findings = len(report.refusals_of(made))
     assert refused < findings
     text = Page(render(made)).text
-    assert f"the migration is refused by {refused} sets" in text
+    assert f"{refused} need attention" in text
     assert f"sets refused {refused} {findings} findings" in text
     assert not re.search(rf"refusals? {findings}\b", text)
 
@@ -238,8 +239,8 @@ def test_totals_by_namespace_and_by_label_add_up() -> None:
         tree_plan("c", TreeState.REFUSED, tree=labelled("c", "two"), disruption=Disruption(4, 0)),
     )
     text = Page(render(made, group_by="team")).text
-    assert "two 2 1 6 16 4 one 1 0 1 8 0" in text
-    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {figures.UNLABELLED} 1 1 4 0 0" in text
+    assert "two c 2 1 6 16 4 one 1 0 1 8 0" in text
+    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {figures.UNLABELLED} c 1 1 4 0 0" in text
     assert "by label team" not in Page(render(made)).text
 
 
@@ -271,13 +272,38 @@ def labelled(name: str, namespace: str, **labels: str) -> Tree:
 def test_without_a_target_each_release_has_its_line() -> None:
     """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
     world = World().grow()
-    rows = [report.target_row(target) for target in outlook(world.snapshot(), PlanOptions(), running="v0.1.0-alpha.9")]
-    page = Page(render_targets(rows, replace(ORIGIN, cluster="dump.yaml")))
-    assert [row.running for row in rows] == [False, True, False]
-    pods = rows[2].without.pods
+    rows = report.target_rows(outlook(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
+    page = Page(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, replace(ORIGIN, cluster="dump.yaml")))
+    pods = rows[-4].without.pods
     assert pods > 0
-    assert f"v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1 legacy-1.35 {pods} 0 0.0 0 0" in page.text
-    assert "v0.1.0-alpha.4 to v0.1.0-alpha.9 legacy-1.34, the operator that runs now 0 0 0.0 0 0" in page.text
+    assert f"v0.1.0-alpha.12-rc1 legacy-1.35 {pods} 0 0 0 0" in page.text
+    assert "v0.1.0-alpha.14 not read: use --to-binary" in page.text
+    assert "v0.1.0-alpha.9" not in page.text
     assert "Cluster dump.yaml" in page.text
     assert "is away for 10 min" in page.text
-    assert "Nothing to do: no PodCliqueSets" in Page(render_targets([], ORIGIN)).text
+    empty = Outlook(None, is_cluster=True)
+    assert "Nothing to do: there are no PodCliqueSets" in Page(render_outlook(empty, [], ORIGIN)).text
+
+
+def test_a_team_finds_its_sets() -> None:
+    """With a label each set names its team, and a team's refused sets are links to where their reasons are."""
+    odd = tree_plan(
+        "odd",
+        TreeState.REFUSED,
+        tree=labelled("odd", "two", team="blue"),
+        findings=many(1, "GM-102", Severity.REFUSAL),
+    )
+    html = render(plan(tree_plan("a", tree=labelled("a", "one", team="red")), odd), group_by="team")
+    assert "refused by GM-102 · blue" in html
+    assert '<a href="#set-0">odd</a>' in html
+    assert 'id="set-0"><summary>' in html
+
+
+def test_the_order_is_that_of_a_reader() -> None:
+    """The verdict and the next step, what blocks, the cost, who is concerned, the sets, and the theory last."""
+    html = render(bad_night(), next_command="do it", guards={"GM-101": "It means this."})
+    parts = ["<h1>", "Next</h2>", *(f'id="{name}"' for name in ("refused", "cost", "who", "sets", "codes", "why"))]
+    assert sorted(parts, key=html.index) == parts
+    assert '<a class="code" href="#GM-101">' in html
+    assert '<th scope="col">' in html
+    assert "<th>" not in html

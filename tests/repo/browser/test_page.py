@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import outlook
-from migrator.render.page import SHOWN, render, render_targets
-from migrator.render.summary import Origin, target_row
+from migrator.planning.outlook import Outlook, outlook
+from migrator.render.page import SHOWN, render, render_outlook
+from migrator.render.summary import Origin, target_rows
 from tests.repo.browser.chromium import Page
 from tests.support.builders import World
 from tests.support.fleet import fleet
@@ -115,8 +115,8 @@ def test_the_page_without_a_target_fits_too(page: Page, tmp_path: Path, width: i
     """A line for each release, on a phone as on a desk."""
     snapshot = world("bad").snapshot(is_cluster=False)
     path = tmp_path / "targets.html"
-    rows = [target_row(target) for target in outlook(snapshot, PlanOptions(describes=True))]
-    path.write_text(render_targets(rows, ORIGIN), encoding="utf-8")
+    rows = target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    path.write_text(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, ORIGIN), encoding="utf-8")
     page.look(path, width=width)
     keep(page, f"targets-{width}")
     assert page.value("document.documentElement.scrollWidth") <= width

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from migrator import __version__
+from migrator import __version__, cli
 from migrator.cli.run import _text
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.planning.model import Plan
@@ -136,8 +137,8 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
     cluster.before.append(within)
     said = invoke("plan", *target, "-n", "search").out
     for code in ("GM-201", "GM-122", "GM-202", "GM-205"):
-        assert f"note: {code} is not checked: " in said
-    assert "warning: " not in said
+        assert f" {code}" in said.partition("unchecked")[2]
+    assert "warning" not in said
     assert "plan that one with -n" in invoke("plan", *target, "-l", "team=search", code=1).err
 
 
@@ -146,7 +147,7 @@ def test_a_selection_is_a_remark_of_a_plan(cluster: MemoryStore, invoke: Invoke)
     assert cluster.is_cluster
     for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
         captured = invoke("plan", *TO, "-n", namespace)
-        assert f"note: {said} the selection also need this migration" in captured.out
+        assert f"note      {said} the selection also need" in captured.out
         assert "GM-201" not in captured.out.replace("--allow GM-201", "")
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
         # A mistyped namespace must not look like nothing to do.
@@ -254,13 +255,19 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     assert len(problems) == 66
     assert list(problems[0]) == ["kind", "namespace", "name", "field", "message"]
     assert captured.last["code"] == "verification-failed"
-    assert len(invoke("verify", "-f", DUMP, *TO, code=7).out.splitlines()) == 66
+    lines = invoke("verify", "-f", DUMP, *TO, code=7).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "          And 56 more: -o json lists all." in lines
+    assert lines[-2:] == [
+        "note      3 sets not migrated to v0.1.0-alpha.11 yet.",
+        "next      grove-migrator run --to v0.1.0-alpha.11 --stop-operator",
+    ]
 
 
 def test_nothing_to_do_is_success(invoke: Invoke) -> None:
     """A cluster without PodCliqueSets: nothing to do."""
     invoke.on(MemoryStore())
-    assert "nothing to do: no PodCliqueSets" in invoke("run", "--dry-run=client", *TO).out
+    assert "Nothing to do: there are no PodCliqueSets" in invoke("run", "--dry-run=client", *TO).out
     invoke("verify", *TO)
 
 
@@ -297,3 +304,22 @@ def test_the_limit_of_patches_under_way_reaches_the_store(
     invoke.on(Watched(*objects(), *operator()))
     invoke("run", *TO, "--dry-run=server", "--stop-operator", *flags)
     assert given == [expected]
+
+
+def test_every_command_that_is_printed_can_be_typed(refused: Path, invoke: Invoke) -> None:
+    """A next step has known commands and flags, and no placeholder, whatever it is printed by."""
+    texts = [
+        invoke("plan", "-f", DUMP).out,
+        invoke("plan", "-f", DUMP, *TO).out,
+        invoke("plan", "-f", refused, *TO).out,
+        invoke("verify", "-f", DUMP, *TO, code=7).out,
+    ]
+    invoke.on(MemoryStore(*objects(), *operator()))
+    texts.append(invoke("plan", "--context", "a lab", *TO).out)
+    found = [command for text in texts for command in re.findall(r"(?m)(?<=^next      )grove-migrator .*$", text)]
+    found += [command for text in texts for command in re.findall(r"`(grove-migrator [^`]*)`", " ".join(text.split()))]
+    assert len(found) > 4
+    for command in found:
+        program, name, *words = shlex.split(command)
+        assert program == "grove-migrator"
+        cli.cli.commands[name].make_context(name, words, **cli.cli.context_settings)

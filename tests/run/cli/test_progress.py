@@ -70,7 +70,7 @@ def test_only_a_terminal_that_somebody_watches_is_wanted(
 def test_nobody_watching_costs_nothing() -> None:
     """Off a terminal the store is the very store, the log's stream the very stream, and nothing is written."""
     stream, store = io.StringIO(), pods(1)
-    with progress.shown(stream, WATCHED) as shown, shown.stage("reading") as count:
+    with progress.Progress(stream, WATCHED) as shown, shown.stage("reading") as count:
         count()
         assert shown.stream is stream
         assert shown.watch(store) is store
@@ -80,7 +80,7 @@ def test_nobody_watching_costs_nothing() -> None:
 def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     """What a page of a list brings is counted at once; the cursor comes back, and the line is erased."""
     stream = Terminal()
-    with progress.shown(stream, WATCHED) as shown:
+    with progress.Progress(stream, WATCHED) as shown:
         watched = shown.watch(pods(3))
         names = watched.list(PODS, lambda pod: (shown._bars.refresh(), pod["metadata"]["name"])[1], metadata_only=True)
         seen = [f"reading pods {number}" in stream.getvalue() for number in (1, 2, 3)]
@@ -95,7 +95,7 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
 def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int, said: str) -> None:
     """A stream of patches is progress; renewals of the Lease and dry runs are not. A wrong number is not printed."""
     stream = Terminal()
-    with progress.shown(stream, WATCHED) as shown:
+    with progress.Progress(stream, WATCHED) as shown:
         shown.expected = expected
         watched = shown.watch(pods(8)).within(lambda: 1.0)
         relabel(watched, 8)
@@ -104,22 +104,10 @@ def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int,
         assert [task.description for task in shown._bars.tasks] == [said]
 
 
-def test_a_bar_needs_a_number() -> None:
-    """There is a bar where it is known how many patches there are, and none elsewhere."""
-    drawn = []
-    for expected in (0, 2):
-        stream = Terminal()
-        with progress.shown(stream, WATCHED) as shown:
-            shown.expected = expected
-            relabel(shown.watch(pods(1)), 1)
-        drawn.append("\u2501" in stream.getvalue())
-    assert drawn == [False, True]
-
-
 def test_the_watched_store_is_the_store() -> None:
     """Everything else passes through, both ways."""
     store = pods(1)
-    with progress.shown(Terminal(), WATCHED) as shown:
+    with progress.Progress(Terminal(), WATCHED) as shown:
         watched = shown.watch(store)
         assert (watched.is_cluster, watched.dry_run) == (store.is_cluster, store.dry_run)
         assert watched.in_dry_run(DryRun.CLIENT).dry_run is DryRun.CLIENT
@@ -132,7 +120,7 @@ def test_the_watched_store_is_the_store() -> None:
 def test_log_lines_appear_whole_above_the_progress() -> None:
     """A line is not broken to the terminal's width and not mixed with a bar: it can be copied."""
     stream, line = Terminal(), "warning: " + "x" * 300
-    with progress.shown(stream, WATCHED) as shown, shown.stage("reading"):
+    with progress.Progress(stream, WATCHED) as shown, shown.stage("reading"):
         assert log.wants_colour(shown.stream, WATCHED)
         log.write_line(shown.stream, line)
     assert f"{line}\n" in stream.getvalue()
@@ -142,7 +130,7 @@ def test_log_lines_appear_whole_above_the_progress() -> None:
 
 def test_a_terminal_that_goes_away_stops_nothing() -> None:
     """Whatever becomes of the window, the run goes on."""
-    with progress.shown(Gone(), WATCHED) as shown, shown.stage("reading") as count:
+    with progress.Progress(Gone(), WATCHED) as shown, shown.stage("reading") as count:
         count()
         log.write_line(shown.stream, "a line")
         assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]) == ("Pod", "Pod")
@@ -186,6 +174,6 @@ def _all(terminal: int) -> bytes:
 def test_names_of_files_are_no_markup() -> None:
     """A file may be called what it likes."""
     stream = Terminal()
-    with progress.shown(stream, WATCHED) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
+    with progress.Progress(stream, WATCHED) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
         pass
     assert "[bold]x[/nonsense].yaml" in stream.getvalue()

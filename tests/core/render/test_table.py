@@ -1,4 +1,4 @@
-"""What a plan says: the JSON contract, the headline, and the lines."""
+"""What a plan says: the JSON contract, the headline, the table and the first look."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from migrator.planning.model import (
     TreePlan,
     TreeState,
 )
+from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import Outlook, outlook
 from migrator.render import summary
 from migrator.render.findings import change_groups, grouped
-from migrator.render.terminal import plan_text
+from migrator.render.table import outlook_text, plan_text
+from migrator.render.text import count
 from tests.support.builders import LATER, World, clique
+from tests.support.fleet import LONG, SETS, fleet
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
@@ -123,34 +127,37 @@ def test_json_says_null_for_what_is_absent() -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (plan(), "nothing to do: no PodCliqueSets"),
+        (plan(), "Nothing to do: there are no PodCliqueSets."),
         (
             plan(tree_plan("demo", disruption=Disruption(1412, 3296))),
-            "without migration: 1,412 pods and 3,296 GPUs in 1 set would be recreated; with it: 0",
+            "Without the migration, the upgrade recreates 1,412 pods with 3,296 GPUs in 1 set. With it: none.",
         ),
         (
             plan(tree_plan("a", disruption=Disruption(1, 1)), tree_plan("b", TreeState.DONE)),
-            "without migration: 1 pod and 1 GPU in 1 set would be recreated; with it: 0",
+            "Without the migration, the upgrade recreates 1 pod with 1 GPU in 1 set. With it: none.",
         ),
         (
             plan(tree_plan("a"), tree_plan("b", TreeState.SKIPPED, disruption=Disruption(3, 0))),
-            "without migration: 5 pods and 16 GPUs in 2 sets would be recreated; with it: 3 pods and 0 GPUs",
+            "Without the migration, the upgrade recreates 5 pods with 16 GPUs in 2 sets. With it: 3 pods with 0 GPUs.",
         ),
         (
             plan(tree_plan("a"), tree_plan("b", TreeState.REFUSED, findings=(finding(Severity.REFUSAL),))),
-            "without migration: 4 pods and 32 GPUs in 2 sets would be recreated; the migration is refused by 1 set",
+            (
+                "Without the migration, the upgrade recreates 4 pods with 32 GPUs in 2 sets. "
+                "1 of 2 sets can be migrated; 1 needs attention."
+            ),
         ),
         (
             plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=Disruption(9, 72)),
             (
-                "without migration: 9 pods and 72 GPUs in the whole cluster (2 pods and 16 GPUs in 1 set selected) "
-                "would be recreated; the migration is refused"
+                "Without the migration, the upgrade recreates 9 pods with 72 GPUs in the whole cluster "
+                "(2 pods with 16 GPUs in 1 set selected). The migration is refused."
             ),
         ),
     ],
 )
 def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
-    """One sentence: what is recreated without the migration, and with it, or that it is refused."""
+    """What is recreated without the migration, and with it, or that it is refused."""
     assert summary.headline(made) == said
 
 
@@ -177,47 +184,11 @@ def test_who_does_not_know_on_delete_is_noted_of_such_targets_only(target: str, 
     assert (summary.ON_DELETE_NOTE in summary.notes(plan)) is noted
 
 
-def test_lines_for_a_pipe_name_every_set_and_finding() -> None:
-    """A pipe gets the headline, one line for each set and finding, no escapes, and nothing cut off."""
-    made = plan(
-        tree_plan("a-very-long-name-of-a-set-that-no-terminal-would-like", findings=(finding(Severity.REFUSAL),)),
-        tree_plan("b", TreeState.DONE),
-        findings=(finding(Severity.WARNING, "w"),),
-    )
-    lines = plan_text(made).splitlines()
-    assert lines[0] == summary.headline(made)
-    assert [line.split()[:3] for line in lines if line.startswith("default ")] == [
-        ["default", "a-very-long-name-of-a-set-that-no-terminal-would-like", "migrate"],
-        ["default", "b", "done"],
-    ]
-    assert "refused: GM-101 PodCliqueSet default/demo /status/x: demo is odd. Do something" in lines
-    assert "warning: GM-101 PodCliqueSet default/w /status/x: w is odd. Do something" in lines
-    assert "\x1b" not in plan_text(made)
-
-
-def test_no_file_can_make_a_terminal_obey() -> None:
-    """Escape sequences in names and messages are spelt out, in lines and on the terminal."""
-    evil = tree_plan("a\x1b[2J")
-    text = plan_text(plan(evil))
-    assert "\x1b" not in text
-    assert "a\\x1b[2J" in text
-
-
 def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
     """The same finding of that many pods."""
     field, what = "/metadata/deletionTimestamp", "is being deleted; it is left alone"
     refs = (Ref("Pod", "default", f"pod-{index:03}") for index in range(number))
     return tuple(Finding(code, severity, ref, field, f"{ref} {what}") for ref in refs)
-
-
-def test_findings_of_one_code_are_one_line_with_a_count_and_a_few_names() -> None:
-    """Four hundred pods are not four hundred lines, in a pipe or on a terminal; nothing is lost from the count."""
-    made = plan(tree_plan("demo", findings=many(400)))
-    (line,) = (line for line in plan_text(made).splitlines() if line.startswith("warning: "))
-    assert line == (
-        "warning: GM-112 /metadata/deletionTimestamp: Pod default/pod-000 is being deleted; it is left alone "
-        "(399 more like it: Pod default/pod-001, default/pod-002, default/pod-003 and 396 more)"
-    )
 
 
 def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
@@ -239,35 +210,94 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
     assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
 
 
-def test_what_was_not_checked_is_a_note_and_no_warning() -> None:
+@pytest.mark.parametrize(("number", "text"), [(0, "0 patches"), (1, "1 patch"), (2, "2 patches")])
+def test_one_helper_makes_plurals(number: int, text: str) -> None:
+    """Nobody reads of 1 patches."""
+    assert count(number, "patch", "patches") == text
+
+
+def test_a_bad_night_fits_80_columns() -> None:
+    """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
+    text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"inference/{LONG}" in lines
+    assert any(line.split()[:2] == ["evaluation/reranker-03", "refused"] for line in lines)
+    assert "grove.io~1" not in text
+    assert "Run `grove-migrator guards GM-1" in text
+    assert "or the other" not in text
+    assert len(lines) < 2.2 * SETS + 60
+
+
+def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
+    """Four hundred pods are not four hundred lines; nothing is lost from the count."""
+    text = plan_text(plan(tree_plan("demo", findings=many(400))))
+    assert "warning   GM-112 " in text
+    assert "default/pod-002 and 397 more" in text
+    assert "pod-003" not in text
+
+
+def test_what_was_not_checked_is_no_warning() -> None:
     """A guard that could not be judged must not stand under a title that says what was not found."""
-    made = replace(plan(tree_plan("demo")), not_checked=(NotChecked("GM-122", "whether an operator is running"),))
+    dump = [NotChecked(code, f"whether {code} is so (this is a dump)") for code in ("GM-202", "GM-205")]
+    unseen = NotChecked("GM-122", "whether an operator is running (forbidden)")
+    made = replace(plan(tree_plan("demo")), not_checked=(unseen, *dump))
     text = plan_text(made)
-    assert "GM-122 is not checked: whether an operator is running\n" in text
+    assert (
+        "unchecked GM-122 whether an operator is running (forbidden)\n          GM-202, GM-205 (this is a dump)\n"
+        in text
+    )
     assert "warning" not in text
-    assert "An operator is running" not in text
-    document = summary.plan_json(made)
-    assert document["warnings"] == []
-    assert document["notChecked"] == [{"code": "GM-122", "message": "whether an operator is running"}]
+    assert [one["code"] for one in summary.plan_json(made)["notChecked"]] == ["GM-122", "GM-202", "GM-205"]
 
 
-def test_every_refused_set_has_its_codes_in_the_table() -> None:
-    """The line of a set has the reason of its refusal, for grep; without refusals there is no such column."""
-    refused = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"), *many(1)))
-    lines = plan_text(plan(refused, tree_plan("fine"))).splitlines()
-    assert "REFUSED BY" in lines[2]
-    assert [line.split()[-1] for line in lines if line.startswith("default ")] == ["16", "GM-101"]
-    assert "REFUSED BY" not in plan_text(plan(tree_plan("fine")))
-
-
-def test_a_refused_plan_says_what_to_do_next() -> None:
-    """The codes to look up, and what --skip-refused would leave behind, unless that does not help."""
+def test_a_plan_says_what_to_do_next() -> None:
+    """One command if all can be migrated; else what explains the refusals, and what --skip-refused leaves behind."""
     odd = tree_plan("odd", TreeState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
-    lookup = "docs/guards.md explains each code and what to do: GM-101"
-    assert summary.next_steps(plan(tree_plan("fine"))) == []
+    lookup = "Run `grove-migrator guards GM-101` for the cause and the fix."
+    assert plan_text(plan(tree_plan("fine")), next_command="do it").endswith("next      do it\n")
     assert summary.next_steps(plan(odd)) == [lookup]
     assert summary.next_steps(plan(odd, tree_plan("fine"))) == [
         lookup,
-        "or migrate the other 1 set with run --skip-refused: then 2 pods and 16 GPUs would be recreated",
+        "Or migrate the other set with `run --skip-refused`; then the upgrade recreates 2 pods with 16 GPUs.",
     ]
     assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+
+
+def test_no_file_can_make_a_terminal_obey() -> None:
+    """Escape sequences in names and messages are spelt out."""
+    text = plan_text(plan(tree_plan("a\x1b[2J"), findings=(finding(Severity.WARNING, "\x1b[2J"),)))
+    assert "\x1b" not in text
+    assert "a\\x1b[2J" in text
+
+
+def test_the_first_look_fits_one_screen() -> None:
+    """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
+    world = World(fleet(troubled=True))
+    snapshot = world.snapshot(is_cluster=True)
+    rows = summary.target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
+    text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[:5] == [
+        "cluster   https://10.0.0.1",
+        "record    A run did not end.",
+        "operator  None was found.",
+        "sets      37 PodCliqueSets, 345 pods, 1 GPU.",
+        "",
+    ]
+    assert "blocked   GM-1" in text
+    assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")] == [
+        f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1", 12, 13, 14)
+    ]
+    assert any(line.startswith("v0.1.0-alpha.13 ") and line.endswith("not read: use --to-binary") for line in lines)
+    assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
+
+
+def test_the_release_that_runs_is_not_a_next_one() -> None:
+    """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
+    snapshot = World().grow().snapshot()
+    for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
+        rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
+        assert sum(row.known and not row.is_older for row in rows) == newer

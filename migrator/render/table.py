@@ -1,0 +1,182 @@
+"""A plan for people, in 80 columns: the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from migrator.planning.model import Advice, Finding, NotChecked, Plan, TreePlan
+from migrator.planning.outlook import Outlook
+from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
+from migrator.render.summary import (
+    TargetRow,
+    codes,
+    common_refusals,
+    headline,
+    in_order,
+    next_steps,
+    notes,
+    refusals_of,
+    shown_warnings,
+)
+from migrator.render.text import (
+    GAP,
+    WIDTH,
+    columns,
+    command_row,
+    count,
+    printable,
+    readable,
+    row,
+    sentence,
+    wrapped,
+)
+
+_NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "IF MIGRATED")
+
+
+def plan_text(plan: Plan, *, next_command: str = "") -> str:
+    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
+    steps = [sentence(step) for step in next_steps(plan)]
+    return _paragraphs(
+        wrapped(headline(plan)),
+        _sets(plan),
+        "".join(finding_rows("refused", refusals_of(plan))),
+        "".join(finding_rows("warning", shown_warnings(plan))),
+        "".join(_issue_rows(plan.advisories)),
+        "".join([*(row("note", note) for note in notes(plan)), *not_checked_rows(plan.not_checked)]),
+        "".join(row("next" if not number else "", step) for number, step in enumerate(steps))
+        or (command_row("next", next_command) if next_command else ""),
+    )
+
+
+def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: str) -> str:
+    """The first look: the cluster as it is, and what each newer release would recreate."""
+    if not outlook.sets:
+        return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: there are no PodCliqueSets."))
+    newer = [one for one in rows if not one.is_older]
+    blocked = "".join(_brief_rows("blocked", common_refusals(newer)))
+    return _paragraphs(
+        "".join(_facts(outlook)),
+        blocked or row("blocked", _BLOCKED[any(one.refused for one in newer)]),
+        _releases(rows),
+        "".join(_issue_rows(dict.fromkeys(advice for one in newer for advice in one.advisories))),
+        "".join(not_checked_rows(dict.fromkeys(unchecked for one in newer for unchecked in one.not_checked))),
+        command_row("next", next_command),
+    )
+
+
+_BLOCKED: Final = {False: "Nothing blocks a run.", True: "Some releases only: see `plan --to`."}
+
+
+def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
+    """The findings, grouped by code: what it is, a few objects, and what to do."""
+    for group in grouped(findings):
+        times = f" ({count(len(group.findings), 'finding')})" if len(group.findings) > 1 else ""
+        yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
+        yield from (row("", f"  {text}", indent=4) for text in _statements(group))
+        yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
+
+
+def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
+    """A row for each code: what it is, and a few objects."""
+    for group in grouped(findings):
+        refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
+        where = f": {names(refs)}" if refs else ""
+        yield row(label, f"{group.code} {group.title}{where}.", indent=2)
+
+
+def _statements(group: FindingGroup) -> Iterator[str]:
+    for statement in group.statements[:NAMED]:
+        text = readable(statement.text)
+        yield f"{names(statement.refs)}: {text}" if statement.refs else sentence(text)
+    rest = group.statements[NAMED:]
+    if rest:
+        refs = tuple(ref for statement in rest for ref in statement.refs)
+        yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
+
+
+def not_checked_rows(unchecked: Iterable[NotChecked]) -> Iterator[str]:
+    """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
+    reasons: dict[str, list[NotChecked]] = {}
+    for one in unchecked:
+        found = re.search(r" \(([^()]*)\)$", one.message)
+        reasons.setdefault(found[1] if found else one.message, []).append(one)
+    texts = [
+        f"{', '.join(one.code for one in members)} ({reason})"
+        if len(members) > 1
+        else f"{members[0].code} {members[0].message}"
+        for reason, members in reasons.items()
+    ]
+    yield from (row("" if number else "unchecked", text) for number, text in enumerate(texts))
+
+
+def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+    for code, title, advice, refs in advice_groups(advisories):
+        yield row("issue", f"{code} {sentence(title)}", indent=2)
+        yield row("", f"  {names(refs)}: {advice.message}" if refs else f"  {sentence(advice.message)}", indent=4)
+        yield row("", f"  -> {sentence(advice.remedy)}", indent=5)
+        yield row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
+
+
+def _sets(plan: Plan) -> str:
+    """A row for each set; one whose name is too long for its column has its numbers below it."""
+    if not plan.trees:
+        return ""
+    trees = in_order(plan.trees)
+    sources = sorted({tree.source for tree in trees if tree.source})
+    header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
+    cells = [_cells(tree, has_source=len(sources) > 1) for tree in trees]
+    others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
+    room = WIDTH - sum(others) - GAP * len(others)
+    names_of_sets = [f"{tree.tree.ref.namespace}/{tree.tree.ref.name}" for tree in trees]
+    rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
+    title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
+    named = [
+        f"{printable(name)}\n{line}" if len(name) > room else line
+        for name, line in zip(names_of_sets, lines, strict=True)
+    ]
+    targets = ", ".join(sorted({tree.target for tree in trees}))
+    schemes = f"Scheme of the stored hashes: {', '.join(sources) or 'unknown'}; of the target: {targets}."
+    return "".join([wrapped(schemes), "\n", title, *named])
+
+
+def _cells(tree: TreePlan, *, has_source: bool) -> tuple[str, ...]:
+    first, *more = codes(tree.refusals) or [""]
+    return (
+        f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
+        *((tree.source or "unknown",) if has_source else ()),
+        *(f"{len(tree.changes):,}", f"{tree.disruption.pods:,}", f"{tree.disruption.gpus:,}"),
+    )
+
+
+def _facts(outlook: Outlook) -> Iterator[str]:
+    yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
+    if outlook.record:
+        yield row("record", outlook.record)
+    yield row("operator", sentence(outlook.operator or ("None was found" if outlook.is_cluster else "A dump has none")))
+    if outlook.running:
+        yield row("", f"Grove {outlook.running}.")
+    pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
+    yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
+
+
+def _releases(rows: Sequence[TargetRow]) -> str:
+    """A row for each newer release, and the older ones in one line."""
+    newer = [one for one in rows if not one.is_older]
+    table = [
+        (one.release, *(f"{n:,}" for n in (one.without.pods, one.without.gpus, one.with_migration.pods)), "")
+        if one.known
+        else (one.release, "-", "-", "-", "not read: use --to-binary")
+        for one in newer
+    ]
+    header = ("NEWER RELEASE", *_NUMBERS[1:], "")
+    older = [one.release for one in rows if one.is_older]
+    folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
+    title = "What the upgrade recreates (IF MIGRATED: pods, after a migration):"
+    return f"{wrapped(title)}\n{columns(header, table, numbers=_NUMBERS)}{folded}"
+
+
+def _paragraphs(*paragraphs: str) -> str:
+    return "\n".join(filter(None, paragraphs))
