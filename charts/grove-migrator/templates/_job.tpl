@@ -75,7 +75,7 @@ spec:
             - verify
             {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --after-upgrade
-            - --wait={{ .root.Values.verify.settle }}
+            - --wait={{ .root.Values.verify.wait }}
             {{- else }}
             - run
             {{- include "grove-migrator.direction" .root | trim | nindent 12 }}

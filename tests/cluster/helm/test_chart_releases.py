@@ -25,7 +25,7 @@ def test_a_release_of_its_own_before_the_upgrade(cluster: Cluster, helm: str) ->
     assert (cluster.site.replicas(), cluster.site.names("ConfigMap")[:1]) == (0, ["grove-migrator-run"])
     cluster.upgrade_to(NEW)
     cluster.running(2)
-    verify = ("--set", f"target={NEW}", "--set", "mode=verify", "--set", "verify.settle=60s")
+    verify = ("--set", f"target={NEW}", "--set", "mode=verify", "--set", "verify.wait=60s")
     cluster.succeed("upgrade", "--install", "grove-migrator", ours, *verify)
     assert cluster.jobs() == {"grove-migrator": "Complete", "grove-migrator-verify": "Complete"}
     assert (cluster.site.names("ConfigMap"), cluster.site.objects()) == ([], after)
@@ -56,7 +56,7 @@ def test_a_wrapper_migrates_before_its_upgrade_and_before_its_rollback(
     assert cluster.jobs() == {}
     assert cluster.do("upgrade", "platform", str(old), *cluster.grove(f"image.tag={NEW}")).returncode != 0
     assert (cluster.jobs(), cluster.tag(), cluster.site.objects()) == ({}, OLD, before)
-    check = ("--set", "grove-migrator.verify.enabled=true", "--set", "grove-migrator.verify.settle=60s")
+    check = ("--set", "grove-migrator.verify.enabled=true", "--set", "grove-migrator.verify.wait=60s")
     cluster.succeed("upgrade", "platform", str(new), *cluster.grove(), *check, "--timeout=35m")
     after = cluster.site.expected(before, OLD, NEW)
     assert cluster.jobs() == {"grove-migrator": "Complete", "grove-migrator-verify": "Complete"}
