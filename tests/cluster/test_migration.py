@@ -27,7 +27,6 @@ from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import GROVE, load
 from testbed.trees import Object, State, grow
-from tests.support.counts import record
 from tests.support.small_cluster import context_of
 from tests.support.translation import new_hashes, translated
 
@@ -121,7 +120,6 @@ def test_every_value_becomes_the_targets_and_nothing_else_changes(cluster: Clust
     assert after == translated(before, words)
     assert result.trees == 3
     assert {plan.source for plan in result.plan.trees} == {source}
-    record("integration_pairs", 1)
 
 
 def test_a_second_run_writes_nothing(cluster: Cluster, pair: tuple[str, str, str]) -> None:

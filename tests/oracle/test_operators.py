@@ -20,7 +20,6 @@ from testbed.oracle import MINORS
 from tests.oracle.client import random_lines
 from tests.oracle.differential.compare import UNKNOWABLE, set_hashes
 from tests.oracle.operator_build import LOCAL, NEWEST_GO, OLD, OLDEST, Program, built
-from tests.support.counts import record
 
 pytestmark = pytest.mark.differential
 
@@ -63,7 +62,6 @@ def compare_hashes(executable: Path, scheme: Scheme) -> None:
             assert ours == theirs
             compared += 1
     assert compared > SETS // 2
-    record("operator_hashes", compared)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from migrator.run.context import Context, RunOptions
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.simulation import cluster
-from tests.support.counts import record
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.small_cluster import context_of
 
@@ -188,7 +187,6 @@ class Process:
         )
 
     def _ended(self, command: Callable[[], object]) -> Ending:
-        record("memory_runs", 1)
         try:
             command()
         except MigratorError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from testbed.controlplane.client import Object
-from tests.support import counts
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.cluster import Cluster
@@ -283,4 +283,14 @@ def upgrade(pair: Pair, cluster: Cluster) -> Result:
 def record(name: str, result: Result) -> None:
     """Add a pair's result to the file that the environment names, if it names one."""
     rounded = {key: round(getattr(result, key), 1) for key in ("run_seconds", "downtime_seconds")}
-    counts.keep(RESULTS, name, asdict(result) | rounded)
+    _keep(name, asdict(result) | rounded)
+
+
+def _keep(name: str, result: Mapping[str, Any]) -> None:
+    """Add a result under its name to the JSON file that the environment names, if it does."""
+    named = os.environ.get(RESULTS)
+    if not named:
+        return
+    path = Path(named)
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**results, name: result}, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,6 @@ from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.oracle.golden import cases
 from tests.simulation.tree import PART_OF, clique_of
-from tests.support.counts import record
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.cluster import WORKLOADS
@@ -55,7 +54,6 @@ def test_every_stored_hash_is_the_one_that_the_tool_computes(installed: tuple[La
         name = item["metadata"]["name"] if item["kind"] == photo.CLIQUE else labels[photo.POD_CLIQUE]
         clique = clique_of(now.objects[photo.CLIQUE, name])
         assert labels[photo.HASH] == expected[labels[PART_OF]]["podTemplateHashes"][clique], item["kind"]
-    record("upgrade_stored_hashes", len(sets) + len(now.of(photo.CLIQUE)) + len(now.of(photo.POD)))
 
 
 def test_every_template_that_the_api_accepts_hashes_alike(installed: tuple[Lab, Build]) -> None:
@@ -71,7 +69,6 @@ def test_every_template_that_the_api_accepts_hashes_alike(installed: tuple[Lab, 
     eventually(lambda: len(_stored(lab)) == created, what="sets without a generation hash", seconds=300)
     expected = {name: found["generationHash"] for name, found in lab.hashes(build.scheme).items()}
     assert _stored(lab) == expected
-    record("upgrade_templates", len(accepted))
 
 
 def _set(name: str, cliques: Sequence[Object]) -> Object:

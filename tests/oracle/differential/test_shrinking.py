@@ -13,7 +13,6 @@ from testbed.oracle import MINORS
 from tests.oracle.client import Oracle, line, running
 from tests.oracle.differential.compare import mismatch
 from tests.oracle.differential.strategies import templates
-from tests.support.counts import record
 
 pytestmark = pytest.mark.differential
 
@@ -47,4 +46,3 @@ def test_templates_of_hypothesis_hash_as_in_go(oracles: dict[str, Oracle]) -> No
 
     agree()
     assert len(examples) >= EXAMPLES
-    record("hypothesis_examples", len(examples))

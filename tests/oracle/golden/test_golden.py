@@ -16,7 +16,6 @@ from testbed.oracle import MINORS
 from tests.oracle.differential.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.oracle.golden import vectors
 from tests.oracle.golden.vectors import SCHEMES, Vector
-from tests.support.counts import record
 from tests.support.layout_walk import types
 from tests.support.tables import table
 
@@ -45,10 +44,6 @@ def test_vectors_hash_as_recorded(scheme: str, path: Path, compute: Callable[...
     wrong = [_shown(v, g) for v, g in zip(found, got, strict=True) if g not in (v.hashes[scheme], UNKNOWABLE)]
     assert got.count(UNKNOWABLE) < len(found) // 40
     assert not wrong, f"{len(wrong)} of {len(found)} differ:\n" + "\n".join(wrong[:SHOWN])
-    if path == vectors.TEMPLATES:
-        _record("golden_vectors", scheme, len(found))
-    else:
-        _record("golden_podcliquesets", scheme, len(found))
 
 
 def test_the_vectors_tell_all_schemes_apart() -> None:
@@ -78,14 +73,6 @@ if SHARED is not None:  # only on request: without the variable there is no such
                 if (got := compute(vector["input"], scheme)) != expected:
                     wrong.append(f"{vector['id']}: {scheme}: {got}, recorded {expected}")
         assert not wrong, "\n".join(wrong[:SHOWN])
-        record(f"shared_{name.removesuffix('.jsonl')}", len(lines))
-
-
-def _record(name: str, scheme: str, count: int) -> None:
-    """Count each vector once a minor: the canonical scheme compares the same vectors again."""
-    algorithm, _, minor = scheme.partition("-")
-    if algorithm == "legacy":
-        record(f"{name}_{minor}", count)
 
 
 def _shown(vector: Vector, got: Any) -> str:
