@@ -16,7 +16,7 @@ import pytest
 
 from migrator.planning.releases import INITIAL_SCHEDULE_GRACE
 from testbed import workloads
-from testbed.controlplane.client import Object
+from testbed.controlplane.client import Object, eventually
 from tests.upgrade import photo, samples
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab
@@ -26,6 +26,7 @@ from tests.upgrade.photo import Photo
 pytestmark = pytest.mark.upgrade
 
 _QUIET: Final = 6.0
+_FINALIZER: Final = "grove.io/podclique.grove.io"
 
 
 def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
@@ -107,6 +108,51 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
         assert in_flight(ended, "frozen"), "an update that was frozen by OnDelete stays as it is"
 
 
+def test_an_update_that_waits_refuses_and_may_be_allowed(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11, states 3, 5 and 12: 3 and nothing is touched; with --allow no pod is recreated either.
+
+    A set waits for a pod that cannot be scheduled yet, and of another a scaling group's PodClique is being deleted.
+    """
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(source)
+        for pcs in (_set("waiting"), _set("leaving", group=2), samples.busybox()):
+            lab.create_set(pcs)
+        lab.settle(lambda now: len(now.of(photo.SET)) == 3)
+        selector = {"op": "add", "path": "/spec/template/cliques/0/spec/podSpec/nodeSelector", "value": {"no": "node"}}
+        lab.patch(photo.SET, "waiting", [selector])
+        leaving = "leaving-0-sg-1-member"
+        lab.patch(photo.CLIQUE, leaving, {"metadata": {"finalizers": ["example.test/hold", _FINALIZER]}})
+        lab.scale(photo.GROUP, "leaving-0-sg", 1)
+        eventually(lambda: in_flight(lab.photo(), "waiting") and _is_leaving(lab.photo(), leaving), what="it ends")
+        time.sleep(_QUIET)  # it never comes to rest: alpha.9 looks again and again
+        before = lab.photo()
+        processes = len(lab.kubelet.spans(source.image))
+        with lab.diary() as diary:
+            planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
+            assert {tree["name"]: tree["state"] for tree in planned["trees"]} == {
+                "busybox": "migrate",
+                "leaving": "refused",
+                "waiting": "refused",
+            }
+            assert {(found["code"], found["name"]) for found in planned["refusals"]} == {
+                ("GM-102", "waiting-0-live"),
+                ("GM-102", leaving),
+            }
+            refused = lab.tool("run", *target.target, "--stop-operator")
+            assert (refused.code, len(lab.kubelet.spans(source.image))) == (3, processes), refused.err
+            lab.migrate(target, "--allow", "GM-102")
+            lab.install(target)
+            time.sleep(soak())
+            after = lab.photo()
+        assert (diary.deleted, after.pods()) == ([], before.pods())
+        lab.patch(photo.CLIQUE, leaving, {"metadata": {"finalizers": None}})
+        [pod] = [pod for pod in after.of(photo.POD) if pod["metadata"]["name"].startswith("waiting-0-live-")]
+        lab.kubelet.place(pod)
+        ended = lab.settle(lambda now: not in_flight(now, "waiting"))
+        assert {uid: name for uid, name in after.pods().items() if not name.startswith(leaving)} == ended.pods()
+
+
 def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tmp_path: Path) -> None:
     """alpha.11 to alpha.12-rc1 in mid-update: a run writes nothing and ends with 0, and the update goes on."""
     source, target = Pair("v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1").need()
@@ -154,6 +200,10 @@ def test_an_update_that_replaces_nothing_stands_still_until_the_operator_restart
             after = lab.settle()
         assert (diary.deleted, diary.created) == ([], [])
         assert after.pods() == before.pods()
+
+
+def _is_leaving(now: Photo, name: str) -> bool:
+    return bool(now.objects[photo.CLIQUE, name]["metadata"].get("deletionTimestamp"))
 
 
 def _behind(now: Photo, name: str) -> set[str]:
