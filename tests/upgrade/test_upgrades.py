@@ -104,7 +104,6 @@ def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: boo
         compare(before, after, source if reverted else target)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="N2, N14: the run ends with 0")
 @pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
 def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pair, tmp_path: Path) -> None:
     """GitOps scales the operator up again each time: 3, or 6 if something was written; once it is paused, 0."""
