@@ -32,8 +32,8 @@ help: ## show this
 demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the run, after
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
-quick: lint ## two minutes: lint, and the tests of the pure core and of the run in memory; builds nothing
-	$(PYTEST) -n auto --dist worksteal tests/core tests/run
+quick: lint ## a minute: lint, and the unit tests and those of the stores; builds nothing
+	$(PYTEST) -n auto --dist worksteal tests/unit tests/store
 
 test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, upgrade or kind
 	$(BUILD_PROGRAMS)
@@ -65,19 +65,19 @@ audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
 
-coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the tests of core and run take: all of them
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the unit tests take: all of them
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/core tests/run
+	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/unit tests/store
 	$(BIN)/coverage report
 
-test-wheel: $(VENV)/.dev ## the tests of core and run, of the built wheel instead of the checkout
+test-wheel: $(VENV)/.dev ## the unit tests, of the built wheel instead of the checkout
 	rm -rf build/wheel && mkdir -p build/wheel/tree
 	$(BIN)/python -m hatchling build -t wheel -d build/wheel/dist
 	$(PYTHON) -m venv --without-pip build/wheel/venv
 	$(BIN)/python -m pip --python build/wheel/venv/bin/python install --quiet --no-deps --no-index build/wheel/dist/*.whl
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo build/wheel/venv/lib/python*/site-packages)/dependencies.pth
 	git ls-files -z | grep -zv ^migrator/ | xargs -0 cp --parents -t build/wheel/tree
-	cd build/wheel/tree && ../venv/bin/grove-migrator --version && ../venv/bin/python -m pytest -q $(PLUGINS) -n auto --dist worksteal tests/core tests/run
+	cd build/wheel/tree && ../venv/bin/grove-migrator --version && ../venv/bin/python -m pytest -q $(PLUGINS) -n auto --dist worksteal tests/unit tests/store
 
 format: $(VENV)/.dev ## let ruff format and fix
 	$(BIN)/ruff format .

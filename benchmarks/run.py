@@ -23,7 +23,7 @@ from typing import Any, Final
 from benchmarks.processes import Row, Spent, spend
 from benchmarks.reference import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object, scale_test
-from migrator.planning.model import TreePlan
+from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import RESOURCES, Batch, backward, forward
 from migrator.planning.planner import make_plan
@@ -204,6 +204,6 @@ def record_patches(path: Path, batches: Iterable[Batch]) -> None:
             file.write(json.dumps(line) + "\n")
 
 
-def _undone(plan: TreePlan) -> TreePlan:
+def _undone(plan: SetPlan) -> SetPlan:
     """The plan that takes another one back."""
     return replace(plan, changes=tuple(replace(change, old=change.new, new=change.old) for change in plan.changes))

@@ -7,7 +7,7 @@ Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit c
         Unreachable, NotAuthorised
         ApiError              an answer: NotFound, AlreadyExists, Conflict, TestFailed, Rejected
       LostReply               a request without an answer
-      LostRace                another writer was faster: LeaseHeld, TreeConflict
+      LostRace                another writer was faster: LeaseHeld, SetConflict
       LeaseLost               the Lease may be somebody else's: inside a run only, which ends with HalfWay
       Interrupted, Declined, OutputError
       UsageError           2  flags or input: UnknownScheme, UnreadRelease, InputError, DecodeError, IncompleteDump

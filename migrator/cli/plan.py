@@ -179,12 +179,12 @@ def _selects_nothing(result: Plan, options: PlanOptions) -> bool:
 
 
 def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
-    from migrator.planning.model import TreeState
+    from migrator.planning.model import SetState
     from migrator.render import summary
 
     if summary.refusals_of(result) or _selects_nothing(result, options) or not result.known:
         return Refused.exit_code
-    return EXIT_CHANGES if summary.number(result, TreeState.MIGRATE) else 0
+    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
 
 
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
@@ -213,12 +213,12 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
 def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
     from migrator.cli import dialogue
     from migrator.cli.guards import sections
-    from migrator.planning.model import TreeState
+    from migrator.planning.model import SetState
     from migrator.render import page, summary, table
 
     if output_format in {"json", "yaml"}:
         return _document(summary.plan_json(result, origin), output_format)
-    migrates = summary.number(result, TreeState.MIGRATE) and not summary.refusals_of(result)
+    migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     next_command = dialogue.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, origin, group_by=group_by, next_command=next_command, guards=sections())

@@ -115,7 +115,7 @@ class Change:
         return "status" if self.field.startswith("/status/") else ""
 
 
-class TreeState(StrEnum):
+class SetState(StrEnum):
     """What a plan does with a tree."""
 
     DONE = "done"
@@ -137,7 +137,7 @@ class Disruption:
 
 
 @dataclass(frozen=True, slots=True)
-class TreePlan:
+class SetPlan:
     """The plan of one tree; ``source`` and ``target`` are scheme names.
 
     ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
@@ -146,7 +146,7 @@ class TreePlan:
     tree: Tree
     source: str | None
     target: str
-    state: TreeState
+    state: SetState
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     disruption: Disruption = Disruption()
@@ -176,7 +176,7 @@ class Plan:
 
     requested_source: str
     requested_target: str
-    trees: tuple[TreePlan, ...]
+    trees: tuple[SetPlan, ...]
     findings: tuple[Finding, ...] = ()
     cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from migrator.exact_json import JSONObject
 from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import PodCliqueSet, Ref
-from migrator.planning.model import Change, TreePlan
+from migrator.planning.model import Change, SetPlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
 #: The patches that a run is assumed to write in a second, if nobody has measured it.
@@ -67,12 +67,12 @@ class Batch:
         return patches_of(self.changes, top_down=self.top_down)
 
 
-def forward(plan: TreePlan) -> Batch:
+def forward(plan: SetPlan) -> Batch:
     """The patches that carry out a tree's plan, the commit record last."""
     return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
 
 
-def backward(plan: TreePlan) -> Batch:
+def backward(plan: SetPlan) -> Batch:
     """The patches of a plan that goes back."""
     return Batch(plan.tree.ref, plan.changes, top_down=True)
 

@@ -22,7 +22,7 @@ from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, dete
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.known_issues import advise, unknown_target
-from migrator.planning.model import Change, Disruption, Finding, Plan, Severity, Table, TreePlan, TreeState
+from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import seconds_of
 from migrator.planning.releases import build_range, builds_of, speakers
@@ -55,7 +55,7 @@ def make_plan(
     plans = planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees])
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
-        selected = tuple(_skipped(p) if p.state is TreeState.REFUSED else p for p in selected)
+        selected = tuple(_skipped(p) if p.state is SetState.REFUSED else p for p in selected)
     return Plan(
         requested_source=options.source,
         requested_target=options.target,
@@ -107,11 +107,11 @@ class _Planner:
     now: datetime | None
     sightings: tuple[Sighting, ...]
 
-    def plan_tree(self, tree: Tree) -> TreePlan:
+    def plan_tree(self, tree: Tree) -> SetPlan:
         """Decide one tree."""
         hashes = hashes_of(tree.pcs)
         if _is_skipped(tree):
-            return TreePlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, TreeState.SKIPPED)
+            return SetPlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, SetState.SKIPPED)
         table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
         if table is not None and not is_of(table, self.way):
             table = None
@@ -128,13 +128,13 @@ class _Planner:
             # No override helps here: it would leave hashes that only the recorded table can translate.
             decided = self._decide(tree, hashes, found, table, allow=frozenset())
             back = _restore(decided, table)
-            if decided.state is TreeState.REFUSED and back.changes:
+            if decided.state is SetState.REFUSED and back.changes:
                 return back
         return self._decide(tree, hashes, found, table, allow=self.options.allow)
 
     def _decide(
         self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
-    ) -> TreePlan:
+    ) -> SetPlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         others = {verdict: list[StoredHash]() for verdict in Verdict}
@@ -162,11 +162,11 @@ class _Planner:
             source = found.closest  # every foreign value lags behind or was allowed, and stays
         builds = builds_of(self.options.target, found.target)
         without, remaining = disruption_of(tree, pair, source=found.closest, target=found.target, builds=builds)
-        return TreePlan(
+        return SetPlan(
             tree=tree,
             source=source.name if source else None,
             target=found.target.name,
-            state=TreeState.REFUSED if refused else to_do(changes),
+            state=SetState.REFUSED if refused else to_do(changes),
             changes=changes,
             findings=findings,
             disruption=without,
@@ -175,19 +175,19 @@ class _Planner:
             target_hashes=pair.target,
         )
 
-    def with_gang_terminations(self, plans: Sequence[TreePlan]) -> list[TreePlan]:
+    def with_gang_terminations(self, plans: Sequence[SetPlan]) -> list[SetPlan]:
         """The plans with GM-116, which needs the downtime that all of them cause together."""
-        writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is TreeState.MIGRATE)
+        writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
         return [self._with_gang_termination(plan, writing + OPERATOR_UPGRADE) for plan in plans]
 
-    def _with_gang_termination(self, plan: TreePlan, downtime: float) -> TreePlan:
-        if plan.state is TreeState.SKIPPED:
+    def _with_gang_termination(self, plan: SetPlan, downtime: float) -> SetPlan:
+        if plan.state is SetState.SKIPPED:
             return plan
         builds = builds_of(self.options.target, schemes.by_name(plan.target))
         found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime)
         new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
         refused = any(finding.severity is Severity.REFUSAL for finding in new)
-        state = TreeState.REFUSED if refused else plan.state
+        state = SetState.REFUSED if refused else plan.state
         return replace(plan, state=state, findings=(*plan.findings, *new)) if new else plan
 
 
@@ -202,7 +202,7 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(stored_hashes(tree), None) is None)
 
 
-def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
+def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
     ref = decided.tree.ref
     message = (
@@ -211,11 +211,11 @@ def _misnamed(decided: TreePlan, other: Scheme, requested: str) -> TreePlan:
     remedy = f"leave out --from, or give --from {other.name}"
     finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
     return replace(
-        decided, source=None, state=TreeState.REFUSED, changes=(), findings=(finding,), remaining=decided.disruption
+        decided, source=None, state=SetState.REFUSED, changes=(), findings=(finding,), remaining=decided.disruption
     )
 
 
-def _restore(decided: TreePlan, table: Table) -> TreePlan:
+def _restore(decided: SetPlan, table: Table) -> SetPlan:
     """Bring a tree back whose spec changed after its first write: by its table, from target to source."""
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
@@ -228,7 +228,7 @@ def _restore(decided: TreePlan, table: Table) -> TreePlan:
         decided,
         source=table.target,
         target=table.source,
-        state=TreeState.REFUSED,
+        state=SetState.REFUSED,
         changes=written_by(table, changes_of(stored_hashes(tree), pair)),
         findings=(report("GM-130", tree.ref, "/spec/template", message, remedy),),
         remaining=decided.disruption,
@@ -261,11 +261,11 @@ def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
     return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
 
 
-def to_do(changes: tuple[Change, ...]) -> TreeState:
+def to_do(changes: tuple[Change, ...]) -> SetState:
     """The state of a tree that is neither skipped nor refused."""
-    return TreeState.MIGRATE if changes else TreeState.DONE
+    return SetState.MIGRATE if changes else SetState.DONE
 
 
-def _skipped(plan: TreePlan) -> TreePlan:
+def _skipped(plan: SetPlan) -> SetPlan:
     findings = tuple(replace(f, severity=Severity.WARNING) for f in plan.findings)
-    return replace(plan, state=TreeState.SKIPPED, changes=(), findings=findings)
+    return replace(plan, state=SetState.SKIPPED, changes=(), findings=findings)

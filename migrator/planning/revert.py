@@ -13,7 +13,7 @@ from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import report
-from migrator.planning.model import Finding, Plan, Table, TreePlan
+from migrator.planning.model import Finding, Plan, SetPlan, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, to_do, written_by
 
@@ -34,7 +34,7 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
     return Plan(options.source, options.target, back)
 
 
-def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
+def _turn_back(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
     old = schemes.by_name(table.source) if table is not None else way.candidates[0]
     new = way.target_of(old)
     hashes = hashes_of(tree.pcs)
@@ -51,7 +51,7 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> TreePlan:
     changes = changes_of(stored_hashes(tree), *pairs, rest=judge)
     if table is not None:
         changes = written_by(table, changes)
-    return TreePlan(
+    return SetPlan(
         tree=tree,
         source=new.name,
         target=old.name,

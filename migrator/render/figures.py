@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.model import Disruption, Plan, TreePlan, TreeState
+from migrator.planning.model import Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import patches_of
 
 #: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
@@ -32,16 +32,16 @@ class Share:
     with_migration: Disruption
 
 
-def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[Share]:
+def shares(trees: Iterable[SetPlan], name: Callable[[SetPlan], str]) -> list[Share]:
     """A share for each name that a set has."""
-    members: dict[str, list[TreePlan]] = {}
+    members: dict[str, list[SetPlan]] = {}
     for tree in trees:
         members.setdefault(name(tree), []).append(tree)
     return [
         Share(
             name=name,
             sets=len(group),
-            refused=tuple(tree.tree.ref for tree in group if tree.state is TreeState.REFUSED),
+            refused=tuple(tree.tree.ref for tree in group if tree.state is SetState.REFUSED),
             without=sum((tree.disruption for tree in group), Disruption()),
             with_migration=sum(map(set_recreated_with_migration, group), Disruption()),
         )
@@ -49,9 +49,9 @@ def shares(trees: Iterable[TreePlan], name: Callable[[TreePlan], str]) -> list[S
     ]
 
 
-def set_recreated_with_migration(tree: TreePlan) -> Disruption:
+def set_recreated_with_migration(tree: SetPlan) -> Disruption:
     """The pods of a set that are recreated although the sets that can be migrated are."""
-    return tree.remaining if tree.state is TreeState.MIGRATE else tree.disruption
+    return tree.remaining if tree.state is SetState.MIGRATE else tree.disruption
 
 
 def recreated_with_migration(plan: Plan) -> Disruption:
@@ -67,7 +67,7 @@ def recreated_with_migration(plan: Plan) -> Disruption:
 
 def patches(plan: Plan) -> int:
     """How many requests a run sends to write what is planned."""
-    return sum(1 for tree in plan.trees if tree.state is TreeState.MIGRATE for _ in patches_of(tree.changes))
+    return sum(1 for tree in plan.trees if tree.state is SetState.MIGRATE for _ in patches_of(tree.changes))
 
 
 def gpu_hours(disruption: Disruption) -> str:

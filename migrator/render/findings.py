@@ -15,7 +15,7 @@ from typing import Final
 from migrator.grove.objects import Ref
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.model import Advice, Finding, Severity, TreePlan
+from migrator.planning.model import Advice, Finding, SetPlan, Severity
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -85,7 +85,7 @@ class ChangeGroup:
     kinds: Counter[str]
 
 
-def change_groups(tree: TreePlan) -> list[ChangeGroup]:
+def change_groups(tree: SetPlan) -> list[ChangeGroup]:
     """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
     groups: dict[tuple[bool, str, str], set[Ref]] = {}
     for change in tree.changes:
@@ -104,7 +104,7 @@ def change_groups(tree: TreePlan) -> list[ChangeGroup]:
     ]
 
 
-def _cliques(tree: TreePlan, new: str) -> str:
+def _cliques(tree: SetPlan, new: str) -> str:
     known = tree.target_hashes.templates if tree.target_hashes else {}
     names = [name for name, value in known.items() if value == new]
     return f"pod template of {', '.join(names)}" if names else "pod template"

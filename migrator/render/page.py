@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from migrator.hashing import schemes
-from migrator.planning.model import Plan, TreePlan, TreeState
+from migrator.planning.model import Plan, SetPlan, SetState
 from migrator.planning.outlook import Outlook
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.planning.releases import build_range, speakers
@@ -20,10 +20,10 @@ from migrator.render.findings import advice_groups, change_groups, grouped
 from migrator.render.text import count, readable, sentence, visible
 
 _STATES: Final = {
-    TreeState.REFUSED: "refused",
-    TreeState.MIGRATE: "can be migrated",
-    TreeState.SKIPPED: "skipped",
-    TreeState.DONE: "done already",
+    SetState.REFUSED: "refused",
+    SetState.MIGRATE: "can be migrated",
+    SetState.SKIPPED: "skipped",
+    SetState.DONE: "done already",
 }
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
@@ -55,7 +55,7 @@ def render(
         operator=plan.operator,
         upgrade=_upgrade(plan),
         numbers=report.summary(plan),
-        refused=report.number(plan, TreeState.REFUSED),
+        refused=report.number(plan, SetState.REFUSED),
         rest=figures.recreated_with_migration(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
@@ -149,6 +149,6 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share
     return found
 
 
-def _weight(tree: TreePlan) -> tuple[object, ...]:
+def _weight(tree: SetPlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
     return list(_STATES).index(tree.state), -tree.disruption.gpus, -tree.disruption.pods, tree.tree.ref

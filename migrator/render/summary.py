@@ -13,7 +13,7 @@ from typing import Any, Final
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
-from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, Severity, TreePlan, TreeState
+from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.outlook import Outlook, Target
 from migrator.planning.releases import builds, builds_of, knows_on_delete
 from migrator.render.figures import recreated_with_migration
@@ -108,8 +108,8 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     found: dict[str, TargetRow] = {}
     sources: set[str] = set()
     for target in targets:
-        sources |= {tree.source for tree in target.plan.trees if tree.source and tree.state is not TreeState.DONE}
-        sources |= {tree.target for tree in target.plan.trees if tree.state is TreeState.DONE}
+        sources |= {tree.source for tree in target.plan.trees if tree.source and tree.state is not SetState.DONE}
+        sources |= {tree.target for tree in target.plan.trees if tree.state is SetState.DONE}
         found |= {release: _row_of(release, target) for release in target.releases}
     order = builds()
     running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
@@ -125,7 +125,7 @@ def _row_of(release: str, target: Target) -> TargetRow:
         scheme=target.scheme.name,
         without=plan.cluster_disruption,
         with_migration=recreated_with_migration(plan),
-        refused=number(plan, TreeState.REFUSED),
+        refused=number(plan, SetState.REFUSED),
         changes=sum(len(tree.changes) for tree in plan.trees),
         refusals=tuple(refusals_of(plan)),
         advisories=plan.advisories,
@@ -140,7 +140,7 @@ def common_refusals(rows: Iterable[TargetRow]) -> list[Finding]:
     return [one for one in found[0] if _place(one) in shared] if found else []
 
 
-def in_order(trees: Iterable[TreePlan]) -> list[TreePlan]:
+def in_order(trees: Iterable[SetPlan]) -> list[SetPlan]:
     """Sets by namespace and name."""
     return sorted(trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
 
@@ -192,7 +192,7 @@ def codes(findings: Iterable[Finding]) -> list[str]:
     return sorted({finding.code for finding in findings})
 
 
-def number(plan: Plan, state: TreeState) -> int:
+def number(plan: Plan, state: SetState) -> int:
     """How many sets are in this state."""
     return sum(tree.state is state for tree in plan.trees)
 
@@ -203,13 +203,13 @@ def headline(plan: Plan) -> str:
         return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
     if not plan.trees and not plan.cluster_disruption.pods:
         return "Nothing to do: there are no PodCliqueSets."
-    refused = number(plan, TreeState.REFUSED)
-    if not plan.cluster_disruption.pods and all(tree.state is TreeState.DONE for tree in plan.trees):
+    refused = number(plan, SetState.REFUSED)
+    if not plan.cluster_disruption.pods and all(tree.state is SetState.DONE for tree in plan.trees):
         sets = count(len(plan.trees), "set")
         return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
-        able = number(plan, TreeState.MIGRATE) + number(plan, TreeState.DONE)
+        able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
         needs = "needs" if refused == 1 else "need"
         return f"{without} {able:,} of {count(len(plan.trees), 'set')} can be migrated; {refused:,} {needs} attention."
     if refusals_of(plan):
@@ -224,7 +224,7 @@ def next_steps(plan: Plan) -> list[str]:
     if not refusals:
         return []
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
-    migrating = number(plan, TreeState.MIGRATE)
+    migrating = number(plan, SetState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
         rest = _amount(recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
@@ -234,7 +234,7 @@ def next_steps(plan: Plan) -> list[str]:
 
 def notes(plan: Plan) -> list[str]:
     """Remarks without which a reader could misread the numbers."""
-    targets = {tree.target for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED}}
+    targets = {tree.target for tree in plan.trees if tree.state in {SetState.MIGRATE, SetState.REFUSED}}
     canonical = plan.requested_target == "canonical" or any(target.startswith("canonical-") for target in targets)
     accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
     return [
@@ -246,11 +246,11 @@ def notes(plan: Plan) -> list[str]:
     ]
 
 
-def _live(plan: Plan) -> Iterator[TreePlan]:
-    return (tree for tree in plan.trees if tree.state in {TreeState.MIGRATE, TreeState.REFUSED} and tree.changes)
+def _live(plan: Plan) -> Iterator[SetPlan]:
+    return (tree for tree in plan.trees if tree.state in {SetState.MIGRATE, SetState.REFUSED} and tree.changes)
 
 
-def _may_roll(plan: Plan, tree: TreePlan) -> bool:
+def _may_roll(plan: Plan, tree: SetPlan) -> bool:
     """Whether the set is under OnDelete, and the target may be an operator that does not know it."""
     oldest = builds_of(plan.requested_target, schemes.by_name(tree.target))[:1]
     return tree.tree.pcs.on_delete and not knows_on_delete(oldest)
@@ -270,7 +270,7 @@ def _amount(disruption: Disruption) -> str:
     return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
 
 
-def _tree(tree: TreePlan) -> dict[str, Any]:
+def _tree(tree: SetPlan) -> dict[str, Any]:
     changes = sorted(tree.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
     return {
         "namespace": tree.tree.ref.namespace,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, TreePlan
+from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan
 from migrator.planning.outlook import Outlook
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
 from migrator.render.summary import (
@@ -142,7 +142,7 @@ def _sets(plan: Plan) -> str:
     return "".join([wrapped(schemes), "\n", title, *named])
 
 
-def _cells(tree: TreePlan, *, has_source: bool) -> tuple[str, ...]:
+def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:
     first, *more = codes(tree.refusals) or [""]
     return (
         f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),

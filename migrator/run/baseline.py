@@ -8,12 +8,12 @@ from typing import Any
 
 from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Tree
-from migrator.planning.model import AlreadyNew, Table, TreePlan
+from migrator.planning.model import AlreadyNew, SetPlan, Table
 from migrator.planning.planner import template_digest
 from migrator.run.tables import Baseline, CliqueBaseline, Replicas
 
 
-def table_of(plan: TreePlan, run: str = "") -> Table:
+def table_of(plan: SetPlan, run: str = "") -> Table:
     """The table of a tree that will be written to; raises ``ValueError`` for a plan without source or hashes."""
     source, target, pcs = plan.source_hashes, plan.target_hashes, plan.tree.pcs
     if plan.source is None or source is None or target is None:

@@ -26,7 +26,7 @@ from migrator.store import Store, Write
 MAX_ATTEMPTS: Final = 5
 
 
-class TreeConflict(LostRace):
+class SetConflict(LostRace):
     """A value of the set is neither old nor new any more: somebody else is writing to it."""
 
     code = "conflict"
@@ -103,7 +103,7 @@ class Executor:
     def run(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Carry out batches; returns an outcome for each that was begun, in their order.
 
-        A :class:`TreeConflict` stops its own set only. After any other error no further set or rank is begun. An error
+        A :class:`SetConflict` stops its own set only. After any other error no further set or rank is begun. An error
         that is not ours is a bug: it is raised at once, and nothing more is sent.
         """
         self._waiting = deque(batches)
@@ -179,7 +179,7 @@ class Executor:
             outcome.error = outcome.error or error
             self._again = deque(sending for sending in self._again if sending.outcome is not outcome)
             self._begun = deque(one for one in self._begun if one is not outcome)
-            self._halted = self._halted or not isinstance(error, TreeConflict)
+            self._halted = self._halted or not isinstance(error, SetConflict)
         self._advance(outcome)
 
     # --- what an answer means ---------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Executor:
             sending.note()
             return None
         if left is not None and sending.attempt == MAX_ATTEMPTS:
-            raise TreeConflict(
+            raise SetConflict(
                 f"{left.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
                 "value is the expected one; somebody is writing to it all the time"
             )
@@ -242,11 +242,11 @@ class Executor:
             if value == change.new and identity:
                 continue
             if value != change.old or not identity:
-                raise TreeConflict(
+                raise SetConflict(
                     f"{patch.ref}: {change.field} is {value!r} now, neither {change.old} nor {change.new}: "
                     "somebody else is writing to it"
                 )
             left.append(change)
         if left and pcs is not None and value_at(found, "/spec/template") != pcs.spec.get("template"):
-            raise TreeConflict(f"{patch.ref}: its spec changed during the run")
+            raise SetConflict(f"{patch.ref}: its spec changed during the run")
         return patch._replace(changes=tuple(left))

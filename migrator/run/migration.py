@@ -30,7 +30,7 @@ from migrator.run.baseline import baseline_of
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
 from migrator.run.endings import HALF_WAY, UNREAD, changed, is_same, reported, reverted, said, scaled_up, unchanged
-from migrator.run.execute import Executor, Outcome, TreeConflict
+from migrator.run.execute import Executor, Outcome, SetConflict
 from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
 from migrator.run.observation import NO_HOME, Observation, pending, read_sets, refusals_of, refused, tables_of
 from migrator.run.operator import Operator
@@ -310,7 +310,7 @@ class _Run:
                     self._send(batches, watch=True)
             except errors.Rejected:
                 raise
-            except (ClusterError, LostReply, TreeConflict) as error:
+            except (ClusterError, LostReply, SetConflict) as error:
                 if not self._wrote or reading == READINGS:
                     raise
                 self._log.warning("reading_again", error=str(error), reading=reading)
@@ -355,7 +355,7 @@ class _Run:
         self._result.patches += sum(outcome.written for outcome in outcomes)
         self._result.trees += sum(outcome.complete for outcome in outcomes)
         found = [outcome.error for outcome in outcomes if outcome.error is not None]
-        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, TreeConflict)), default=None)
+        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, SetConflict)), default=None)
         if worst is not None and not isinstance(worst, ForeignOperator):  # that one is stopped before the next reading
             raise worst
 
@@ -434,7 +434,7 @@ class _Run:
         self._look_at_operators()
         seen, run, installed = self._seen, self._seen.recorded.unfinished, self._seen.operator
         if seen.foreign:
-            raise TreeConflict(seen.foreign[0])
+            raise SetConflict(seen.foreign[0])
         if installed is not None and self._wrong_operator():
             raise ForeignOperator(scaled_up(installed))
         if self._options.revert:
@@ -554,7 +554,7 @@ class _Run:
                 return
             try:
                 self._send([backward(plan) for plan in self._seen.back], watch=False)
-            except (ClusterError, LostReply, TreeConflict) as error:
+            except (ClusterError, LostReply, SetConflict) as error:
                 self._log.warning("reading_again", error=str(error))
                 self._context.rest(_BEFORE_RETRY)
         raise ClusterError("not every old hash could be restored")

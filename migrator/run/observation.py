@@ -14,7 +14,7 @@ from migrator.hashing import schemes
 from migrator.planning.detect import Pair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import allowed_codes, refuse
 from migrator.planning.images import release_in
-from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan, TreeState
+from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
@@ -48,7 +48,7 @@ class Observation:
     recorded: Recorded = field(default_factory=Recorded)
     plan: Plan = field(default_factory=lambda: Plan("", "", ()))
     trees: tuple[Tree, ...] = ()
-    back: tuple[TreePlan, ...] = ()
+    back: tuple[SetPlan, ...] = ()
     foreign: tuple[str, ...] = ()
     fenced: bool = False
 
@@ -103,7 +103,7 @@ class Observation:
         return {pod.ref.uid: str(pod.ref) for pod in pods if pod.live}
 
     @property
-    def edited(self) -> list[TreePlan]:
+    def edited(self) -> list[SetPlan]:
         """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
         tables = self.recorded.of_open_run() if not self.options.revert else {}
         known = (plan for plan in self.plan.trees if plan.changes and plan.tree.ref.uid in tables)
@@ -271,6 +271,6 @@ def refused(plan: Plan) -> Refused | None:
     return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
 
 
-def pending(plan: Plan) -> list[TreePlan]:
+def pending(plan: Plan) -> list[SetPlan]:
     """The sets that are to be written."""
-    return [tree for tree in plan.trees if tree.state is TreeState.MIGRATE]
+    return [tree for tree in plan.trees if tree.state is SetState.MIGRATE]

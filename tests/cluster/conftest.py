@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane.server import ControlPlane
-from tests.simulation.live import LiveCluster
+from tests.faults.live import LiveCluster
 
 
 @pytest.fixture

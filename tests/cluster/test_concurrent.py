@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from tests.simulation import harm
-from tests.simulation.live import LiveCluster, Migrator
-from tests.simulation.proxy import Exchange, Fault, Seen
-from tests.simulation.truth import DONE, lies
+from tests.faults import harm
+from tests.faults.live import LiveCluster, Migrator
+from tests.faults.proxy import Exchange, Fault, Seen
+from tests.faults.truth import DONE, lies
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 

@@ -1,4 +1,4 @@
-"""Faults of runs that a real API server shows too; they are those of ``tests/simulation/test_faults_of_the_run.py``."""
+"""Faults of runs that a real API server shows too; they are those of ``tests/faults/test_faults_of_the_run.py``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from http import HTTPStatus
 import pytest
 
 from testbed.trees import Object
-from tests.simulation import cluster, harm
-from tests.simulation.live import LiveCluster
-from tests.simulation.proxy import Exchange, Schedule
-from tests.simulation.test_faults_of_the_run import hashes
-from tests.simulation.truth import DONE, REFUSED, STUCK, lies
+from tests.faults import cluster, harm
+from tests.faults.live import LiveCluster
+from tests.faults.proxy import Exchange, Schedule
+from tests.faults.test_faults_of_the_run import hashes
+from tests.faults.truth import DONE, REFUSED, STUCK, lies
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 

@@ -12,11 +12,11 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.simulation import harm
-from tests.simulation.live import REQUEST_TIMEOUT, LiveCluster
-from tests.simulation.process import KILLED
-from tests.simulation.proxy import Fault, Seen
-from tests.simulation.truth import DONE, lies
+from tests.faults import harm
+from tests.faults.live import REQUEST_TIMEOUT, LiveCluster
+from tests.faults.process import KILLED
+from tests.faults.proxy import Fault, Seen
+from tests.faults.truth import DONE, lies
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults]
 

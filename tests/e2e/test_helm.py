@@ -15,7 +15,7 @@ from tests.e2e import images
 from tests.e2e.commands import run
 from tests.e2e.installed import NEW, OLD, SECONDS, arguments
 from tests.e2e.scene import FEW, HASH, Scene
-from tests.oracle.operator_build import Program, built
+from tests.golden.operator_build import Program, built
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 

@@ -63,7 +63,7 @@ def test_contributing_shows_the_line_and_the_commands() -> None:
     """The document names the file, a line of its form, and commands that exist."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert "migrator/hashing/releases.json" in text
-    for module in ("tests.oracle.add_minor", "tests.oracle.regenerate"):
+    for module in ("tests.golden.add_minor", "tests.golden.regenerate"):
         assert f"python -m {module}" in text
         assert (ROOT / f"{module.replace('.', '/')}.py").exists()
     for verb in ("make test", "make test-all", "make lint", "make lock"):

@@ -110,7 +110,7 @@ def test_back_before_the_new_operator_has_run(site: Typist) -> None:
 def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program of an image is read, and every command takes it; a file made of it gives the same answer elsewhere.
 
-    What the file of an operator says is a stand-in here; tests/oracle reads real ones.
+    What the file of an operator says is a stand-in here; tests/golden reads real ones.
     """
     monkeypatch.setattr("migrator.operators.binary.read", operator_files.read)
     by_binary, by_file = blocks("upgrade", "A release that is not in the table")

@@ -18,7 +18,7 @@ from migrator.grove.assemble import Objects, build
 from migrator.grove.hash_fields import Sweep, stored_hashes
 from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
-from migrator.planning.model import Change, Finding, Plan, Severity, Table, TreePlan
+from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
@@ -220,7 +220,7 @@ class World:
         )
         return make_plan(self.snapshot(is_cluster=is_cluster), options, tables=tables, now=now)
 
-    def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> TreePlan:
+    def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
         """What a run would do with the only tree."""
         (found,) = self.plan(source, target, **options).trees
         return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tests.oracle.layouts import LAYOUTS
+from tests.golden.layouts import LAYOUTS
 
 Path_ = tuple[str | int, ...]
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from testbed.controlplane.client import Object
-from tests.simulation.cluster import Key
-from tests.simulation.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, Operator
+from tests.faults.cluster import Key
+from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, Operator
 from tests.upgrade import photo
 from tests.upgrade.builds import Build
 from tests.upgrade.cluster import WORKLOADS

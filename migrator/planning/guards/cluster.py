@@ -9,7 +9,7 @@ from migrator.grove.assemble import DUMP_COMMAND
 from migrator.grove.hash_fields import GROUPS
 from migrator.grove.objects import Snapshot
 from migrator.planning.guards.base import report
-from migrator.planning.model import Finding, NotChecked, TreePlan, TreeState
+from migrator.planning.model import Finding, NotChecked, SetPlan, SetState
 from migrator.planning.options import PlanOptions
 
 _RUNNING: Final = "whether an operator is running"
@@ -18,9 +18,9 @@ _RECORD: Final = "whether an earlier run left a record, which decides about half
 _OTHERS: Final = "whether other sets need this migration too"
 
 
-def cluster_findings(snapshot: Snapshot, plans: Sequence[TreePlan], options: PlanOptions) -> Iterator[Finding]:
+def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions) -> Iterator[Finding]:
     """Sets outside the selection, and kinds that were left out."""
-    pending = [p for p in plans if p.state in {TreeState.MIGRATE, TreeState.REFUSED}]
+    pending = [p for p in plans if p.state in {SetState.MIGRATE, SetState.REFUSED}]
     others = [p for p in pending if not options.selection.matches(p.tree.pcs)]
     if others:
         some = "1 PodCliqueSet outside the selection also needs"

@@ -1,0 +1,87 @@
+"""Where mishaps may strike: the steps of commands that nothing disturbs, the writes of a run among them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, Literal
+
+import pytest
+
+from migrator.resources import PODS
+from tests.faults import cluster
+from tests.faults.process import Ending, Process, Step
+from tests.faults.world import World
+
+Command = Literal["forward", "revert", "verify"]
+COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
+GROVE: Final = frozenset(cluster.RESOURCES.values())
+
+#: A parameter ``every``: a choice of points by default, all of them where time does not matter.
+CHOICE: Final = pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["chosen", "all"]
+)
+
+
+def prepared(command: Command) -> World:
+    """A cluster in which the command makes sense, and in which awake operators must know the hashes that they see."""
+    world = World()
+    if command != "forward":
+        assert world.run().code == 0
+    if command == "verify":
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(60)
+    world.forbid_unknown_hashes()
+    return world
+
+
+def perform(process: Process, command: Command) -> Ending:
+    """Do it."""
+    return process.verify() if command == "verify" else process.run(revert=command == "revert")
+
+
+@cache
+def steps(command: Command) -> tuple[Step, ...]:
+    """The steps of a command that nothing disturbs, each before and after, oldest first."""
+    found: list[Step] = []
+    assert perform(prepared(command).start(at=found.append), command).code == 0
+    return tuple(found)
+
+
+def undisturbed() -> list[Step]:
+    """The writes of a run that nothing disturbs, oldest first."""
+    return [step for step in steps("forward") if step.write and step.moment == "before"]
+
+
+def of_trees() -> list[Step]:
+    """Those to Grove's objects."""
+    return [write for write in undisturbed() if write.resource in GROVE]
+
+
+def first(plural: str, subresource: str = "") -> int:
+    """The number of the first write to objects of this kind."""
+    found = (w for w in undisturbed() if w.resource is not None and w.resource.plural == plural)
+    return next(write.write for write in found if write.subresource == subresource)
+
+
+def first_patch() -> int:
+    """The step at which a run sends its first patch of a pod."""
+    return next(write.number for write in undisturbed() if write.resource == PODS)
+
+
+def points(*, every: bool) -> list[Step]:
+    """All of them, or those that differ in what they write or in what was written before."""
+    writes = undisturbed()
+    if every:
+        return writes
+    kinds = [(write.resource, write.subresource) for write in writes]
+    second = first("pods") + 1
+    return [
+        write
+        for number, write in enumerate(writes)
+        if number == 0 or kinds[number] != kinds[number - 1] or write.write in {second, len(writes)}
+    ]
+
+
+def tree_points(*, every: bool) -> list[Step]:
+    """Of those, the writes to Grove's objects."""
+    return [write for write in points(every=every) if write.resource in GROVE]

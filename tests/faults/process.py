@@ -1,0 +1,237 @@
+"""One migrator process: each request and sleep is a step, at which it can be killed, disturbed or overtaken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from migrator.errors import Interrupted, MigratorError
+from migrator.planning.options import PlanOptions
+from migrator.resources import LEASES, Resource
+from migrator.run import migration, verify
+from migrator.run.context import Context, RunOptions
+from migrator.run.verify import VerifyOptions
+from migrator.store import Deadline, DryRun
+from tests.faults import cluster
+from tests.support.memory_store import MemoryStore, Request
+from tests.support.small_cluster import context_of
+
+if TYPE_CHECKING:
+    from tests.faults.world import World
+
+Moment = Literal["before", "after"]
+Kind = Literal["read", "dry run", "write", "sleep"]
+MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
+KILLED: Final = -9
+
+
+class Killed(BaseException):
+    """The process is dead: no more code of it runs, not even handlers of errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request or sleep of a process, before or after it happened; ``number`` counts from 1.
+
+    ``write`` counts what changes something, also from 1; it is 0 for reads, dry runs and sleeps.
+    """
+
+    number: int
+    moment: Moment
+    kind: Kind
+    verb: str
+    target: str
+    process: Process
+    write: int = 0
+    resource: Resource | None = None
+    name: str = ""
+    subresource: str = ""
+
+
+At = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: its exit code, or ``KILLED``; and the error."""
+
+    code: int
+    error: Exception | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code}: {type(self.error).__name__}: {self.error}"
+
+
+class Process:
+    """A migrator: its identity, its clock, its life.
+
+    ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
+    after each step, ``fault`` before and after each write; the process meets the error that they raise. ``gate`` is
+    where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is wrong; ``log``
+    is what it logs to, if anything.
+    """
+
+    _numbers: Final = count(1)
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        fault: At | None = None,
+        gate: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], None] | None = None,
+        at: At = lambda _step: None,
+        log: Any = None,
+    ) -> None:
+        self.world = world
+        self.name = f"migrator_{next(self._numbers)}"
+        self.skew = timedelta()
+        self.stop = threading.Event()
+        self.writes: list[Step] = []
+        self.applied: list[Step] = []
+        self._beats: list[Callable[[], object]] = []
+        self._steps = count(1)
+        self._dead = False
+        self._fault = fault or (lambda _step: None)
+        self._gate = gate
+        self._sleep = sleep or world.advance
+        self._at = at
+        self._log = log
+
+    def run(
+        self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
+    ) -> Ending:
+        """``grove-migrator run --stop-operator``, with these options."""
+        of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
+        plan = PlanOptions(source=source, target=target, **of_plan)
+        store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
+        options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
+        return self._ended(lambda: migration.run(store, options, self._context(timeout)))
+
+    def verify(self) -> Ending:
+        """``grove-migrator verify --after-upgrade``."""
+        options = VerifyOptions(PlanOptions(target=cluster.TARGET), after_upgrade=True)
+        return self._ended(lambda: verify.verify(_Connection(self), options, self._context(None)))
+
+    def kill(self) -> None:
+        """End it here and now: what it would do next never happens."""
+        self._dead = True
+        raise Killed
+
+    def renew(self) -> None:
+        """Do what threads of its own do in the product."""
+        for beat in self._beats:
+            beat()
+
+    @contextmanager
+    def sends(self, request: Request, left: Callable[[], float]) -> Iterator[None]:
+        """A request on its way; with nothing ``left`` of a hold the store sends no write."""
+        self._live()
+        if request.resource != LEASES:
+            self.renew()
+        self._gate()
+        self._live()
+        if request.writes and left() <= 0:
+            yield
+            return
+        self.world.advance(self.world.latency)
+        if request.writes:
+            of_write = (len(self.writes) + 1, request.resource, request.name, request.subresource)
+            step = Step(next(self._steps), "before", "write", request.verb, request.target, self, *of_write)
+            self.writes.append(step)
+            self._fault(step)
+        else:
+            kind: Kind = "read" if request.reads else "dry run"
+            target = f"{request.resource.plural}/{request.name}" if request.reads else request.target
+            step = Step(next(self._steps), "before", kind, request.verb, target, self)
+        self._at(step)
+        yield
+        after = replace(step, moment="after")
+        if step.write:
+            self.applied.append(step)
+            self._fault(after)
+        self._at(after)
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep; the Lease is renewed meanwhile."""
+        self._live()
+        step = Step(next(self._steps), "before", "sleep", "sleep", "", self)
+        self._at(step)
+        self._sleep(seconds)
+        self._live()
+        self._at(replace(step, moment="after"))
+        self.renew()
+
+    def _live(self) -> None:
+        if self._dead:
+            raise Killed
+
+    def _context(self, timeout: float | None) -> Context:
+        return replace(
+            context_of(
+                clock=lambda: self.world.seconds,
+                now=lambda: self.world.now() + self.skew,
+                identity=self.name,
+                sleep=lambda seconds: self._rest(0.0 if self.stop.is_set() else seconds),
+                log=self._log,
+            ),
+            rest=self._rest,
+            stop=self.stop,
+            deadline=Deadline(lambda: self.world.seconds, timeout),
+            beats=self._beats,
+        )
+
+    def _ended(self, command: Callable[[], object]) -> Ending:
+        try:
+            command()
+        except MigratorError as error:
+            return Ending(error.exit_code, error)
+        except Exception as error:  # noqa: BLE001 - as the command line does: a bug is 1
+            return Ending(1, error)
+        except KeyboardInterrupt as error:
+            return Ending(1, Interrupted(str(error)))
+        except Killed:
+            return Ending(KILLED)
+        return Ending(0)
+
+
+class _Connection(MemoryStore):
+    """A process's view of the cluster, of which each request is a step of the process."""
+
+    def __init__(self, process: Process) -> None:
+        vars(self).update(vars(process.world.store))
+        self.process = process
+
+    @contextmanager
+    def _sent(self, request: Request) -> Iterator[Request]:
+        with self.process.sends(request, self._left), super()._sent(request) as sent:
+            yield sent
+
+
+def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
+    """Let somebody else act at the process's write of that number."""
+
+    def strike(step: Step) -> None:
+        if step.write == number and step.moment == moment:
+            action(step)
+
+    return strike
+
+
+def kill_at(number: int, moment: Moment) -> At:
+    """Kill the process at its write of that number."""
+    return do_at(number, moment, lambda step: step.process.kill())
+
+
+def raising(error: Callable[[], BaseException]) -> Callable[[object], None]:
+    """What lets a step end in an error, and a write unapplied unless it comes after that."""
+
+    def strike(_: object) -> None:
+        raise error()
+
+    return strike

@@ -1,0 +1,96 @@
+"""Users, operators and migrators in any order: see :mod:`tests.faults.twins` for what must hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import SEED
+from tests.faults.machine import Machine, Tally, explore, history
+from tests.faults.mishaps import Mishap
+from tests.faults.process import KILLED
+from tests.faults.truth import DONE, NO_RECORD, REFUSED, STUCK
+
+
+def reorder(machine: Machine) -> None:
+    """A user puts the containers of a clique into another order."""
+    machine.somebody("reorder", 2, 1)
+
+
+def check(tally: Tally) -> None:
+    """Runs ended in many ways, so that nothing held merely because nothing happened."""
+    assert tally.endings.keys() >= {DONE, NO_RECORD, REFUSED, STUCK, KILLED}
+
+
+def test_whatever_happens_is_no_worse_than_without_us() -> None:
+    """The same histories every time: no operator replaces more pods than in a cluster without migrators."""
+    check(explore(examples=60, steps=25))
+
+
+def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
+    """The operator saw lists in canonical order, and not that they were put back: no canonical hash is proven by that.
+
+    The machine found it. The record of the migration before it is of other schemes and proves nothing here either.
+    """
+    history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
+
+
+def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> None:
+    """A run died, somebody upgraded, a user edits: 6 until the next operator has seen the edit, and then 0.
+
+    The machine found it. Going back would be what that operator does not know, and nothing is written.
+    """
+
+    def ended(machine: Machine, code: int) -> None:
+        assert machine.ended.pop(code) == 1
+
+    history(
+        lambda machine: machine.die(28, "before"),
+        Machine.new_operator,
+        reorder,
+        Machine.finish,
+        lambda machine: ended(machine, STUCK),
+        Machine.new_operator,
+        Machine.finish,
+        lambda machine: ended(machine, DONE),
+    )
+
+
+def test_errors_that_last_and_an_old_operator_that_comes_back_end_with_6() -> None:
+    """What must always hold does after both, and a rerun then ends well."""
+
+    def disturbed(kind: str, write: int) -> Callable[[Machine], None]:
+        def run(machine: Machine) -> None:
+            machine.migrate([Mishap(kind, write, "before", 0)], skip_refused=False, allowed=False)
+            assert machine.ended.pop(STUCK) == 1
+
+        return run
+
+    history(disturbed("a lasting outage", 22), disturbed("restore", 12), Machine.finish)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["finished", "killed"])
+def test_a_revert_undoes_every_run(*, killed: bool) -> None:
+    """A set is migrated, half rolled back by an old operator and migrated again: a revert leaves nothing of either.
+
+    The machine found it. What the first run wrote is the target's when the second one begins, but was not so before us.
+    """
+
+    def operator(machine: Machine) -> None:
+        machine.noticed("evict", 2, 1)
+
+    def again(machine: Machine) -> None:
+        mishaps = [Mishap("kill", 14, "after", 0)] if killed else []
+        machine.migrate(mishaps, skip_refused=False, allowed=True)
+        assert machine.twins.world.record_state == ("writing" if killed else "done")
+
+    history(Machine.finish, operator, again, Machine.undo)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+def test_whatever_happens_is_no_worse_than_without_us_at_length() -> None:
+    """Many more histories, others every time: the run's seed, which its first lines tell, repeats them."""
+    check(explore(examples=2000, steps=25, seed=int(os.environ[SEED])))

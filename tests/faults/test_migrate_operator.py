@@ -1,0 +1,239 @@
+"""A run and the operator, in memory: stopped, given back, started by somebody else in the middle of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Rejected
+from migrator.run.leases import PARKED
+from migrator.run.record import RUN_NAME
+from testbed import operator_installation as installation
+from testbed.trees import Object
+from tests.faults import cluster
+from tests.faults.points import CHOICE, GROVE, first, points, tree_points
+from tests.faults.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
+from tests.faults.truth import DONE, FAILED, REFUSED, STUCK, lies
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster whose operator may never be awake beside anything that is migrated."""
+    made = World()
+    made.forbid_unknown_hashes()
+    return made
+
+
+def in_flight(body: Object) -> None:
+    """An edit that no operator has seen: the set's hash is not its spec's."""
+    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
+
+
+def begin_update(world: World) -> None:
+    """An edit is in flight, which refuses."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+
+def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: World) -> None:
+    """No patch is sent while an operator pod exists, and after success the operator stays at zero."""
+    seen: set[int] = set()
+
+    def look(step: Step) -> None:
+        if step.resource in GROVE:
+            pods = world.store.everything(resources.PODS)
+            seen.add(sum(pod["metadata"]["namespace"] == cluster.NAMESPACE for pod in pods))
+
+    assert world.run(look).code == DONE
+    assert seen == {0}
+    assert world.replicas == 0
+
+
+def test_a_refusal_disturbs_nothing(world: World) -> None:
+    """Refused before the operator was stopped: exit 3, and nothing was written."""
+    begin_update(world)
+    world.before = world.grove()
+    process = world.start()
+    ending = process.run()
+    assert ending.code == REFUSED
+    assert "GM-101" in str(ending.error)
+    assert process.writes == []
+    assert world.replicas == 1
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_refusal_behind_the_fence_gives_the_operator_back(moment: Moment) -> None:
+    """What begins while the operator is being stopped refuses on the second snapshot: exit 3, the replicas are back."""
+    world = World()
+    process = world.start(fault=do_at(first("deployments", "scale"), moment, lambda _: begin_update(world)))
+    ending = process.run()
+    assert ending.code == REFUSED
+    assert "GM-101" in str(ending.error)
+    assert not [step for step in process.writes if step.resource in GROVE]
+    assert (world.replicas, world.records) == (1, [])
+    assert process.name != world.holder
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_replicas_that_come_back_are_kept_out(moment: Moment, *, every: bool) -> None:
+    """GitOps puts the old operator's replicas back at any write: exit 6, and it waits for a Lease that is parked."""
+    writes = tree_points(every=every)
+    for step in writes:
+        world = World()
+        world.forbid_unknown_hashes()
+        ending = world.run(do_at(step.write, moment, lambda _, world=world: world.deploy(replicas=1)))
+        assert ending.code == STUCK, str(ending)
+        assert "--target-image" in str(ending.error)
+        assert "pause it" in str(ending.error)
+        assert lies(world, ending) == []
+        world.advance(60)
+        assert world.holder == PARKED
+        world.deploy(replicas=0)
+        world.advance(60)
+        assert world.run().code == DONE
+
+
+def test_an_old_operators_pod_alone_is_kept_out(world: World) -> None:
+    """A pod of the old operator without replicas, as `kubectl run` makes one, is named: exit 6, and it waits."""
+    number = first("podcliquesets", "status")
+    pod = installation.pod(cluster.OLD_IMAGE, name="sneaky")
+    ending = world.run(do_at(number, "after", lambda _: world.store.put(pod)))
+    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
+    assert "sneaky" in str(ending.error)
+
+
+def test_the_targets_operator_may_come_early(world: World) -> None:
+    """A Deployment of the next release in the middle of the run waits for the Lease, and finds its own hashes."""
+    number = first("podcliquesets", "status")
+    ending = world.run(do_at(number, "before", lambda _: world.deploy(replicas=1, image=cluster.NEW_IMAGE)))
+    assert ending.code == DONE
+    world.advance(60)
+    assert (world.grove() == world.after, world.replicas) == (True, 1)
+
+
+@pytest.mark.parametrize(("image", "code"), [("registry.example/op:nightly", STUCK), ("registry.example/op:own", 0)])
+def test_an_image_that_is_no_release_must_be_named(world: World, image: str, code: int) -> None:
+    """--target-image makes an image the target's; any other that is not a release of the target is a stranger."""
+    number = first("podcliquesets", "status")
+    world.on_awake = lambda _image: None
+    fault = do_at(number, "before", lambda _: world.deploy(replicas=1, image=image))
+    assert world.run(fault, target_image="registry.example/op:own").code == code
+
+
+def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None:
+    """A run that is rejected after Helm changed the Deployment restores hashes, and leaves that at zero: exit 6."""
+    number = first("podcliquesets", "status")
+
+    def upgrade(_: Step) -> None:
+        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+        raise Rejected("is invalid", status=422, reason="Invalid")
+
+    ending = world.run(do_at(number, "before", upgrade))
+    assert ending.code == STUCK, str(ending)
+    assert (world.grove() == world.before, world.replicas) == (True, 0)
+    assert cluster.NEW_IMAGE in str(ending)
+
+
+@CHOICE
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_sigterm_at_any_write_ends_the_run_in_order(moment: Moment, *, every: bool) -> None:
+    """Asked to stop at any write: what is begun is finished, the Lease is free, and the exit code tells the truth."""
+    writes = points(every=every)
+    codes = set()
+    for step in writes:
+        world = World()
+        ending = world.run(do_at(step.write, moment, lambda step: step.process.stop.set()))
+        assert lies(world, ending) == []
+        assert (world.holder == PARKED) == (ending.code == STUCK)
+        assert not world.holder.startswith("migrator")
+        assert (ending.code == FAILED) == (world.replicas == 1), str(ending)
+        codes.add(ending.code)
+        again = world.run()
+        assert (again.code, lies(world, again)) == (DONE, []), str(again)
+    assert codes == {DONE, FAILED, STUCK}
+
+
+def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:
+    """Asked to stop while the operator's pod is still ending: exit 1, and the replicas are back."""
+    scale = first("deployments", "scale")
+    ending = world.run(do_at(scale, "after", lambda step: step.process.stop.set()))
+    assert (ending.code, world.replicas, world.records) == (FAILED, 1, [])
+
+
+def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
+    """A pod of the operator that hangs in its termination ends the run with exit 1 after a while, and is given back."""
+
+    def hang(_: Step) -> None:
+        pod: dict[str, Any] = installation.pod(cluster.OLD_IMAGE, name="hanging")
+        pod["metadata"]["deletionTimestamp"] = "2026-03-01T00:00:00Z"
+        world.store.put(pod)
+
+    ending = world.run(do_at(first("deployments", "scale"), "before", hang))
+    assert ending.code == FAILED
+    assert "hanging" in str(ending.error)
+    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+
+
+def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
+    """Without --stop-operator a live operator refuses, and one at zero is neither touched nor given anything."""
+    busy = World()
+    ending = busy.run(stop_operator=False)
+    assert (ending.code, busy.replicas) == (REFUSED, 1)
+    assert "GM-122" in str(ending.error)
+    idle = World(replicas=0)
+    assert idle.run(stop_operator=False).code == DONE
+    assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
+    assert idle.run(stop_operator=False, revert=True).code == DONE
+    assert (idle.grove() == idle.before, idle.replicas) == (True, 0)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
+def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> None:
+    """A run is killed, somebody upgrades all the same, and another run is refused: what is the target's stays so.
+
+    Brought back, it would be what the target's operator does not know, and that one would replace every pod. It gets
+    its replicas and its Lease again, as nothing was written since it was stopped; what it must see it can see then.
+    """
+    world = World()
+    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    if not late:
+        world.operate(cluster.TARGET)
+        begin_update(world)
+    halfway = world.grove()
+    ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
+    assert ending.code == STUCK, str(ending)
+    assert "GM-101" in str(ending.error)
+    web = halfway["PodCliqueSet", "default", "web"]
+    if late:
+        in_flight(web)
+        web["metadata"]["generation"] += 1
+    assert world.grove() == halfway
+    assert (world.replicas, world.image) == (1, cluster.NEW_IMAGE)
+    world.advance(60)
+    assert world.holder.startswith("grove-operator-")
+    assert len(world.records) > 1, "a revert can still find its tables"
+
+
+@pytest.mark.parametrize("state", ["done", "none", "other", "sleeping"])
+def test_an_open_record_in_a_state_that_no_run_writes_is_refused(state: str) -> None:
+    """A record that is damaged, or of another version, is neither absent nor finished: nothing is written to a set."""
+    world = World()
+    world.run(kill_at(12, "before"))
+    world.advance(LONGER_THAN_A_LEASE)
+
+    def damage(body: Object) -> None:
+        text = json.loads(body["data"]["run.json"])
+        body["data"]["run.json"] = json.dumps(text | {"run": text["run"] | {"state": state}})
+
+    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME, damage)
+    before = world.grove()
+    ending = world.run(kill_at(100, "before"))
+    assert ending.code in {REFUSED, STUCK}, ending
+    assert "GM-205" in str(ending.error)
+    assert world.grove() == before

@@ -1,0 +1,144 @@
+"""Undoing a migration, in memory: in mid-flight, killed at any write, with and without a record, after the upgrade."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Rejected, Reverted
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
+from migrator.run.record import Recorder
+from testbed.trees import Object
+from tests.faults import cluster
+from tests.faults.process import KILLED, MOMENTS, Moment, Step, kill_at
+from tests.faults.truth import DONE, NO_RECORD
+from tests.faults.world import World
+
+
+def migrated_world(*, upgraded: bool = False) -> World:
+    """A cluster after a migration; ``upgraded``: and after the next operator has been started."""
+    world = World()
+    assert world.run().code == DONE
+    if upgraded:
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(20)
+        assert world.holder.startswith("grove-operator-2")
+    return world
+
+
+def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
+    """The stored generation hash of each set."""
+    return {key[2]: pcs["status"]["currentGenerationHash"] for key, pcs in objects.items() if key[0] == "PodCliqueSet"}
+
+
+def writes_of_a_revert() -> int:
+    """How many writes a revert sends that nothing disturbs."""
+    process = migrated_world().start()
+    assert process.run(revert=True).code == DONE
+    return len(process.writes)
+
+
+def test_a_revert_gives_the_operator_back_only_if_it_is_the_old_one() -> None:
+    """After the upgrade a revert leaves the new operator at zero: it would roll what it does not know."""
+    world = migrated_world(upgraded=True)
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.before
+    assert (world.replicas, world.image, world.records) == (0, cluster.NEW_IMAGE, [])
+
+
+def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
+    """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
+    world = migrated_world(upgraded=True)
+    Recorder(world.store, cluster.NAMESPACE).delete_all()
+    ending = world.run(revert=True)
+    assert ending.code == 2
+    assert "--from" in str(ending.error)
+    assert (world.grove() == world.after, world.replicas) == (True, 1)
+    assert world.run(revert=True, source=cluster.SOURCE).code == DONE
+    assert generations(world.grove()) == generations(world.before)
+    assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
+    assert world.records == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_revert_without_a_record_never_ends_with_the_new_operator(moment: Moment) -> None:
+    """Killed at every write, and followed by a run that is killed too: the new operator finds no half-way hashes."""
+    number = writes_of_a_revert()
+    for k in range(1, number, 3):
+        world = migrated_world(upgraded=True)
+        Recorder(world.store, cluster.NAMESPACE).delete_all()
+        world.run(kill_at(k, moment), revert=True, source=cluster.SOURCE)
+        world.run(kill_at(k, moment))
+        if world.replicas:
+            assert world.grove() == world.after, k
+        assert world.run().code == DONE
+        assert world.grove() == world.after
+
+
+def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
+    """A run after one that ended well puts back only what it wrote itself, keeps the record, and starts no operator."""
+    world = World()
+    refused = (resources.POD_CLIQUES, "default", "web-0-router")
+    own = world.store.read(*refused)["metadata"]["labels"][HASH]
+    world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}))
+    assert world.run(skip_refused=True).code == DONE
+    world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: own}))
+    halfway = world.grove()
+    assert halfway not in (world.before, world.after)
+
+    labels: list[str] = []
+
+    def reject_the_second_label(step: Step) -> None:
+        if step.moment == "before" and step.resource == resources.POD_CLIQUES and not step.subresource:
+            labels.append(step.name)
+            if step.name == max(labels) and len(set(labels)) > 1:
+                raise Rejected("is invalid", status=422, reason="Invalid")
+
+    ending = world.run(reject_the_second_label)
+    assert isinstance(ending.error, Reverted), str(ending)
+    assert "earlier run" in str(ending.error)
+    assert (world.grove() == halfway, world.replicas) == (True, 0)
+    assert world.run().code == DONE
+    assert world.grove() == world.after
+    assert world.run(revert=True).code == DONE
+    assert (world.grove() == world.before, world.replicas) == (True, 1)
+
+
+@pytest.mark.parametrize(("source", "target"), [("legacy-1.33", cluster.TARGET), ("legacy-1.33", cluster.SOURCE)])
+def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str) -> None:
+    """A wrong --from, or the flags of another run, write nothing where the record has what was there before."""
+    world = migrated_world()
+    records, process = world.records, world.start(fault=kill_at(100, "before"))
+    ending = process.run(revert=True, source=source, target=target)
+    assert ending.code == NO_RECORD
+    assert f"run --revert --to {cluster.TARGET}" in str(ending.error)
+    assert (world.grove(), world.replicas, world.records) == (world.after, 0, records)
+    assert process.writes == []
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.before
+
+
+def test_a_later_migration_can_be_undone_alone() -> None:
+    """It dies half-way, and its revert ends with what an earlier migration to other hashes had left."""
+    world = World()
+    assert world.run().code == DONE
+    later, source = "legacy-1.36", cluster.TARGET
+    before = world.grove()
+    ending = world.run(kill_at(14, "before"), target=later, source=source)
+    assert ending.code == KILLED
+    assert world.grove() != before
+    world.advance(100)
+    assert world.run(kill_at(200, "before"), target=later, source=source, revert=True).code == DONE
+    assert world.grove() == before
+
+
+@pytest.mark.parametrize("state", ["stopping", "closed"])
+def test_a_revert_with_the_wrong_source_is_refused_before_and_after_a_later_run_dies(state: str) -> None:
+    """A later run that died before its first table hides no earlier migration from a revert with other flags."""
+    world = migrated_world()
+    if state == "stopping":
+        assert world.run(kill_at(3, "after"), target="legacy-1.36", source=cluster.TARGET).code == KILLED
+        assert world.record_state == "stopping"
+        world.advance(100)
+    ending = world.run(kill_at(200, "before"), revert=True, source="legacy-1.33", target=cluster.TARGET)
+    assert (ending.code, world.grove() == world.after) == (NO_RECORD, True)

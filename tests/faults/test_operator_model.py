@@ -1,0 +1,120 @@
+"""The model of an operator that other tests rely on does what Grove's operators do, rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.trees import Object
+from tests.faults import cluster
+from tests.faults.cluster import HASH_LABEL, Key
+from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, Operator, would_roll
+
+LINES = pytest.mark.parametrize("line", [ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN], ids=lambda line: line.name)
+
+
+@pytest.fixture
+def objects() -> dict[Key, Object]:
+    """Three sets as the old operator leaves them."""
+    return cluster.by_key(cluster.grown())
+
+
+def pod_clique(objects: dict[Key, Object], name: str) -> Object:
+    """A PodClique, to be changed."""
+    return objects["PodClique", "default", name]
+
+
+def pods(objects: dict[Key, Object], prefix: str) -> list[Object]:
+    """The pods whose names begin so, to be changed."""
+    return [item for key, item in objects.items() if key[0] == "Pod" and key[2].startswith(prefix)]
+
+
+def names(objects: dict[Key, Object], *prefixes: str) -> frozenset[str]:
+    """Their names."""
+    return frozenset(pod["metadata"]["name"] for prefix in prefixes for pod in pods(objects, prefix))
+
+
+@LINES
+def test_what_is_current_is_left_alone(objects: dict[Key, Object], line: Line) -> None:
+    """An operator that reads its own hashes replaces nothing, not even where it starts an update for nothing."""
+    assert would_roll(objects, cluster.SOURCE, line) == frozenset()
+
+
+@LINES
+def test_another_scheme_replaces_every_pod(objects: dict[Key, Object], line: Line) -> None:
+    """K1: the generation hash differs, so every pod goes, but for those that OnDelete keeps."""
+    assert would_roll(objects, cluster.TARGET, line) == names(objects, "web-", "disagg-")
+
+
+def test_an_edit_replaces_the_pods_of_its_clique(objects: dict[Key, Object]) -> None:
+    """K3: of a standalone clique just its pods, though the whole set is updated."""
+    cluster.edit(objects["PodCliqueSet", "default", "web"], "router")
+    assert would_roll(objects, cluster.SOURCE, ALPHA_9) == names(objects, "web-0-router")
+
+
+def test_an_edit_replaces_whole_replicas_of_a_scaling_group(objects: dict[Key, Object]) -> None:
+    """K7: one label that differs takes all PodCliques of that replica with it."""
+    cluster.edit(objects["PodCliqueSet", "default", "disagg"], "decode")
+    assert would_roll(objects, cluster.SOURCE, ALPHA_9) == names(objects, "disagg-0-workers")
+
+
+@pytest.mark.parametrize(("line", "goes"), [(ALPHA_9, False), (ALPHA_11, False), (ALPHA_12_RC1, True), (MAIN, False)])
+def test_an_odd_pod_of_an_idle_set(objects: dict[Key, Object], line: Line, *, goes: bool) -> None:
+    """K2: alpha.12-rc1 starts an update where everything is current, and so replaces a pod with an odd hash."""
+    odd = pods(objects, "web-0-frontend")[0]
+    odd["metadata"]["labels"][HASH_LABEL] = "0dd"
+    assert would_roll(objects, cluster.SOURCE, line) == (frozenset({odd["metadata"]["name"]}) if goes else frozenset())
+
+
+@pytest.mark.parametrize(("line", "goes"), [(ALPHA_9, False), (ALPHA_11, False), (ALPHA_12_RC1, True), (MAIN, True)])
+def test_a_finished_update_to_something_else(objects: dict[Key, Object], line: Line, *, goes: bool) -> None:
+    """K2: from alpha.12-rc1 on it is started again beside an idle set, for the pods of which the hash is odd."""
+    pod_clique(objects, "disagg-0-frontend")["status"]["updateProgress"]["podCliqueSetGenerationHash"] = "0dd"
+    pods(objects, "disagg-0-frontend")[0]["metadata"]["labels"][HASH_LABEL] = "0dd"
+    assert bool(would_roll(objects, cluster.SOURCE, line)) == goes
+
+
+@pytest.mark.parametrize(("line", "heals"), [(ALPHA_9, False), (ALPHA_11, False), (ALPHA_12_RC1, True), (MAIN, True)])
+def test_a_template_hash_that_was_left_behind(objects: dict[Key, Object], line: Line, *, heals: bool) -> None:
+    """K4, K5: up to alpha.11 an old current hash stays, and no pod counts as updated; later the label decides."""
+    found = pod_clique(objects, "web-0-frontend")
+    found["status"]["currentPodTemplateHash"] = "0dd"
+    Operator(objects, cluster.SOURCE, line).settle()
+    assert (found["status"]["currentPodTemplateHash"] != "0dd") == heals
+    assert found["status"]["updatedReplicas"] == (2 if heals else 0)
+
+
+def test_a_scale_in_takes_odd_pods_first(objects: dict[Key, Object]) -> None:
+    """K14: of two pods the one whose hash is not the expected one goes, and counts as no replacement."""
+    odd = pods(objects, "web-0-frontend")[0]
+    odd["metadata"]["labels"][HASH_LABEL] = "0dd"
+    pod_clique(objects, "web-0-frontend")["spec"]["replicas"] = 1
+    operator = Operator(objects, cluster.SOURCE, ALPHA_9)
+    assert operator.settle() == []
+    assert [pod["metadata"]["labels"][HASH_LABEL] != "0dd" for pod in pods(objects, "web-0-frontend")] == [True]
+
+
+def test_a_scaling_group_grows_and_shrinks(objects: dict[Key, Object]) -> None:
+    """New replicas get PodCliques and pods of the present template, surplus ones go, and nothing is replaced."""
+    group = objects["PodCliqueScalingGroup", "default", "disagg-0-workers"]
+    group["spec"]["replicas"] = 2
+    operator = Operator(objects, cluster.SOURCE, ALPHA_9)
+    assert operator.settle() == []
+    new, old = (pods(objects, f"disagg-0-workers-{index}-decode") for index in (1, 0))
+    assert {pod["metadata"]["labels"][HASH_LABEL] for pod in new} == {
+        pod["metadata"]["labels"][HASH_LABEL] for pod in old
+    }
+    assert len(new) == 2
+    group["spec"]["replicas"] = 1
+    assert operator.settle() == []
+    assert not pods(objects, "disagg-0-workers-1")
+
+
+def test_an_operator_that_is_stopped_has_begun_no_more(objects: dict[Key, Object]) -> None:
+    """One that may replace one pod leaves an update in flight, which the next one ends."""
+    cluster.edit(objects["PodCliqueSet", "default", "web"], "frontend")
+    operator = Operator(objects, cluster.SOURCE, ALPHA_9)
+    assert len(operator.reconcile(1)) == 1
+    status = objects["PodCliqueSet", "default", "web"]["status"]
+    assert "updateEndedAt" not in status["updateProgress"]
+    assert len(operator.settle()) == 1
+    assert "updateEndedAt" in status["updateProgress"]

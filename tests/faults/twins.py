@@ -1,0 +1,235 @@
+"""Two clusters in which the same happens, except that migrators run in the first one only, and what must hold there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TypeVar
+
+from migrator.errors import Reverted
+from testbed.trees import Object
+from tests.faults import cluster, users, witness
+from tests.faults.operators import ALPHA_9, ALPHA_11, Line, would_roll
+from tests.faults.process import KILLED, Ending
+from tests.faults.truth import DONE, FAILED, NO_RECORD, REFUSED, STUCK
+from tests.faults.witness import Lexicon, Witness
+from tests.faults.world import World
+
+T = TypeVar("T")
+
+_LATE: Final = 60.0
+
+
+class Twins:
+    """The clusters ``world``, with migrators, and ``without``; and what has happened to them.
+
+    ``next_line`` is the next operator's; once ``upgraded``, the old one never runs again. ``done``: a run has succeeded
+    and was not reverted. ``meddled``: an old operator was awake beside half-migrated sets, so that the clusters differ
+    in what it did. ``moved``: sets that were edited while they had new hashes, or that the old operator saw committed.
+    ``begun``: committed sets of which the old operator has begun an update; it replaces hashes there that no revert
+    restores. ``marked``: sets in which a user wrote a hash. ``planted``: values that were the target's from the
+    beginning. ``pending``: something happened since a run succeeded. ``restored``: a user gave the operator its
+    replicas back.
+    """
+
+    def __init__(self, objects: Sequence[Object], line: Line = ALPHA_11, *, planted: bool = False) -> None:
+        self.next_line = line
+        self.world, self.without = World(objects), World(objects)
+        self._read: dict[int, tuple[str, witness.Objects]] = {}
+        self._born = 0
+        self.lexicon = Lexicon()
+        self.lexicon.learn(self.world.grove())
+        self.witness = Witness(self.world, self.lexicon)
+        self.upgraded = self.done = self.meddled = self.restored = False
+        self.pending = True
+        self.moved: set[str] = set()
+        self.begun: set[str] = set()
+        self.marked: set[str] = set()
+        self.planted = set(witness.all_spots(self.here).items()) if planted else set()
+        self.others = {cluster.OLDER, users.FOREIGN, *(value for _, value in self.planted)}
+
+    # --- what is there ----------------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> witness.Objects:
+        """Grove's objects beside migrators."""
+        return self._seen(self.world)
+
+    @property
+    def there(self) -> witness.Objects:
+        """Those without."""
+        return self._seen(self.without)
+
+    @property
+    def sets(self) -> dict[str, Object]:
+        """The PodCliqueSets beside migrators, by name."""
+        return {key[2]: pcs for key, pcs in self.here.items() if key[0] == "PodCliqueSet"}
+
+    @property
+    def odd(self) -> set[str]:
+        """Sets whose update the old operator has begun, and that hold values which no revert restores.
+
+        After the upgrade also every set in which a user wrote a hash: without us the upgrade replaced that pod, with us
+        the next update of its set does.
+        """
+        odd = self.begun if self.planted else self.begun & self.marked
+        return odd | self.marked if self.upgraded else odd
+
+    def _seen(self, world: World) -> witness.Objects:
+        """Grove's objects but for pods that are being deleted, read once after each write."""
+        version, found = self._read.get(id(world), ("", {}))
+        if version != world.store.version:
+            found = {k: item for k, item in world.grove().items() if not item["metadata"].get("deletionTimestamp")}
+            self._read[id(world)] = (world.store.version, found)
+        return found
+
+    def translated(self) -> dict[witness.Spot, str]:
+        """The new hashes that migrators wrote; if there are none, all is as without us."""
+        found = dict(witness.translated(self.here, self.there, self.lexicon).items() - self.planted)
+        if not found and not self.upgraded:
+            self.moved.clear()
+            self.done, self.pending = False, True
+        return found
+
+    def left(self) -> dict[witness.Spot, str]:
+        """The new hashes that matter to an old operator.
+
+        Hashes of an earlier template do not matter in a set that an old operator saw committed: they are outdated by
+        either scheme, and the record of a run after an edit does not have them.
+        """
+        sets = self.sets
+
+        def is_present(spot: witness.Spot, value: str) -> bool:
+            word = self.lexicon.present(sets[spot.set_name]).get(spot.clique) if spot.set_name in sets else None
+            return word is None or word.new == value
+
+        found = self.translated()
+        return {s: value for s, value in found.items() if s.set_name not in self.begun or is_present(s, value)}
+
+    # --- what happens to both ---------------------------------------------------------------------------------------
+
+    def happens(self, kind: str, choice: int, number: int, *, written: bool = False) -> None:
+        """A user or a node acts in both clusters.
+
+        ``written``: during a run, which may write after an edit what it planned before: only the set's own patch tests
+        the spec, and that one comes last.
+        """
+        name = users.set_named(choice)
+        self.pending = True
+        self._born += 1
+        if kind in users.EDITS and (any(spot.set_name == name for spot in self.translated()) or written):
+            self.moved.add(name)
+        if kind == "mark":
+            self.marked |= users.marks(self.world, choice)
+        self._both(lambda world: users.act(world, kind, choice, number, born=self._born))
+
+    def old_operator(self, replacing: int | None) -> None:
+        """Start the old operator, which ends after so many replaced pods; beside new hashes before it replaces any.
+
+        docs/upgrade.md forbids to let it work there.
+        """
+        if dirty := self.translated():
+            replacing, self.meddled = 0, True
+            self.moved |= committed(dirty)
+            self.begun |= committed(dirty)
+        self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
+        if replacing == 0:
+            self.world.deploy(replicas=0)
+            self.world.advance(_LATE)
+
+    def new_operator(self) -> None:
+        """Start the next operator, which works to its end."""
+        self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None)
+        self.upgraded = True
+        none("rollouts that were hidden", witness.hidden(self.here))
+
+    def _wake(self, scheme: str, line: Line, image: str, replacing: int | None) -> None:
+        self.world.deploy(replicas=1, image=image)
+        self.world.advance(_LATE)
+        here, there = map(
+            witness.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
+        )
+        none("replaced by an operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
+
+    def _both(self, action: Callable[[World], T]) -> tuple[T, T]:
+        """The same in both clusters, at the same time."""
+        self.without.seconds = self.world.seconds
+        done = action(self.world), action(self.without)
+        self.lexicon.learn(self.world.grove())
+        return done
+
+    # --- what must hold ---------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Check the invariants.
+
+        A migrator deletes no pod, changes no spec and creates nothing; it writes only hashes, the old or the new one
+        of that field, and only under the Lease. No object holds any other hash that was not there before. A commit
+        comes last.
+        """
+        none("wrong writes", self.witness.wrongs)
+        none("strange values", witness.strange(self.here, self.lexicon, self.others))
+        if not self.upgraded:  # an operator commits first, and then updates
+            none("early commits", witness.half_committed(self.here, self.lexicon))
+        self._next_operator_rolls_no_more()
+        if not self.upgraded:
+            self._old_operator_rolls_no_more()
+
+    def _next_operator_rolls_no_more(self) -> None:
+        """Of a committed set it replaces nothing, except pods that a user gave another hash."""
+        here, there = (_rolled(objects, cluster.TARGET, self.next_line) for objects in (self.here, self.there))
+        none("replaced by the next operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
+        safe = {name for name, pcs in self.sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
+        none("replaced by the next operator, though committed", [name for name in here if set_in(name) in safe])
+
+    def _old_operator_rolls_no_more(self) -> None:
+        """Of every set once all is reverted; before that, of each set that is neither committed nor edited."""
+        here, there = (_rolled(objects, cluster.SOURCE, ALPHA_9) for objects in (self.here, self.there))
+        dirty = self.translated()
+        # An update that the old operator has begun continues beside half-migrated children. If it was interrupted here,
+        # it replaces later what it has replaced already in the other cluster.
+        going_on = _updating(self.here) if dirty or self.meddled else set()
+        safe = set(users.NAMES) - self.odd - going_on - (committed(dirty) | self.moved if dirty else set())
+        none("replaced by the old operator", witness.more(here, there, lambda name: set_in(name) in safe))
+        if not dirty and not self.meddled:
+            none("not as without us", witness.differences(self.here, self.there))
+
+    def claim(self, ending: Ending, *, revert: bool) -> None:
+        """Check that what an ending claims is true."""
+        assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED}, str(ending)
+        # The run was killed or lost the Lease after everything was done and recorded.
+        closed = ending.code in {KILLED, STUCK} and self.world.record_state == "done" and self.translated()
+        if (ending.code == DONE or closed) and not revert:
+            self.done, self.pending = True, False
+        left = self.left()
+        if isinstance(ending.error, Reverted) and not self.done:
+            none(f"left by {ending}", left)
+        if self.world.replicas and ending.code != KILLED and not self.upgraded and not self.restored:
+            none(f"the old operator may run after {ending}, beside", left)
+
+
+def _rolled(objects: witness.Objects, scheme: str, line: Line) -> Counter[str]:
+    """How many pods of each PodClique an operator would replace."""
+    return witness.by_pod_clique(would_roll(objects, scheme, line))
+
+
+def _updating(objects: witness.Objects) -> set[str]:
+    """The sets with an update that has not ended, of their own or of a PodClique."""
+    found = ((key[2], item.get("status", {}).get("updateProgress")) for key, item in objects.items() if key[0] != "Pod")
+    return {set_in(name) for name, progress in found if progress and not progress.get("updateEndedAt")}
+
+
+def committed(translated: Iterable[witness.Spot]) -> set[str]:
+    """The sets whose commit record is among what was translated."""
+    return {spot.set_name for spot in translated if spot.path[-1] == "currentGenerationHash"}
+
+
+def set_in(name: str) -> str:
+    """The set that a pod or a PodClique of this name belongs to."""
+    return name.partition("-")[0]
+
+
+def none(what: str, found: Collection[object]) -> None:
+    """Raise ``AssertionError`` if any of this was found."""
+    if found:
+        raise AssertionError(f"{what}: {found}")

@@ -1,0 +1,110 @@
+"""What users and nodes do to Grove's objects: the same choice does the same in any cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from migrator import resources
+from testbed.trees import Object
+from tests.faults import cluster
+from tests.faults.world import World
+
+NAMES: Final = ("web", "disagg", "patient")
+FOREIGN: Final = "f0re16n"
+
+#: A clique gets another image, or its containers another order, which no canonical hash sees.
+EDITS: Final[dict[str, Callable[[Object, int], object]]] = {
+    "edit": lambda clique, number: _containers(clique)[0].update(image=f"{clique['name']}:{number}"),
+    "reorder": lambda clique, _number: _containers(clique).reverse(),
+}
+
+#: "scale" is of a set, a scaling group or a PodClique; "evict" removes a pod, and "drain" begins to; "mark" writes a
+#: user's hash on a pod; "delete" removes a set, which is perhaps created again.
+USERS: Final = (*EDITS, "scale", "evict", "drain", "mark", "delete")
+
+
+def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None:
+    """Do one of these to the object of that ``choice``; ``born`` distinguishes sets of one name."""
+    if kind in EDITS:
+        _edit(world, set_named(choice), choice, lambda clique: EDITS[kind](clique, number))
+    elif kind == "scale":
+        _scale(world, choice, number)
+    elif kind == "delete":
+        _delete(world, set_named(choice), born if number > 1 else None)
+    elif kind == "mark":
+        label = {cluster.HASH_LABEL: FOREIGN}
+        for pod in pod_chosen(world, choice):
+            world.store.edit(resources.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
+    elif kind == "drain":
+        for pod in pod_chosen(world, choice):
+            world.store.terminate(resources.PODS, *pod)
+    else:
+        for pod in pod_chosen(world, choice):
+            world.store.drop(resources.PODS, *pod)
+
+
+def set_named(choice: int) -> str:
+    """The name of the set that is chosen."""
+    return str(_pick(NAMES, choice))
+
+
+def marks(world: World, choice: int) -> set[str]:
+    """The set of which a pod would be marked."""
+    return {name.partition("-")[0] for _, name in pod_chosen(world, choice)}
+
+
+def pod_chosen(world: World, choice: int) -> list[tuple[str, str]]:
+    """Namespace and name of a pod, if there is any: one of the same PodClique in any cluster."""
+    found = world.grove()
+    owners = sorted({name.rpartition("-")[0] for kind, _, name in found if kind == "Pod"})
+    if not owners:
+        return []
+    owner = _pick(owners, choice)
+    pods = sorted(key for key in found if key[0] == "Pod" and key[2].rpartition("-")[0] == owner)
+    return [_pick(pods, choice)[1:]]
+
+
+def planted() -> list[Object]:
+    """A cluster with values of the target's, but for a finished update of a scaling group to the target.
+
+    That would keep the next operator from updating the group without us.
+    """
+    plain = {key: item for key, item in cluster.by_key(cluster.grown()).items() if key[0] == "PodCliqueScalingGroup"}
+    return [plain.get(cluster.key_of(item), item) for item in cluster.trees()]
+
+
+def _edit(world: World, name: str, choice: int, change: Callable[[Object], object]) -> None:
+    """Change one clique of a set, if that exists."""
+    if ("PodCliqueSet", "default", name) in world.grove():
+        world.store.edit(
+            resources.POD_CLIQUE_SETS,
+            "default",
+            name,
+            lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)),
+        )
+
+
+def _scale(world: World, choice: int, replicas: int) -> None:
+    scaled = [key for key in sorted(world.grove()) if key[0] != "Pod"]
+    if scaled:
+        key = _pick(scaled, choice)
+        world.store.edit(cluster.RESOURCES[key[0]], key[1], key[2], lambda body: body["spec"].update(replicas=replicas))
+
+
+def _delete(world: World, name: str, born: int | None) -> None:
+    """Delete a set with all that it owns; and make it again, with a uid of its own, if ``born`` tells which one."""
+    world.store.drop(resources.POD_CLIQUE_SETS, "default", name)
+    if born is not None:
+        pcs = next(pcs for pcs, _ in cluster.sets() if pcs["metadata"]["name"] == name)
+        metadata = {**pcs["metadata"], "uid": f"uid-{name}-{born}", "labels": {}, "generation": 1}
+        world.store.put({**pcs, "metadata": metadata, "status": {}})
+
+
+def _containers(clique: Object) -> list[Object]:
+    found: list[Object] = clique["spec"]["podSpec"]["containers"]
+    return found
+
+
+def _pick(found: Sequence[Any], choice: int) -> Any:
+    return found[choice % len(found)]

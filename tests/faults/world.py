@@ -1,0 +1,255 @@
+"""A cluster in memory in which time passes, an operator is started and stopped, and migrators run.
+
+Time moves with requests and sleeps only, and Leases are renewed at these, so that a schedule gives one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+from migrator import resources
+from migrator.exact_json import JSONObject
+from migrator.run.leases import OWN_LEASE, micro_time
+from migrator.run.record import Recorder
+from testbed import operator_installation as installation
+from testbed.trees import Object
+from tests.faults import cluster
+from tests.faults.operators import ALPHA_11, Line, Operator
+from tests.faults.process import At, Ending, Process
+from tests.support.memory_objects import copied, timestamp
+from tests.support.memory_store import MemoryStore
+
+LONGER_THAN_A_LEASE: Final = 70.0
+_ENDING: Final = 2.0  # seconds from a pod's deletion to its end
+_STARTING: Final = 2.0  # seconds from an operator's start to its first action, as measured
+_LEASES: Final = (OWN_LEASE, cluster.LEASE)
+_THIEF: Final = "another_1"
+_START: Final = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class World:
+    """The cluster, its time, its operator, and the migrators that were started.
+
+    ``objects`` are Grove's. ``on_awake`` is called with the image of an operator that holds its Lease, at every step
+    of time. ``lag`` is after how many seconds the Deployment's controller acts on a change, ``latency`` how long a
+    request takes. An operator that does not elect a leader acts 2 seconds after its pod was made, Lease or not.
+    """
+
+    def __init__(self, objects: Sequence[Object] | None = None, *, replicas: int = 1, elects: bool = True) -> None:
+        self.seconds = self.lag = 0.0
+        self.latency = 0.3
+        self.elects = elects
+        self.store = MemoryStore(now=self.now)
+        found = cluster.trees() if objects is None else objects
+        for item in (*cluster.operator(replicas=replicas, elects=elects), *found):
+            self.store.put(item)
+        self.before = self.grove()
+        self.after = cluster.migrated(self.before)
+        self.on_awake: Callable[[str], None] = lambda _image: None
+        self._controllers = Controllers(self)
+        self._controllers.step()
+
+    def now(self) -> datetime:
+        """The wall clock."""
+        return _START + timedelta(seconds=self.seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and everything that goes on by itself."""
+        self.seconds += max(seconds, 0.01)
+        self._controllers.step()
+
+    def grove(self) -> dict[cluster.Key, Object]:
+        """Grove's objects."""
+        return cluster.by_key(self.store.everything(*cluster.RESOURCES.values()))
+
+    @property
+    def wrongs(self) -> list[str]:
+        """What must hold at any moment and does not: see :func:`cluster.strays` and :func:`cluster.early_commits`."""
+        found = self.grove()
+        return cluster.strays(found, self.before, self.after) + cluster.early_commits(found, self.after)
+
+    @property
+    def replicas(self) -> int:
+        """What the operator's Deployment asks for."""
+        return int(self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
+
+    @property
+    def image(self) -> str:
+        """What the operator's Deployment would run."""
+        return image_of(self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT))
+
+    @property
+    def holder(self) -> str:
+        """Who holds the operator's Lease."""
+        return str((self.lease().get("spec") or {}).get("holderIdentity") or "")
+
+    @property
+    def records(self) -> list[str]:
+        """The names of what runs have recorded."""
+        names = (item["metadata"]["name"] for item in self.store.everything(resources.CONFIG_MAPS))
+        return [name for name in names if name.startswith("grove-migrator")]
+
+    @property
+    def record_state(self) -> str | None:
+        """What the record says of the last run, if there is one."""
+        run = Recorder(self.store, cluster.NAMESPACE).load().run
+        return run.state if run is not None else None
+
+    def forbid_unknown_hashes(self) -> None:
+        """From now on, an operator that is awake beside hashes that it does not know raises ``AssertionError``."""
+        known: set[tuple[str, str]] = set()
+
+        def awake(image: str) -> None:
+            if (image, self.store.version) not in known:
+                right = self.before if image == cluster.OLD_IMAGE else self.after
+                assert self.grove() == right, f"{image} is awake beside hashes that it does not know"
+                known.add((image, self.store.version))
+
+        self.on_awake = awake
+
+    def lease(self, name: str = cluster.LEASE) -> JSONObject:
+        """A Lease, the operator's unless another is named; empty if there is none."""
+        try:
+            return self.store.read(resources.LEASES, cluster.NAMESPACE, name)
+        except KeyError:
+            return {}
+
+    def hand_lease_to(self, holder: str, *, seconds: int = 15, name: str = cluster.LEASE) -> None:
+        """Write a Lease as another process would, over whatever is there."""
+        moment = micro_time(self.now())
+        body = self.lease(name) or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": cluster.NAMESPACE},
+        }
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
+        transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
+        self.store.put({**body, "spec": {**spec, "leaseTransitions": transitions}})
+
+    def steal_leases(self, thief: str = _THIEF, *, seconds: int = 600) -> None:
+        """Let another process hold both Leases, and as much time pass as ours would last."""
+        for name in _LEASES:
+            self.hand_lease_to(thief, seconds=seconds, name=name)
+        self.advance(LONGER_THAN_A_LEASE)
+
+    def free_leases(self) -> None:
+        """Let the process that stole Leases let go of them."""
+        for name in _LEASES:
+            if (self.lease(name).get("spec") or {}).get("holderIdentity") == _THIEF:
+                self.hand_lease_to("", seconds=1, name=name)
+
+    def deploy(self, *, replicas: int, image: str | None = None) -> None:
+        """Change the operator's Deployment as Helm, GitOps or a person would."""
+
+        def change(body: JSONObject) -> None:
+            body["spec"]["replicas"] = replicas
+            if image is not None:
+                body["spec"]["template"]["spec"]["containers"][0]["image"] = image
+
+        self.store.edit(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+
+    def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
+        """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
+        found = self.grove()
+        model = Operator(copied(found), scheme, line, timestamp(self.now()))
+        replaced = model.settle() if replacing is None else model.reconcile(replacing)
+        for key in found.keys() - model.objects.keys():
+            self.store.drop(cluster.RESOURCES[key[0]], key[1], key[2], cascade=False)
+        for key, item in model.objects.items():
+            if item != found.get(key):
+                self.store.put(item)
+        return replaced
+
+    def start(self, **options: Any) -> Process:
+        """A migrator that has not begun yet."""
+        return Process(self, **options)
+
+    def run(self, fault: At | None = None, **options: Any) -> Ending:
+        """Run one migrator to its end, or to its death."""
+        return self.start(fault=fault).run(**options)
+
+
+@dataclass
+class Controllers:
+    """What goes on by itself: the Deployment makes and ends operator pods, and those take turns at the Lease."""
+
+    world: World
+    _images: dict[str, str] = field(default_factory=dict)
+    _dying: dict[str, float] = field(default_factory=dict)
+    _born: dict[str, float] = field(default_factory=dict)
+    _lease: tuple[JSONObject, float] = field(default_factory=lambda: ({}, 0.0))
+    _wanted: tuple[tuple[int, str], float] = ((0, ""), 0.0)
+    _names: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def step(self) -> None:
+        """Go on to the present."""
+        store = self.world.store
+        body = store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:
+            status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
+            store.put({**body, "status": status})
+        self._end()
+        wanted = (body["spec"]["replicas"], image_of(body))
+        if self._wanted[0] != wanted:
+            self._wanted = (wanted, self.world.seconds)
+        if self.world.seconds - self._wanted[1] >= self.world.lag:
+            self._reconcile(*wanted)
+        self._elect()
+
+    @property
+    def _living(self) -> list[str]:
+        return [name for name in self._images if name not in self._dying]
+
+    def _end(self) -> None:
+        """Pods end some time after they were told to, and let go of the Lease."""
+        for name in [name for name, at in self._dying.items() if self.world.seconds >= at]:
+            del self._dying[name], self._images[name]
+            self.world.store.drop(resources.PODS, cluster.NAMESPACE, name)
+            if self.world.holder == _identity(name):
+                self.world.hand_lease_to("", seconds=1)
+
+    def _reconcile(self, replicas: int, image: str) -> None:
+        right = [name for name in self._living if self._images[name] == image]
+        for name in self._living:
+            if name not in right[:replicas]:
+                self.world.store.terminate(resources.PODS, cluster.NAMESPACE, name)
+                self._dying[name] = self.world.seconds + _ENDING
+        for _ in range(replicas - len(right)):
+            name = f"grove-operator-{next(self._names)}"
+            self._images[name], self._born[name] = image, self.world.seconds
+            self.world.store.put(installation.pod(image, name=name))
+
+    def _elect(self) -> None:
+        """The first living pod takes a Lease that is free or has not moved for its duration, and keeps it."""
+        if not self.world.elects:
+            for name in self._living:
+                if self.world.seconds - self._born[name] >= _STARTING:
+                    self.world.on_awake(self._images[name])
+            return
+        spec = self.world.lease().get("spec") or {}
+        if spec != self._lease[0]:
+            self._lease = (spec, self.world.seconds)
+        if not self._living:
+            return
+        first = self._living[0]
+        holder, ours = spec.get("holderIdentity"), _identity(first)
+        expired = self.world.seconds - self._lease[1] >= spec.get("leaseDurationSeconds", 15)
+        if holder != ours and (not holder or expired):
+            self.world.hand_lease_to(ours)
+            holder = ours
+        if holder == ours:
+            self.world.on_awake(self._images[first])
+
+
+def image_of(deployment: JSONObject) -> str:
+    """The image that the pods of a Deployment run."""
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def _identity(pod: str) -> str:
+    """What an operator's pod writes into its Lease (client-go: host name, underscore, uuid)."""
+    return f"{pod}_0f3c"

@@ -1,0 +1,77 @@
+"""Compare what Python and Go make of one input, and show where two dumps part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from migrator.errors import DecodeError
+from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
+from migrator.hashing.quantity import SPACES
+from tests.golden.client import Reply, ask
+
+ALGORITHMS = ("legacy", "canonical")
+_CONTEXT = 160
+
+# What Go makes of it depends on the operator's time zone, or on bytes that decoding loses. We refuse it, Go may not.
+UNKNOWABLE = "refused: what Go prints here cannot be known"
+_UNKNOWABLE = re.compile(r"\.metadata\.(creationTimestamp|deletionTimestamp|managedFields\[\d+\]\.(time|fieldsV1))$")
+
+
+def template_hash(value: Mapping[str, Any], scheme: str) -> str | None:
+    """Return Python's hash of a template, None where it refuses the input as Go would, or UNKNOWABLE."""
+    try:
+        return TemplateHasher(value).under(schemes.by_name(scheme))
+    except DecodeError as error:
+        return _refusal(error)
+
+
+def set_hashes(value: Mapping[str, Any], scheme: str) -> dict[str, Any] | str | None:
+    """Return Python's hashes of a PodCliqueSet as the oracle prints them, None where it refuses, or UNKNOWABLE."""
+    try:
+        hashes = hash_pod_clique_set(value, schemes.by_name(scheme))
+    except DecodeError as error:
+        return _refusal(error)
+    return {"generationHash": hashes.generation_hash, "podTemplateHashes": dict(hashes.pod_template_hashes)}
+
+
+def _refusal(error: DecodeError) -> str | None:
+    return UNKNOWABLE if error.message == SPACES or _UNKNOWABLE.search(error.path) else None
+
+
+def mismatch(kind: str, value: Mapping[str, Any], line: bytes, minor: str, reply: Reply) -> str | None:
+    """Describe how Python and Go's reply differ on a template (``input``) or a set (``pcs``), or return None."""
+    for algorithm in ALGORITHMS:
+        scheme, theirs = f"{algorithm}-{minor}", reply.get(algorithm)
+        ours = template_hash(value, scheme) if kind == "input" else set_hashes(value, scheme)
+        if ours not in (UNKNOWABLE, theirs):
+            why = _why(value, line, scheme, reply) if kind == "input" else reply.get("message", "")
+            shown = line.decode("utf-8", "backslashreplace")
+            return f"{scheme}: Python says {ours}, Go says {theirs}\n  {why}\n  {shown}"
+    return None
+
+
+def _why(value: Mapping[str, Any], line: bytes, scheme: str, reply: Reply) -> str:
+    """Explain a difference: by the error of the side that has one, or by the dumps."""
+    if reply.get("error"):
+        return f"only Go refuses: {reply['message']}"
+    try:
+        ours = dump_template(value, schemes.by_name(scheme))
+    except DecodeError as error:
+        return f"only Python refuses: {error}"
+    algorithm, _, minor = scheme.partition("-")
+    return first_difference(ours, ask(minor, [line], "dump")[0][algorithm])
+
+
+def first_difference(ours: str, theirs: str) -> str:
+    """Show two texts around the first character in which they differ."""
+    if ours == theirs:
+        return "the dumps are equal, so the hash functions differ"
+    shared = next(
+        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
+    )
+    start = max(0, shared - _CONTEXT // 2)
+    end = shared + _CONTEXT // 2
+    return f"at character {shared}:\n    Python …{ours[start:end]!r}\n    Go     …{theirs[start:end]!r}"

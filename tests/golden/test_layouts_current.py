@@ -1,0 +1,40 @@
+"""What is generated and checked in is what the oracle says today."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from testbed.oracle import MINORS
+from tests.golden import layouts, pages
+from tests.golden.vectors import generate, vectors
+from tests.support.layout_walk import types
+
+pytestmark = pytest.mark.differential
+
+
+def test_layouts_are_current() -> None:
+    """Every layout file has the text that the oracles print, and there is no other file beside them."""
+    expected = layouts.rendered()
+    found = {path: path.read_text(encoding="utf-8") for path in layouts.LAYOUTS.glob("*.json")}
+    assert found == expected, "run python -m tests.golden.regenerate"
+
+
+def test_the_pages_are_current() -> None:
+    """The tables of minors and of what each of them changed are those that follow from the oracles."""
+    for path, text in pages.rendered().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m tests.golden.regenerate"
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_shared_types_resolve_to_the_whole_layout(minor: str) -> None:
+    """A minor's file together with the files that it builds on has exactly the types of its oracle."""
+    assert types(minor) == layouts.layout(minor)["types"]
+
+
+@pytest.mark.parametrize("path", [vectors.TEMPLATES, vectors.POD_CLIQUE_SETS], ids=lambda path: path.name)
+def test_golden_vectors_are_current(path: Path) -> None:
+    """The oracles of today make every golden input and hash again, to the byte."""
+    assert gzip.decompress(path.read_bytes()) == generate.content(path), "run python -m tests.golden.regenerate"

@@ -1,0 +1,246 @@
+"""Other formats of Go, and damaged files: refused, or read as what they are."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+
+from migrator.errors import MigratorError
+from migrator.hashing import layouts
+from migrator.operators import binary, buildinfo, moduledata
+from migrator.operators.elf import Elf
+from migrator.operators.functions import Functions
+from migrator.operators.gotypes import GoTypes
+from migrator.operators.schemefile import OperatorScheme
+from tests.golden.operator_build import NEWEST_GO, Program, built
+
+pytestmark = pytest.mark.differential
+
+PROGRAMS = [Program(), Program("1.33", NEWEST_GO, "arm64", tags=("canonical",))]
+#: Bits flipped in each program: in what the layout is read from, and in everything else that is read.
+BITS, OTHER_BITS = 200, 100
+
+
+@dataclass
+class Image:
+    """A program in memory, with the addresses of the type descriptors and fields that the layout is read from."""
+
+    data: bytearray
+    elf: Elf
+    module: moduledata.ModuleData
+    types: tuple[int, ...] = ()
+    structs: tuple[int, ...] = ()
+    fields: tuple[int, ...] = ()
+    names: tuple[int, ...] = ()
+
+    @property
+    def tables(self) -> list[int]:
+        """The addresses of function tables, and of what looks like one."""
+        magic = b"\xf1\xff\xff\xff\0\0" + bytes((1 if self.elf.architecture == "amd64" else 4, 8))
+        return list(self.elf.search(magic, step=8))
+
+    def at(self, address: int) -> int:
+        """The place in the file of an address."""
+        for segment in self.elf.segments:
+            if segment.address <= address < segment.address + segment.size:
+                return segment.offset + address - segment.address
+        raise AssertionError(hex(address))
+
+    def swap(self, address: int, one: int, two: int, size: int) -> None:
+        """Exchange two ranges behind an address."""
+        a, b = self.at(address + one), self.at(address + two)
+        self.data[a : a + size], self.data[b : b + size] = self.data[b : b + size], self.data[a : a + size]
+
+    def change(self, address: int, layout: str, change: Callable[[int], int]) -> None:
+        """Replace one number."""
+        place, form = self.at(address), struct.Struct(f"<{layout}")
+        (value,) = form.unpack_from(self.data, place)
+        form.pack_into(self.data, place, change(value) & ((1 << 8 * form.size) - 1))
+
+
+@cache
+def original(program: Program) -> tuple[bytes, OperatorScheme]:
+    """A program's bytes, and what is read of them."""
+    data = built(program).read_bytes()
+    return data, binary.read(io.BytesIO(data))
+
+
+def image(program: Program) -> Image:
+    """A copy of a program that may be changed."""
+    made = _analysed(program)
+    return replace(made, data=bytearray(made.data))
+
+
+@cache
+def _analysed(program: Program) -> Image:
+    data, _ = original(program)
+    elf = Elf(io.BytesIO(data))
+    module = moduledata.find(elf, buildinfo.read(elf).go_minor)
+    types = GoTypes(elf, module)
+    root = types.named("v1.PodTemplateSpec", "k8s.io/api/core/v1")
+    assert root is not None
+    seen: dict[int, bool] = {}
+    waiting = [root.address]
+    while waiting:
+        address = waiting.pop()
+        if address not in seen:
+            one = types.at(address)
+            seen[address] = one.kind == "struct"
+            waiting += [*one.parts, *(part.type for part in one.fields)]
+    structs = tuple(address for address, is_struct in seen.items() if is_struct)
+    starts = {address: elf.pointer(address + 56) for address in structs}
+    rows = tuple(starts[a] + 24 * n for a in structs for n in range(len(types.at(a).fields)))
+    names = tuple(elf.pointer(row) for row in rows)
+    return Image(bytearray(data), elf, module, tuple(seen), structs, rows, names)
+
+
+def outcome(data: bytes) -> OperatorScheme | None:
+    """What is read, or nothing where it is refused."""
+    try:
+        return binary.read(io.BytesIO(data))
+    except MigratorError:
+        return None
+
+
+def _each(addresses: str, what: Callable[[Image, int], None]) -> Callable[[Image], None]:
+    def change(one: Image) -> None:
+        for address in getattr(one, addresses):
+            what(one, address)
+
+    return change
+
+
+def _number(addresses: str, offset: int, layout: str, change: Callable[[int], int]) -> Callable[[Image], None]:
+    return _each(addresses, lambda one, address: one.change(address + offset, layout, change))
+
+
+def _rename(one: Image) -> None:
+    one.data[:] = one.data.replace(b"ComputeHash", b"kQ2zVnPwX1a").replace(b"computeHash", b"Lm9xRtB3cDe")
+
+
+#: What a future Go could lay out in another way, each done to every descriptor that is read.
+CHANGES: dict[str, Callable[[Image], None]] = {
+    "type: size and pointers exchanged": _each("types", lambda one, at: one.swap(at, 0, 8, 8)),
+    "type: hash before the pointers": _each("types", lambda one, at: one.swap(at, 8, 16, 4)),
+    "type: flags and kind exchanged": _each("types", lambda one, at: one.swap(at, 20, 23, 1)),
+    "type: flags and alignment exchanged": _each("types", lambda one, at: one.swap(at, 20, 21, 1)),
+    "type: name and pointer type exchanged": _each("types", lambda one, at: one.swap(at, 40, 44, 4)),
+    "type: name and GC data exchanged": _each("types", lambda one, at: one.swap(at, 40, 32, 4)),
+    "type: kinds counted from zero": _number("types", 23, "B", lambda kind: kind - 1),
+    "type: a kind more": _number("types", 23, "B", lambda kind: kind + 1),
+    "type: a flag in the kind": _number("types", 23, "B", lambda kind: kind | 1 << 6),
+    "type: flags moved by one bit": _number("types", 20, "B", lambda flags: flags << 1),
+    "type: no extra star": _number("types", 20, "B", lambda flags: flags & ~2),
+    "type: always an extra star": _number("types", 20, "B", lambda flags: flags | 2),
+    "type: alignment as a power": _number("types", 21, "B", lambda align: align.bit_length() - 1),
+    "type: alignment of fields elsewhere": _number("types", 22, "B", lambda _: 0),
+    "type: sizes in words": _number("types", 0, "Q", lambda size: size // 8),
+    "type: names from another base": _number("types", 40, "I", lambda offset: offset + 16),
+    "type: names counted in pairs": _number("types", 40, "I", lambda offset: offset // 2),
+    "type: pointer types from another base": _number("types", 44, "I", lambda offset: offset + 64),
+    "struct: package after the fields": _each("structs", lambda one, at: one.swap(at, 48, 56, 8)),
+    "struct: count before the fields": _each("structs", lambda one, at: one.swap(at, 56, 64, 8)),
+    "struct: a field less": _number("structs", 64, "Q", lambda count: count - 1),
+    "struct: room for more fields": _number("structs", 72, "Q", lambda room: room + 1),
+    "field: offset with the embedded bit": _number("fields", 16, "Q", lambda offset: offset << 1),
+    "field: offsets from the end": _number("fields", 16, "Q", lambda offset: 4096 - offset),
+    "field: type and offset exchanged": _each("fields", lambda one, at: one.swap(at, 8, 16, 8)),
+    "field: offset first": _each("fields", lambda one, at: one.swap(at, 0, 16, 8)),
+    "name: flags moved by one bit": _number("names", 0, "B", lambda flags: flags << 1),
+    "name: export flag elsewhere": _number("names", 0, "B", lambda flags: flags & ~1),
+    "name: tag flag elsewhere": _number("names", 0, "B", lambda flags: flags & ~2),
+    "name: always embedded": _number("names", 0, "B", lambda flags: flags | 8),
+    "name: a flag more": _number("names", 0, "B", lambda flags: flags | 1 << 5),
+    "name: length with two bytes": _number("names", 1, "B", lambda _: 0),
+    "name: length one too long": _number("names", 1, "B", lambda size: size + 1),
+    "table: another magic": _number("tables", 0, "I", lambda magic: magic - 1),
+    "table: another size of pointers": _number("tables", 7, "B", lambda _: 4),
+    "table: another count of functions": _number("tables", 8, "Q", lambda count: count + 1),
+    "table: names elsewhere": _number("tables", 32, "Q", lambda offset: offset + 8),
+    "table: functions elsewhere": _number("tables", 64, "Q", lambda offset: offset + 8),
+    "functions: names that mean nothing": _rename,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_another_format_is_refused(program: Program, change: str) -> None:
+    """A descriptor laid out in another way is refused, or gives the very same layout."""
+    changed = image(program)
+    CHANGES[change](changed)
+    assert changed.data != original(program)[0]
+    found = outcome(bytes(changed.data))
+    assert found is None or (found.layout, found.recognised) == _answer(program)
+
+
+def _answer(program: Program) -> tuple[object, object]:
+    found = original(program)[1]
+    return found.layout, found.recognised
+
+
+def flipped(program: Program, places: list[tuple[int, int]], count: int, seed: int) -> list[OperatorScheme | None]:
+    """What is read of a program when one bit is flipped, so many times, in ranges of the file (start and size)."""
+    data, draw = image(program).data, random.Random(seed)  # noqa: S311 - the same bits every time
+    found = []
+    for _ in range(count):
+        start, size = draw.choice(places)
+        place, bit = start + draw.randrange(size), 1 << draw.randrange(8)
+        data[place] ^= bit
+        found.append(outcome(bytes(data)))
+        data[place] ^= bit
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_damaged_bit_is_refused_or_shows(program: Program) -> None:
+    """Of 200 single bits flipped in what is read, none gives another algorithm or another layout that we ship.
+
+    A letter of a name, or a pointer to a type of the same size, can give a layout that is not one of ours: no check of
+    the types themselves sees that, so such a file is warned about.
+    """
+    clean = image(program)
+    spans = [(address, 48) for address in clean.types] + [(row, 24) for row in clean.fields]
+    spans += [(name, 2) for name in clean.names] + [(name + 2, 4) for name in clean.names]
+    found = flipped(program, [(clean.at(address), size) for address, size in spans], BITS, 12)
+    layout, recognised = _answer(program)
+    for one in filter(None, found):
+        assert one.recognised == recognised
+        assert one.layout == layout or layouts.name_of(one.layout).startswith("x")
+    assert found.count(None) > BITS // 5
+
+
+def _elsewhere(one: Image) -> list[tuple[int, int]]:
+    """Places in the file, with sizes, of what is read and is not a type: headers, tables, the operator's code."""
+    elf, module, data = one.elf, one.module, bytes(one.data)
+    places = [(0, 64 + 56 * len(elf.segments)), (data.find(b"\xff Go buildinf:"), 256)]
+    tables = one.tables
+    places += [(one.at(table), 72) for table in tables]
+    places += [(one.at(row), 8 * 55) for table in tables for row in elf.pointers_to(table)]
+    for function in Functions(elf, module).starting_with(("grovemigrator/fork/operator/internal/",)):
+        places.append((one.at(function.entry), function.end - function.entry))
+        places.append((one.at(module.functions) + function.row, 60))
+    return [*places, (data.find(b"grovemigrator/fork/operator/internal/utils/kubernetes."), 120)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_damaged_bit_elsewhere_is_refused_or_harmless(program: Program) -> None:
+    """A bit flipped in headers, tables of functions or code gives what was there before, or an error of ours."""
+    found = flipped(program, _elsewhere(image(program)), OTHER_BITS, 21)
+    assert all((one.layout, one.recognised) == _answer(program) for one in filter(None, found))
+    assert found.count(None) > OTHER_BITS // 20
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_program_that_is_cut_off_is_refused(program: Program) -> None:
+    """Wherever something is missing that is loaded, it is refused."""
+    data, _ = original(program)
+    loaded = max(segment.offset + segment.size for segment in image(program).elf.segments)
+    for length in (10, 64, 5000, loaded // 3, loaded // 2, loaded - 1):
+        assert outcome(data[:length]) is None
+    assert outcome(data[:loaded]) is not None

@@ -1,0 +1,109 @@
+"""Gangs: their termination during the downtime, and names that hold a hash."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from migrator.planning.model import SetState
+from tests.support.builders import EARLIER, LATER, NOW, World, clique, refusals
+from tests.support.tables import table
+
+CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+
+
+def condition(kind: str, status: str, since: datetime | str | None) -> list[dict[str, Any]]:
+    """A condition as the operator stores it."""
+    text = since.isoformat().replace("+00:00", "Z") if isinstance(since, datetime) else since
+    return [{"type": kind, "status": status, "reason": "Because", "lastTransitionTime": text}]
+
+
+def test_hashes_in_names_refuse() -> None:
+    """alpha.10-rc1 keys entries by names that hold the hash, and marks its PodGangs."""
+    world = World().grow(maps=True)
+    for entry in world.of("PodGangMap", "web-0")["spec"]["entries"]:
+        del entry["epoch"]
+    gang = "web-0-1767323045000000000"
+    world.of("PodGang", gang)["metadata"]["labels"]["grove.io/minimum-viable-unit"] = "x"
+    assert refusals(world.findings()) == [
+        ("GM-131", "web-0", "/spec/entries"),
+        ("GM-131", gang, "/metadata/labels/grove.io~1minimum-viable-unit"),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), [CLIQUE, GROUP])
+@pytest.mark.parametrize(
+    ("delay", "since", "refused"),
+    [
+        ("4h0m0s", NOW - timedelta(hours=4, seconds=-301), False),
+        ("4h0m0s", NOW - timedelta(hours=4, seconds=-300), True),
+        ("4h0m0s", NOW - timedelta(hours=5), True),
+        ("4h0m0s", NOW, False),
+        ("30s", NOW, True),
+        ("5m0.5s", NOW, False),
+        ("5m", NOW, True),
+        (None, NOW - timedelta(hours=3, minutes=54), False),
+        (None, NOW - timedelta(hours=3, minutes=55), True),
+        ("for ever", NOW, True),
+        ("4h0m0s", None, True),
+        ("4h0m0s", "2026-01-02T04:04:05", False),
+        ("4h0m0s", "long ago", True),
+    ],
+)
+def test_gang_termination_during_the_downtime_refuses(
+    kind: str, name: str, delay: str | None, since: datetime | str | None, *, refused: bool
+) -> None:
+    """State 14: a breach whose delay ends within five minutes refuses, beside writes that take less than a second."""
+    world = World().grow().put("PodCliqueSet", "web", "/spec/template/terminationDelay", delay)
+    world.put(kind, name, "/status/conditions", condition("MinAvailableBreached", "True", since))
+    expected = [("GM-116", name, "/status/conditions")] if refused else []
+    assert refusals(world.findings()) == expected
+    assert world.decide(allow=["GM-116"]).state is SetState.MIGRATE
+
+
+def test_the_downtime_counts_the_writes_of_all_sets() -> None:
+    """A thousand pods are more than ten seconds of writing: what ends meanwhile refuses."""
+    world = World().grow().grow("many", cliques=[clique("one")], groups={}, pods=1100)
+    since = NOW - timedelta(hours=4, seconds=-310)
+    world.put(*CLIQUE, "/status/conditions", condition("MinAvailableBreached", "True", since))
+    plan = world.plan()
+    assert [code for tree in plan.trees for code, *_ in refusals(tree.findings)] == ["GM-116"]
+    world.remove(*(pod["metadata"]["name"] for pod in world.all("Pod") if "many" in pod["metadata"]["name"]))
+    assert [code for tree in world.plan().trees for code, *_ in refusals(tree.findings)] == []
+
+
+def test_gang_termination_is_not_judged_without_a_clock() -> None:
+    """On a dump nobody knows the time."""
+    breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
+    plan = World().grow().put(*CLIQUE, "/status/conditions", breached).plan(now=NOW, is_cluster=False)
+    assert [tree.findings for tree in plan.trees] == [()]
+    assert "GM-116" in {unchecked.code for unchecked in plan.not_checked}
+
+
+@table(
+    "of since ended target refuses",
+    ("a PodClique that never had its pods", (CLIQUE, EARLIER, False, "main-fcc3b3bb", False)),
+    ("it counts as new for five seconds", (CLIQUE, "2026-01-02T03:04:10Z", False, "main-fcc3b3bb", False)),
+    ("and for no longer", (CLIQUE, "2026-01-02T03:04:11Z", False, "main-fcc3b3bb", True)),
+    ("an older operator ends its gang too", (CLIQUE, EARLIER, False, "v0.1.0-alpha.11", True)),
+    ("a PodClique that had them", (CLIQUE, LATER, False, "main-fcc3b3bb", True)),
+    ("a scaling group that never was healthy", (GROUP, EARLIER, False, "main-fcc3b3bb", False)),
+    ("a scaling group that was", (GROUP, LATER, False, "main-fcc3b3bb", True)),
+    ("a scaling group whose gang was ended already", (GROUP, LATER, True, "main-fcc3b3bb", False)),
+    ("an older operator ends it again", (GROUP, LATER, True, "legacy-1.34", True)),
+    ("a build that is not known may be an older one", (GROUP, LATER, True, "legacy-1.36", True)),
+)
+def test_a_breach_that_the_target_leaves_alone_does_not_refuse(
+    of: tuple[str, str], since: str, target: str, *, ended: bool, refuses: bool
+) -> None:
+    """From alpha.12-rc1 on (Grove PR 614): what waits for GPUs, or was scaled to zero, is no reason to wait."""
+    world = World().grow(scheme="legacy-1.33")
+    item = world.of(*of)
+    item["metadata"]["creationTimestamp"] = EARLIER
+    item["status"]["conditions"] = condition("PodCliqueScheduled", "False", since)
+    item["status"]["conditions"] += condition("MinAvailableBreached", "True", since)
+    item["status"]["conditions"] += condition("GangTerminationInProgress", "True", LATER) if ended else []
+    found = world.findings(target=target, now=NOW + timedelta(hours=5))
+    assert ("GM-116" in {f.code for f in found}) is refuses

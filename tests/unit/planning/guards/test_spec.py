@@ -1,0 +1,157 @@
+"""A set's template: causes of hashes that nobody can recompute, and fields that only one of the operators knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from migrator.planning.model import SetState
+from tests.support.builders import HASH_LABEL, LABEL, World, clique, refusals, warnings
+from tests.support.tables import table
+
+SET, FRONT = ("PodCliqueSet", "web"), ("PodClique", "web-0-front")
+#: The refusal of a trapped clique.
+TRAPPED = ("GM-101", "web-0-prefill-worker", LABEL)
+
+
+def trapped(first: str = "worker", then: str = "prefill-worker", startup: str | None = None) -> World:
+    """Two cliques, the name of one a suffix of the other's, as the operator would have hashed them."""
+    world = World().grow(cliques=[clique(first), clique(then)], groups={}, startup=startup)
+    match = world.hashes("legacy-1.34").pod_template_hashes[first if then.endswith(first) else then]
+    for field in (LABEL, "/status/currentPodTemplateHash", "/status/updateProgress/podTemplateHash"):
+        world.put("PodClique", f"web-0-{then}", field, match)
+    for number in (0, 1):
+        world.put("Pod", f"web-0-{then}-{number}", LABEL, match)
+    return world
+
+
+def twins() -> World:
+    """Two cliques with one and the same template."""
+    twin = clique("worker")
+    return World().grow(cliques=[twin, {**twin, "name": "prefill-worker"}], groups={})
+
+
+def polluted(
+    *, enabled: str = "enabled", gpus: object = "8", group: bool = False, scheme: str = "legacy-1.34"
+) -> World:
+    """A set whose PodClique was hashed with an injected claim."""
+    world = World().grow(
+        cliques=[clique("front", gpus=gpus), clique("work")], groups={"sg": ["front"]} if group else {}, scheme=scheme
+    )
+    world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": enabled}
+    name = "web-0-sg-0-front" if group else "web-0-front"
+    world.put("PodClique", name, LABEL)
+    for number in (0, 1):
+        world.put("Pod", f"{name}-{number}", LABEL)
+    return world
+
+
+@table(
+    "world refused words",
+    (
+        "A clique hashed from another's template by its name's ending refuses, once for all values that follow.",
+        (trapped, [TRAPPED], "put prefill-worker before worker"),
+    ),
+    (
+        "Cliques change places under AnyOrder only; elsewhere the set is made anew.",
+        (lambda: trapped(startup="CliqueStartupTypeInOrder"), [TRAPPED], "recreate the set with other names"),
+    ),
+    (
+        "In the other order the operator finds the right template.",
+        (lambda: trapped("prefill-worker", "worker"), [], ""),
+    ),
+    (
+        "A pod with a hash of neither clique is reported beside the trap.",
+        (
+            lambda: trapped().put("Pod", "web-0-prefill-worker-0", LABEL),
+            [("GM-101", "web-0-prefill-worker-0", LABEL), TRAPPED],
+            "",
+        ),
+    ),
+    ("Two cliques with one template have one hash, whichever the operator takes.", (twins, [], "")),
+    (
+        "A PodClique of no clique proves nothing: one refusal stands for its template hashes and its pods'.",
+        (
+            lambda: World().grow().put(*SET, "/spec/template/cliques/0/name", "renamed"),
+            [("GM-101", "web-0-front", LABEL)],
+            "is of clique front, which the template of PodCliqueSet default/web does not have",
+        ),
+    ),
+    (
+        "Names are never split: without its labels a PodClique has no clique.",
+        (
+            lambda: World().grow().take(*FRONT, "/metadata/labels/grove.io~1podcliqueset-replica-index"),
+            [("GM-101", "web-0-front", LABEL)],
+            "is of a clique that its labels do not name",
+        ),
+    ),
+    (
+        "alpha.6 and alpha.7 hash the claims that they inject: the cause is named in place of label and pods.",
+        (polluted, [("GM-101", "web-0-front", LABEL)], "hash the claims that they inject"),
+    ),
+)
+def test_a_cause_is_named_once(world: Callable[[], World], refused: list[Any], words: str) -> None:
+    """Each cause refuses once, in place of the values that follow from it."""
+    found = world().findings()
+    assert (refusals(found), warnings(found)) == (refused, [])
+    assert any(words in f"{finding.message}; {finding.remedy}" for finding in found) or not refused
+
+
+def test_templates_that_only_the_target_tells_apart_make_a_trap() -> None:
+    """Cliques that differ in order alone are equal to a canonical source and different to a legacy target."""
+    worker = clique("worker")
+    containers = worker["spec"]["podSpec"]["containers"]
+    other = {**worker, "name": "prefill-worker", "spec": {"podSpec": {"containers": containers[::-1]}}}
+    world = World().grow(cliques=[worker, other], groups={}, scheme="canonical-1.34")
+    assert TRAPPED in refusals(world.findings("canonical-1.34", "legacy-1.35"))
+
+
+@table(
+    "but",
+    ("The annotation is off.", ({"enabled": "disabled"},)),
+    ("No GPU.", ({"gpus": "0"},)),
+    ("No limit of GPUs.", ({"gpus": None},)),
+    ("A PodClique of a scaling group.", ({"group": True},)),
+    ("A release without the fault.", ({"scheme": "legacy-1.33"},)),
+)
+def test_mnnvl_is_blamed_where_it_can_be(but: dict[str, Any]) -> None:
+    """Elsewhere the plain codes are given."""
+    assert {code for code, _, _ in refusals(polluted(**but).findings())} == {"GM-101"}
+
+
+def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
+    """Where the label is the template's own, a stray status hash has another cause."""
+    world = polluted()
+    label = world.hashes("legacy-1.34").pod_template_hashes["front"]
+    for item in (world.of("PodClique", "web-0-front"), *world.all("Pod")[:2]):
+        item["metadata"]["labels"][HASH_LABEL] = label
+    assert world.findings() == []
+    found = world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash").findings()
+    assert [code for code, _, _ in warnings(found)] == ["GM-107"]
+
+
+# --- fields of one operator -------------------------------------------------------------------------------------------
+
+
+def test_a_field_that_only_the_target_knows_refuses() -> None:
+    """A set field that the running operator ignores would change the pods for real: rewriting would hide it."""
+    world = World().grow()
+    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
+    field = "/spec/template/cliques/1/spec/podSpec/workloadRef"
+    assert refusals(world.findings()) == [("GM-125", "web", field)]
+
+
+def test_a_field_that_only_the_source_knows_warns() -> None:
+    """A set field that the next operator ignores changes no hash of its own, but new pods will lack it."""
+    cliques = [clique("front")]
+    cliques[0]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
+    decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
+    field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
+    assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
+
+
+def test_a_field_that_neither_side_knows_is_ignored() -> None:
+    """What both operators ignore changes nothing."""
+    world = World().grow()
+    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["schedulingGroup"] = {"podGroupName": "x"}
+    assert world.findings() == []

@@ -1,0 +1,282 @@
+"""Updates in flight: what refuses, what ``--allow`` accepts, and what only warns; the table of the seventeen states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from migrator.planning.model import SetState
+from tests.support.builders import DELETION, EARLIER, HASH_LABEL, LABEL, LATER, World, clique, refusals, warnings
+from tests.support.tables import table
+
+#: The names of a progress: from alpha.7 on, and up to alpha.8.
+BOTH = ("updateProgress", "rollingUpdateProgress")
+STARTED = {"updateStartedAt": EARLIER}
+SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+MEMBER, POD = ("PodClique", "web-0-sg-1-work"), ("Pod", "web-0-front-0")
+CONDITIONS = "/status/conditions"
+PROGRESS, READY = "/status/updateProgress", "/status/readyReplicas"
+Edit = Callable[[World], object]
+
+
+def condition(kind: str, status: str, reason: str = "Because") -> list[dict[str, Any]]:
+    """A condition behind another one, as the operator stores them."""
+    return [{"type": "Other", "status": "True"}, {"type": kind, "status": status, "reason": reason}]
+
+
+def put(of: tuple[str, str], field: str, value: object) -> Edit:
+    """Write one value of one object."""
+    return lambda world: world.put(*of, field, value)
+
+
+def gone(*names: str) -> Edit:
+    """Take objects away."""
+    return lambda world: world.remove(*names)
+
+
+def opened(*of: tuple[str, str]) -> Edit:
+    """Begin updates that have not ended."""
+    return lambda world: [world.put(*one, PROGRESS, dict(STARTED)) for one in of]
+
+
+def scaled_below_minimum(world: World) -> None:
+    """KEDA at zero, and a clique that is scaled below its own minimum."""
+    world.remove("web-0-front-0", "web-0-front-1")
+    world.of(*CLIQUE)["spec"]["replicas"] = 0
+    world.of(*CLIQUE)["status"]["readyReplicas"] = 0
+
+
+def both(*edits: Edit) -> Edit:
+    """All of these."""
+    return lambda world: [edit(world) for edit in edits]
+
+
+A, B, C = "A", "B", "C"
+
+
+@table(
+    "edit case of field",
+    ("1. The spec is newer than the set's hash.", (lambda world: world.edit("front", "app:2"), A, SET, None)),
+    ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, "4445566677788899")), A, SET, PROGRESS)),
+    ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
+    ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),
+    (
+        "4. PodCliques of a group's replica are not made yet.",
+        (both(opened(SET, GROUP), gone(MEMBER[1], f"{MEMBER[1]}-0", f"{MEMBER[1]}-1")), B, GROUP, None),
+    ),
+    ("5. Pods load, are Pending or crash-loop.", (both(opened(SET), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
+    ("5. Enough of them are ready.", (both(opened(SET), put(CLIQUE, READY, 1)), C, SET, PROGRESS)),
+    ("5. Those of a group, whose own update has ended.", (both(opened(SET), put(MEMBER, READY, 0)), C, SET, PROGRESS)),
+    ("6. A clique is below its minimum for good.", (both(opened(SET), scaled_below_minimum), C, SET, PROGRESS)),
+    ("8. Everything is ready and current.", (opened(SET), C, SET, PROGRESS)),
+    ("9. Only a PodClique's progress is open.", (both(opened(CLIQUE), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
+    ("9. And nothing is missing.", (opened(GROUP), C, GROUP, PROGRESS)),
+    (
+        "10. A status lags, labels and pods are current.",
+        (
+            put(CLIQUE, "/status/currentPodTemplateHash", "4445566677788899"),
+            C,
+            CLIQUE,
+            "/status/currentPodTemplateHash",
+        ),
+    ),
+    (
+        "11. A terminating PodClique with an old value.",
+        (both(put(MEMBER, DELETION, LATER), put(MEMBER, LABEL, "4445566677788899")), A, MEMBER, DELETION),
+    ),
+    ("12. Terminating, values current.", (put(MEMBER, DELETION, LATER), B, MEMBER, DELETION)),
+    (
+        "12. One for which an update waits.",
+        (both(opened(CLIQUE), put(CLIQUE, READY, 0), put(CLIQUE, DELETION, LATER)), B, CLIQUE, DELETION),
+    ),
+    ("12. A scaling group.", (put(GROUP, DELETION, LATER), B, GROUP, DELETION)),
+    (
+        "13. Gang termination is in progress.",
+        (put(GROUP, CONDITIONS, condition("GangTerminationInProgress", "True")), C, GROUP, CONDITIONS),
+    ),
+    (
+        "15. PodGangs are being moved.",
+        (put(SET, CONDITIONS, condition("PodGangMigrationInProgress", "True")), C, SET, CONDITIONS),
+    ),
+    (
+        "17. A selected replica is still old.",
+        (
+            both(
+                put(GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}}),
+                put(MEMBER, LABEL, "4445566677788899"),
+            ),
+            A,
+            GROUP,
+            PROGRESS,
+        ),
+    ),
+)
+def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], field: str | None) -> None:
+    """Something old refuses (A), something that can still come refuses unless allowed (B), all else warns (C)."""
+    world = World().grow()
+    edit(world)
+    found = world.findings()
+    allowed = refusals(world.findings(allow=["update-in-flight"]))
+    if case == C:
+        assert (refusals(found), warnings(found)) == ([], [("GM-107", of[1], field)])
+    elif case == B:
+        assert (refusals(found), warnings(found), allowed) == ([("GM-102", of[1], field)], [], [])
+        assert "--allow GM-102" in found[0].remedy
+    elif field is None:
+        assert ("GM-101", of[1], "/status/currentGenerationHash") in refusals(found)
+    else:
+        assert refusals(found)[0] == allowed[0] == ("GM-102", of[1], field)
+        assert {code for code, *_ in refusals(found)[1:]} == {"GM-101"}
+        assert "--allow" not in found[0].remedy
+
+
+@table(
+    "edit",
+    ("7. Under OnDelete no release orchestrates an update.", (both(opened(SET, CLIQUE), gone("web-0-front-1")),)),
+    ("7. Whatever is old.", (both(opened(SET), put(POD, LABEL, "4445566677788899")),)),
+)
+def test_on_delete_in_mid_update_only_warns(edit: Edit) -> None:
+    """A set that was switched to OnDelete to freeze it keeps its progress open for ever, and its older pods."""
+    world = World().grow(on_delete=True)
+    edit(world)
+    decided = world.decide()
+    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
+    told = [finding.message for finding in decided.findings if finding.code == "GM-107"]
+    assert told
+    assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
+
+
+@table(
+    "edit",
+    ("16. Replicas are pending.", (gone("web-0-front-1"),)),
+    ("16. PodCliques are missing.", (gone(MEMBER[1]),)),
+    ("16. Pods wait behind a gate.", (put(CLIQUE, "/status/scheduleGatedReplicas", 1),)),
+    ("A pod is being deleted.", (put(POD, DELETION, LATER),)),
+    ("The update has ended.", (put(SET, f"{PROGRESS}/currentlyUpdating", [{"replicaIndex": 0}]),)),
+    ("Its pods are selected no more.", (put(CLIQUE, f"{PROGRESS}/readyPodsSelectedToUpdate", {"current": "x"}),)),
+    ("A breach.", (put(CLIQUE, CONDITIONS, condition("MinAvailableBreached", "Unknown", "UpdateInProgress")),)),
+    ("The termination is over.", (put(GROUP, CONDITIONS, condition("GangTerminationInProgress", "False")),)),
+    ("The migration is over.", (put(SET, CONDITIONS, condition("PodGangMigrationInProgress", "False")),)),
+    ("An unseen scale.", (put(SET, "/metadata/generation", 2),)),
+)
+def test_what_is_no_update_is_no_finding(edit: Edit) -> None:
+    """Neither scaling nor what has ended is said."""
+    world = World().grow()
+    edit(world)
+    assert world.findings() == []
+
+
+@table(
+    "updating refused",
+    ("Replica 0 is being updated, and replica 1 waits.", ([{"replicaIndex": 0}], False)),
+    ("Replica 1 is.", ([{"replicaIndex": 1}], True)),
+    ("An entry that has ended stays until the next one.", ([{"replicaIndex": 0, "updateEndedAt": LATER}], True)),
+    ("Up to alpha.6 it is an object.", ({"replicaIndex": 1}, True)),
+    ("Its index 0 is left out.", ({"updateStartedAt": EARLIER}, False)),
+    ("None is named.", ([], True)),
+    ("Nothing is said.", (None, True)),
+    ("A replica that the set does not have any more.", ([{"replicaIndex": 2}], False)),
+)
+def test_an_update_waits_for_the_replicas_that_it_names(updating: object, *, refused: bool) -> None:
+    """A PodClique of another replica is not awaited; a missing one of the replica is."""
+    for late in (put(("PodClique", "web-1-front"), READY, 0), gone("web-1-front", "web-1-front-0", "web-1-front-1")):
+        world = World().grow(replicas=2, progress=("rollingUpdateProgress",))
+        world.put(*SET, "/status/rollingUpdateProgress", {**STARTED, "currentlyUpdating": updating})
+        late(world)
+        assert [code for code, *_ in refusals(world.findings())] == ["GM-102"] * refused
+
+
+def test_a_progress_that_is_mirrored_is_reported_once_and_counts_if_one_form_is_open() -> None:
+    """alpha.7 and alpha.8 store one progress under two names, of which one may lag behind."""
+    world = World().grow(progress=BOTH)
+    for name in BOTH:
+        world.put(*SET, f"/status/{name}/updateEndedAt", None)
+    assert warnings(world.findings()) == [("GM-107", "web", PROGRESS)]
+    world.put(*SET, f"{PROGRESS}/updateEndedAt", LATER)
+    assert warnings(world.findings()) == [("GM-107", "web", "/status/rollingUpdateProgress")]
+
+
+def test_a_pod_gang_map_that_is_being_deleted_refuses() -> None:
+    """Its entries hold hashes of the set."""
+    world = World().grow(maps=True).put("PodGangMap", "web-0", DELETION, LATER)
+    assert refusals(world.findings()) == [("GM-102", "web-0", DELETION)]
+
+
+@pytest.mark.parametrize("observed", [None, 1])
+def test_an_unseen_reordering_does_not_pass_for_a_canonical_source(observed: int | None) -> None:
+    """What a canonical hash explains is refused while the operator has not seen the newest generation.
+
+    A legacy operator rolled out lists in canonical order, and has not seen that they were reordered since.
+    """
+    world = World().grow(scheme="canonical-1.34")
+    assert refusals(world.findings("canonical-1.34", "legacy-1.35")) == []
+    world.pcs["metadata"]["generation"] = 2
+    world.put(*SET, "/status/observedGeneration", observed)
+    found = world.findings("canonical-1.34", "legacy-1.35")
+    assert refusals(found) == [("GM-105", "web", "/status/observedGeneration")]
+    assert "has not seen a reordered list yet" in found[0].message
+    recorded = world.tables("canonical-1.34")
+    assert refusals(world.findings("canonical-1.34", "legacy-1.35", tables=recorded)) == []
+
+
+def test_a_set_kept_by_controller_revisions_refuses() -> None:
+    """An operator with ControllerRevisions adopts old hashes by itself; what explains the set is named all the same."""
+    decided = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef").decide()
+    assert refusals(decided.findings) == [("GM-120", "web", "/status/currentRevision")]
+    assert (decided.state, decided.source, len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
+
+
+@pytest.mark.parametrize(("on_delete", "expected"), [(False, ["GM-102"]), (True, [])])
+def test_a_missing_label_may_hide_an_older_template(expected: Sequence[str], *, on_delete: bool) -> None:
+    """To the operator no label is another one: the update goes on with that pod, even if the label is allowed."""
+    world = World().grow(on_delete=on_delete).take(*POD, LABEL)
+    world.put(*CLIQUE, f"{PROGRESS}/updateEndedAt", None)
+    found = world.findings(allow=["GM-101", "GM-102"])
+    assert [code for code, *_ in refusals(found)] == expected
+
+
+def test_on_delete_progress_is_never_in_flight() -> None:
+    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are not an update in flight."""
+    world = World().grow(on_delete=True)
+    world.edit("front", "app:2")
+    after = world.hashes("legacy-1.34")
+    world.pcs["status"]["currentGenerationHash"] = after.generation_hash
+    front = world.of(*CLIQUE)
+    front["metadata"]["labels"][HASH_LABEL] = after.pod_template_hashes["front"]
+    front["status"]["updateProgress"]["podTemplateHash"] = after.pod_template_hashes["front"]
+    for kind in ("PodClique", "PodCliqueScalingGroup"):
+        for child in world.all(kind):
+            child["status"]["updateProgress"]["podCliqueSetGenerationHash"] = after.generation_hash
+    decided = world.decide()
+    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
+    assert {finding.code for finding in decided.findings} == {"GM-112"}
+
+
+def test_nothing_is_awaited_where_source_and_target_hash_alike() -> None:
+    """A hook never blocks an upgrade that needs nothing: every state is a warning."""
+    world = World().grow(scheme="legacy-1.35")
+    both(opened(SET), put(CLIQUE, READY, 0), put(MEMBER, DELETION, LATER))(world)
+    decided = world.decide(target="v0.1.0-alpha.12-rc1")
+    assert (decided.state, refusals(decided.findings)) == (SetState.DONE, [])
+    assert {code for code, *_ in warnings(decided.findings)} == {"GM-102"}
+
+
+def test_a_group_waits_for_every_pod_clique_of_every_replica() -> None:
+    """A member that lost a pod, and one that is gone, are both named."""
+    world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2)
+    opened(GROUP)(world)
+    world.remove("web-0-sg-0-a-1", "web-0-sg-1-b", "web-0-sg-1-b-0", "web-0-sg-1-b-1")
+    found = world.findings()
+    assert refusals(found) == [("GM-102", "web-0-sg-0-a", READY), ("GM-102", "web-0-sg", None)]
+    assert "lacks PodClique b of its replica 1" in found[1].message
+
+
+def test_the_pod_cliques_that_a_group_has_left_behind_are_named() -> None:
+    """State 17: only those of the selected replica are to be deleted."""
+    world = World().grow().put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}})
+    for name in ("web-0-sg-0-work", "web-0-sg-1-work"):
+        world.put("PodClique", name, LABEL)
+    (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
+    assert "delete PodClique default/web-0-sg-1-work, which" in remedy

@@ -1,0 +1,214 @@
+"""Stored values of neither scheme: which refuse, which are left alone, and which are absent for a good reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.planning.model import SetPlan, SetState, Severity
+from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, refusals, warnings
+
+CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+GENERATION = "/status/currentPodCliqueSetGenerationHash"
+MAP_ENTRY = "/spec/entries/{}/podCliqueSetGenerationHash"
+GANG = ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash")
+
+#: Places that pods depend on.
+DECISIVE = [
+    ("PodCliqueSet", "web", "/status/currentGenerationHash"),
+    (*CLIQUE, LABEL),
+    ("Pod", "web-0-sg-1-work-1", LABEL),
+    ("PodGangMap", "web-0", MAP_ENTRY.format(1)),
+    GANG,
+]
+#: Places that only show how far the operator has come.
+LAGGING = [
+    (*CLIQUE, "/status/currentPodTemplateHash"),
+    ("PodClique", "web-0-sg-0-work", GENERATION),
+    (*CLIQUE, "/status/updateProgress/podTemplateHash"),
+    (*CLIQUE, "/status/updateProgress/podCliqueSetGenerationHash"),
+    (*GROUP, GENERATION),
+    (*GROUP, "/status/updateProgress/podCliqueSetGenerationHash"),
+]
+
+
+def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
+    """Whether everything of the tree is changed but this."""
+    others = World().grow(maps=True).decide().changes
+    return [(c.ref.name, c.field) for c in decided.changes] == [
+        (c.ref.name, c.field) for c in others if (c.ref.kind, c.ref.name, c.field) != (kind, name, field)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name", "field"), DECISIVE)
+def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str) -> None:
+    """Each place that pods depend on refuses with object and pointer; the rest would still change.
+
+    A pod's is Grove issue 400: updateEndedAt is set on everything and pods with an older hash run on.
+    """
+    decided = World().grow(maps=True).put(kind, name, field).decide()
+    (finding,) = decided.findings
+    assert refusals([finding]) == [("GM-101", name, field)]
+    assert (decided.state, decided.source) == (SetState.REFUSED, None)
+    assert changed_but(decided, kind, name, field)
+    assert f"holds {OLD}, which is neither legacy-1.34's " in finding.message
+
+
+@pytest.mark.parametrize("on_delete", [False, True])
+@pytest.mark.parametrize(("kind", "name", "field"), LAGGING)
+def test_a_status_that_lags_behind_current_pods_warns(kind: str, name: str, field: str, *, on_delete: bool) -> None:
+    """Where labels and pods are current, an older hash in status is left to the operator and all else is migrated."""
+    decided = World().grow(maps=True, on_delete=on_delete).put(kind, name, field).decide()
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert decided.findings[0].code in {"GM-107", "GM-112"}
+    assert (refusals(decided.findings), [f.ref.name for f in decided.findings if f.ref]) == ([], [name])
+    assert changed_but(decided, kind, name, field)
+
+
+@pytest.mark.parametrize("label", [OLD, ""])
+@pytest.mark.parametrize(("kind", "name"), [("Pod", "web-0-front-0"), CLIQUE])
+def test_a_status_that_lags_behind_with_its_pods_refuses(kind: str, name: str, label: str) -> None:
+    """An older hash in status beside a label that is older or empty is part of an update that has not ended."""
+    world = World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL, label)
+    assert ("GM-101", "web-0-front", "/status/currentPodTemplateHash") in refusals(world.findings())
+
+
+def test_what_is_at_zero_has_no_pod_to_lose() -> None:
+    """A scaling group's replica at zero may keep an older label: it is made anew before it has a pod."""
+    world = (
+        World()
+        .grow(pods=0)
+        .put("PodClique", "web-0-sg-0-work", LABEL)
+        .put(*GROUP, "/status/updateProgress/podCliqueSetGenerationHash")
+    )
+    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
+    assert refusals(world.findings()) == []
+    world.of("PodClique", "web-0-sg-0-work")["spec"]["replicas"] = 1
+    assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(world.findings())
+
+
+@pytest.mark.parametrize(("kind", "name", "field"), [*DECISIVE, *LAGGING])
+def test_a_value_of_the_target_agrees_with_the_sources(kind: str, name: str, field: str) -> None:
+    """In a half-migrated tree source's and target's values of one field agree, so nothing of it refuses."""
+    world = World().grow(maps=True)
+    later = World().grow(maps=True, scheme="legacy-1.35").values()
+    world.put(kind, name, field, later[kind, name, field])
+    decided = world.decide()
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert decided.findings == ()
+
+
+def test_an_update_whose_progress_was_pruned_refuses() -> None:
+    """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
+    world = World().grow(progress=())
+    before = world.hashes("legacy-1.34")
+    world.edit("work", "app:2")
+    after = world.hashes("legacy-1.34")
+    world.pcs["status"]["currentGenerationHash"] = after.generation_hash
+    front = world.of("PodClique", "web-0-front")["status"]
+    front["currentPodCliqueSetGenerationHash"] = after.generation_hash
+    assert set(refusals(world.findings())) == {
+        ("GM-101", "web-0-sg", GENERATION),
+        *(("GM-101", f"web-0-sg-{i}-work", field) for i in (0, 1) for field in (LABEL, GENERATION)),
+        *(("GM-101", f"web-0-sg-{i}-work", "/status/currentPodTemplateHash") for i in (0, 1)),
+        *(("GM-101", f"web-0-sg-{i}-work-{n}", LABEL) for i in (0, 1) for n in (0, 1)),
+    }
+    assert before.pod_template_hashes["front"] == after.pod_template_hashes["front"]
+
+
+def test_a_tree_that_nothing_explains_says_so() -> None:
+    """Where no value is any scheme's, no scheme is named as if it were close."""
+    world = World().grow(cliques=[clique("front")], groups={})
+    world.edit("front", "app:2")
+    messages = [finding.message for finding in world.findings() if finding.severity is Severity.REFUSAL]
+    assert messages
+    assert all("which no scheme that was tried gives for the current spec" in message for message in messages)
+
+
+def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() -> None:
+    """One stuck pod in a tree that is otherwise the target's is not blamed on some source."""
+    world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
+    (finding,) = world.findings()
+    expected = world.hashes("legacy-1.35").pod_template_hashes["front"]
+    assert f"holds {OLD}, which is not legacy-1.35's {expected};" in finding.message
+    assert finding.severity is Severity.WARNING
+
+
+def test_absent_status_hashes_are_normal() -> None:
+    """A PodClique whose pods were never all up has no current hashes yet; they are left absent."""
+    world = World().grow(progress=())
+    for pclq in world.all("PodClique"):
+        del pclq["status"]["currentPodTemplateHash"]
+        pclq["status"]["currentPodCliqueSetGenerationHash"] = None
+    del world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"]
+    decided = world.decide()
+    assert decided.findings == ()
+    assert {change.field for change in decided.changes} == {LABEL, "/status/currentGenerationHash"}
+
+
+def test_a_missing_label_refuses() -> None:
+    """A PodClique or pod without the hash label cannot be proven; terminating ones need not be."""
+    world = World().grow()
+    for kind, name in (("PodClique", "web-0-front"), ("Pod", "web-0-front-0"), ("Pod", "web-0-sg-0-work-0")):
+        del world.of(kind, name)["metadata"]["labels"][HASH_LABEL]
+    world.put("Pod", "web-0-sg-0-work-0", DELETION, LATER)
+    assert refusals(world.findings()) == [("GM-101", "web-0-front", LABEL), ("GM-101", "web-0-front-0", LABEL)]
+    assert {code for code, *_ in refusals(world.put(*CLIQUE, DELETION, LATER).findings())} == {"GM-102"}
+
+
+def test_children_without_a_generation_hash() -> None:
+    """A set whose status was lost is migrated where its children prove the source, and refused where they do not."""
+    expected = ("GM-104", "web", "/status/currentGenerationHash")
+    world = World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
+    decided = world.decide()
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert decided.findings == ()
+    assert expected in refusals(world.put("Pod", "web-0-sg-1-work-1", LABEL).findings())
+    world.pcs["status"] = {"observedGeneration": 1}
+    for child in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
+        child["status"] = {"observedGeneration": 1}
+    for item in world.all("PodClique") + world.all("Pod"):
+        del item["metadata"]["labels"][HASH_LABEL]
+    assert expected in refusals(world.findings())
+
+
+def test_a_pod_without_the_label_of_its_pod_clique_refuses() -> None:
+    """Grove finds it by its controller from alpha.9 on; the label is named, and no override leaves it there."""
+    field = "/metadata/labels/grove.io~1podclique"
+    world = World().grow().take("Pod", "web-0-front-0", field)
+    assert refusals(world.findings(allow=["GM-101"])) == [("GM-101", "web-0-front-0", field)]
+
+
+# --- OnDelete ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "field"),
+    [
+        ("Pod", "web-0-front-0", LABEL),
+        (*CLIQUE, "/status/currentPodTemplateHash"),
+        (*CLIQUE, GENERATION),
+        (*GROUP, GENERATION),
+        ("PodGangMap", "web-0", MAP_ENTRY.format(0)),
+        GANG,
+    ],
+)
+def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field: str) -> None:
+    """Under OnDelete older hashes stay where Grove keeps them on purpose, with a warning for each."""
+    decided = World().grow(on_delete=True, maps=True).put(kind, name, field).decide()
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert warnings(decided.findings) == [("GM-112", name, field)]
+    assert refusals(decided.findings) == []
+    assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
+
+
+@pytest.mark.parametrize(("kind", "name", "field"), DECISIVE[:2])
+def test_on_delete_excuses_no_other_place(kind: str, name: str, field: str) -> None:
+    """Under OnDelete the set's hash and a PodClique's label are of the newest template: another value refuses."""
+    assert refusals(World().grow(on_delete=True).put(kind, name, field).findings()) == [("GM-101", name, field)]
+
+
+def test_on_delete_excuses_a_pod_without_label() -> None:
+    """Under OnDelete a pod without the label is left alone, with a warning."""
+    world = World().grow(on_delete=True)
+    del world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL]
+    assert [(f.code, f.severity) for f in world.findings()] == [("GM-112", Severity.WARNING)]

@@ -1,0 +1,143 @@
+"""A set that was edited between two runs: what the record of the first run decides in the second."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from migrator.planning.model import SetState, Table
+from tests.support.builders import LABEL, LATER, World, clique, refusals
+
+
+def is_restored(world: World, table: Table) -> bool:
+    """Whether no value is the recorded target's any more, and cliques that were not edited are the source's."""
+    target = {table.target_hashes.generation, *table.target_hashes.templates.values()}
+    front = {value for (_, name, field), value in world.values().items() if "front" in name and "emplate" in field}
+    return not target & set(world.values().values()) and front == {table.source_hashes.templates["front"]}
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["rolling", "unseen"])
+@pytest.mark.parametrize("written", range(1, 24))
+def test_a_tree_edited_in_mid_migration_is_brought_back(written: int, *, seen: bool) -> None:
+    """A run dies after any write, a clique is edited under the old operator: the next plan undoes the first run."""
+    world = World().grow()
+    tables = world.tables()
+    (table,) = tables.values()
+    changes = world.decide().changes
+    assert len(changes) == 24
+    world.apply(changes[:written])
+    world.edit_and_roll("legacy-1.34", seen=seen)
+    decided = world.decide(tables=tables)
+    assert (decided.state, decided.source, decided.target) == (SetState.REFUSED, "legacy-1.35", "legacy-1.34")
+    assert refusals(decided.findings) == [("GM-130", "web", "/spec/template")]
+    assert decided.disruption.pods >= 4  # those of the edited clique at least
+    world.apply(decided.changes)
+    assert is_restored(world, table)
+    assert refusals(world.findings(tables=tables))[0][0] != "GM-130"
+
+
+def test_an_edit_before_the_first_write_is_no_undoing() -> None:
+    """Where nothing was written nothing is brought back, and the true refusals are told."""
+    world = World().grow()
+    tables = world.tables()
+    world.edit_and_roll("legacy-1.34")
+    decided = world.decide(tables=tables)
+    assert (decided.state, decided.target) == (SetState.REFUSED, "legacy-1.35")
+    assert "GM-102" in {code for code, _, _ in refusals(decided.findings)}
+    assert "GM-130" not in {finding.code for finding in decided.findings}
+
+
+def test_an_override_does_not_hold_back_the_undoing() -> None:
+    """Values that only the record can translate are brought back whatever is allowed."""
+    world = World().grow()
+    tables = world.begin(20)
+    world.edit_and_roll("legacy-1.34")
+    del world.pcs["status"]["updateProgress"]
+    decided = world.decide(tables=tables, allow=["GM-101", "GM-102"])
+    assert refusals(decided.findings) == [("GM-130", "web", "/spec/template")]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["rolling", "unseen"])
+def test_a_finished_tree_edited_later_is_not_turned_back(*, seen: bool) -> None:
+    """An edit under the new operator, after the migration, is the new operator's: nothing is undone."""
+    world = World().grow()
+    tables = world.begin()
+    world.edit_and_roll("legacy-1.35", seen=seen)
+    decided = world.decide(tables=tables)
+    assert (decided.state, decided.changes) == (SetState.DONE if seen else SetState.REFUSED, ())
+    assert "GM-130" not in {finding.code for finding in decided.findings}
+    assert ("GM-102" if seen else "GM-101") in {finding.code for finding in decided.findings}
+
+
+def test_an_edit_to_a_spec_that_both_schemes_hash_alike_is_not_turned_back() -> None:
+    """Where the set's hash is source's and target's at once it does not tell who wrote it, so nothing is undone."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
+    tables = world.tables("auto", "canonical-1.34")
+    world.apply(world.decide("auto", "canonical-1.34").changes)
+    world.pcs["spec"]["template"]["cliques"][1] = clique("work", containers=("a", "b"), image="app:2")
+    found = world.hashes("canonical-1.34")
+    assert found == world.hashes("legacy-1.34")
+    world.pcs["status"]["currentGenerationHash"] = found.generation_hash
+    world.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
+    decided = world.decide("auto", "canonical-1.34", tables=tables)
+    assert (decided.state, decided.changes) == (SetState.DONE, ())
+
+
+def test_an_edit_that_was_rolled_out_is_migrated() -> None:
+    """A tree that the old operator has brought to rest after the edit is migrated like any other."""
+    world = World().grow()
+    tables = world.tables()
+    cliques = copy.deepcopy(world.pcs["spec"]["template"]["cliques"])
+    cliques[1]["spec"]["podSpec"]["containers"][0]["image"] = "app:2"
+    later = World().grow(cliques=cliques)
+    decided = later.decide(tables=tables)
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+
+
+def test_an_edit_that_was_taken_back_changes_nothing() -> None:
+    """With the template as it was recorded, a rerun finishes what was begun."""
+    world = World().grow()
+    tables = world.tables()
+    changes = world.decide().changes
+    world.apply(changes[:9])
+    world.pcs["metadata"]["generation"] = world.pcs["status"]["observedGeneration"] = 3
+    decided = world.decide(tables=tables)
+    assert (decided.state, decided.changes, decided.findings) == (SetState.MIGRATE, changes[9:], ())
+
+
+def test_what_refuses_a_rerun_without_an_edit_undoes_nothing() -> None:
+    """Half-migrated and refused for a reason of its own, a tree whose template is as recorded is not turned back."""
+    world = World().grow()
+    tables = world.begin(9)
+    decided = world.put("Pod", "web-0-sg-1-work-1", LABEL).decide(tables=tables)
+    assert (decided.state, decided.target) == (SetState.REFUSED, "legacy-1.35")
+    assert "GM-130" not in {finding.code for finding in decided.findings}
+
+
+def test_what_was_the_targets_before_is_not_brought_back() -> None:
+    """Values that the first run found already written are left alone by the undoing."""
+    world = World().grow()
+    world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").pod_template_hashes["front"])
+    tables = world.begin(3)
+    world.edit_and_roll("legacy-1.34")
+    changed = {change.ref.name for change in world.decide(tables=tables).changes}
+    assert "web-0-front-0" not in changed
+    assert "web-0-front-1" in changed
+
+
+def test_a_record_of_another_direction_does_not_decide() -> None:
+    """A table of a migration to somewhere else is not this run's."""
+    world = World().grow()
+    tables = world.tables("auto", "canonical-1.35")
+    world.apply(world.decide().changes[:3])
+    world.edit("front", "app:2")
+    assert "GM-130" not in {finding.code for finding in world.findings(tables=tables)}
+
+
+def test_a_recorded_source_is_tried_first() -> None:
+    """Where two schemes explain a tree, the one of the record is named."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme="canonical-1.34")
+    assert world.decide().source == "legacy-1.34"
+    tables = world.tables("canonical-1.34")
+    assert world.decide(tables=tables).source == "canonical-1.34"

@@ -1,0 +1,309 @@
+"""The plan as a page: self-contained, escaped, and with the very numbers of the JSON."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from migrator.grove.objects import Ref, Tree
+from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
+from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import Outlook, outlook
+from migrator.render import figures
+from migrator.render import page as page_module
+from migrator.render import summary as report
+from migrator.render.page import render_outlook
+from tests.support.builders import World, clique
+from tests.support.fleet import LONG, fleet
+from tests.unit.render.test_table import many, plan, tree, tree_plan
+
+ORIGIN = report.Origin(None, "2026-02-01T00:00:00+00:00", "1.2.3")
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
+
+
+@dataclass
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, its attributes, its text."""
+
+    html: str = ""
+    tags: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read the page, and insist that what is opened is closed."""
+        super().__init__(convert_charrefs=True)
+        self.feed(self.html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the element that was opened last; cells and paragraphs stand apart."""
+        if tag in {"td", "th", "dt", "dd", "li", "p"}:
+            self.words.append(" ")
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text that is shown."""
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All text, with single spaces."""
+        return " ".join("".join(self.words).split())
+
+
+def render(made: Plan, origin: report.Origin = ORIGIN, **more: Any) -> str:
+    """The page of a plan."""
+    return page_module.render(made, origin, **more)
+
+
+@cache
+def bad_night() -> Plan:
+    """37 sets, some of which refuse."""
+    return World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False)
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    """No script, no handler, no address: the page is the same in ten years and without a network."""
+    html = render(bad_night())
+    page = Page(html)
+    assert {"script", "link", "img", "iframe", "object", "embed", "base", "form", "svg"}.isdisjoint(page.tags)
+    assert not [name for _, name, _ in page.attributes if name in {"src", "srcset"} or name.startswith("on")]
+    links = [value for _, name, value in page.attributes if name == "href"]
+    assert all(link.startswith("#") and f'id="{link[1:]}"' in html for link in links)
+    assert "://" not in html
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert style
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+    assert ("meta", "content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
+
+
+def test_hostile_names_are_only_text() -> None:
+    """Whatever a dump calls objects and cliques, and whatever a guard quotes, no element or attribute comes of it."""
+    ref = Ref("Pod", HOSTILE, HOSTILE)
+    told = Finding("GM-112", Severity.WARNING, ref, "/x", f"{ref} is {HOSTILE}; do {HOSTILE}")
+    refuses = Finding("GM-101", Severity.REFUSAL, None, None, HOSTILE)
+    evil = plan(
+        tree_plan("x", SetState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
+        findings=(told,),
+    )
+    html = render(Plan(HOSTILE, HOSTILE, evil.trees, evil.findings, evil.cluster_disruption))
+    page, harmless = Page(html), Page(render(bad_night()))
+    assert set(page.tags) <= set(harmless.tags)
+    assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}
+    assert HOSTILE in page.text
+    assert "<script" not in html
+    page = Page(render(World().grow("web", cliques=[clique("<b onclick=x>"), clique("work")]).plan()))
+    assert ("b", "onclick", "x") not in page.attributes
+    assert "pod template of <b onclick=x>" in page.text
+
+
+def test_no_value_is_marked_as_safe() -> None:
+    """No template has a way around the escaping of values."""
+    templates = sorted(Path(page_module.__file__).parent.glob("*.html"))
+    assert {template.name for template in templates} >= {"frame.html", "page.html", "parts.html"}
+    for template in templates:
+        assert not re.search(r"\|\s*safe|autoescape|Markup", template.read_text(encoding="utf-8"))
+
+
+def test_the_numbers_are_those_of_the_json() -> None:
+    """The headline, the tiles and the bars say what `-o json` says, to the last pod."""
+    summary, html = report.summary(bad_night()), render(bad_night())
+    text = Page(html).text
+    pods, gpus = summary["podsRecreatedWithoutMigration"], summary["gpusRecreatedWithoutMigration"]
+    assert f"Without the migration, the upgrade recreates {pods:,} pods with {gpus:,} GPUs in" in text
+    assert f"Without the migration: {pods:,} pods, {gpus:,} GPUs recreated" in text
+    tiles = {"PodCliqueSets": "podCliqueSets", "pods in them": "pods", "stored hashes to change": "changes"}
+    for words, key in tiles.items():
+        assert f"<dt>{words}</dt><dd>{summary[key]:,}</dd>" in html
+    bars = re.findall(r'<span class="amount">([\d,]+) pods?</span> <span class="amount dim">([\d,]+) GPUs?', html)
+    assert [sum(int(number.replace(",", "")) for number in column) for column in zip(*bars, strict=True)] == [
+        pods,
+        gpus,
+    ]
+
+
+def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> None:
+    """Each code has its title, its objects and its remedy; a refused set is named among all sets with its codes."""
+    text = Page(render(bad_night())).text
+    assert "GM-102 An update of the set is in flight" in text
+    assert "an update has not ended, and something old is left to replace" in text
+    assert "Let the running operator finish" in text
+    assert "evaluation/reranker-03 refused by GM-101, GM-102" in text
+    assert f"PodClique inference/{LONG}-0-leader" in text
+
+
+def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
+    """Nothing to do is one sentence, not an empty picture."""
+    for made in (plan(), plan(tree_plan("ready", SetState.DONE))):
+        html = render(made)
+        assert "What the upgrade costs" not in html
+        assert 'class="stakes"' not in html
+        assert "Nothing to do" in Page(html).text
+
+
+def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
+    """A page that people send around does not list four hundred pods."""
+    text = Page(render(plan(tree_plan("demo", findings=many(400))))).text
+    assert "GM-112 Hashes of older templates are left alone. (400 findings)" in text
+    assert "Pod default/pod-003 and 396 more" in text
+    assert "pod-004" not in text
+
+
+def test_the_two_bars_tell_what_the_migration_saves() -> None:
+    """Without the migration everything at stake; with it nothing, or what is refused."""
+    refused = tree_plan("odd", SetState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL))
+    for odd, second in (
+        (tree_plan("odd"), "With it: 0 pods, 0 GPUs recreated"),
+        (refused, "which leaves out refused sets: 2 pods, 16 GPUs recreated"),
+    ):
+        text = Page(render(plan(odd, tree_plan("fine", disruption=Disruption(3, 24))))).text
+        assert "Without the migration: 5 pods, 40 GPUs recreated" in text
+        assert second in text
+
+
+def test_hazards_have_a_section_of_their_own() -> None:
+    """What is not a matter of hashes stands apart from what refuses, with its objects and what to do."""
+    world = World().grow(scheme="legacy-1.35")
+    world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
+    made = world.plan(source="v0.1.0-alpha.8", target="v0.1.0-alpha.9")
+    text = Page(render(made)).text
+    assert "Known issues of this upgrade" in text
+    assert "GM-305 Automatic MNNVL ends" in text
+    assert "Recreate the set with mnnvl-group" in text
+    assert "Known issues" not in Page(render(World().grow().plan())).text
+
+
+def test_the_page_says_what_it_was_made_from() -> None:
+    """Cluster, operator, both ends of the upgrade, time and version are on top; what is not known says so."""
+    made = replace(bad_night(), operator="Deployment grove-system/grove-operator, 1 replica of grove:9")
+    text = Page(render(made, replace(ORIGIN, cluster="https://10.0.0.1:6443"))).text
+    assert "Cluster https://10.0.0.1:6443" in text
+    assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
+    assert "Upgrade Grove v0.1.0-alpha.4 to v0.1.0-alpha.9 → v0.1.0-alpha.11" in text
+    assert "Made 2026-02-01 00:00:00 UTC by grove-migrator 1.2.3" in text
+    assert "Cluster not named Operator now none was seen" in Page(render(bad_night())).text
+
+
+def test_refused_sets_are_counted_as_sets_everywhere() -> None:
+    """The headline and the tile say the same number; how many findings there are is a remark beside it."""
+    made = bad_night()
+    refused = sum(1 for tree in made.trees if tree.state is SetState.REFUSED)
+    findings = len(report.refusals_of(made))
+    assert refused < findings
+    text = Page(render(made)).text
+    assert f"{refused} need attention" in text
+    assert f"sets refused {refused} {findings} findings" in text
+    assert not re.search(rf"refusals? {findings}\b", text)
+
+
+def test_costs_are_counted_and_their_assumptions_stated() -> None:
+    """GPU-hours for a reload of ten minutes, the pause for the patches of what can be migrated."""
+    made = plan(
+        tree_plan("fine", disruption=Disruption(3, 24, 2)),
+        tree_plan("odd", SetState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL)),
+    )
+    text = Page(render(made)).text
+    assert "pods recreated 5 2" in text
+    assert "running pods among them 2 0" in text
+    assert "GPUs of these pods 40 16" in text
+    assert "GPU-hours lost * 6.7 2.7" in text
+    assert "operator away for the writing ** - about 1 s" in text
+    assert "a recreated pod is away for 10 min" in text
+    assert "4 patches at an assumed 100 a second" in text
+
+
+def test_totals_by_namespace_and_by_label_add_up() -> None:
+    """Each set is in one namespace and has one value of the label, or none; most GPUs come first."""
+    made = plan(
+        tree_plan("a", tree=labelled("a", "one", team="red"), disruption=Disruption(1, 8)),
+        tree_plan(
+            "b", tree=labelled("b", "two", team="blue"), disruption=Disruption(2, 16), remaining=Disruption(1, 4)
+        ),
+        tree_plan("c", SetState.REFUSED, tree=labelled("c", "two"), disruption=Disruption(4, 0)),
+    )
+    text = Page(render(made, group_by="team")).text
+    assert "two c 2 1 6 16 4 one 1 0 1 8 0" in text
+    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {figures.UNLABELLED} c 1 1 4 0 0" in text
+    assert "by label team" not in Page(render(made)).text
+
+
+def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
+    """What is refused, then what has most GPUs, stays in sight; the rest is one click away, and all of it is there."""
+    fine = [tree_plan(f"s{number:02}", disruption=Disruption(1, number)) for number in range(60)]
+    odd = tree_plan("odd", SetState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL))
+    html = render(plan(*fine, odd))
+    seen, _, folded = html.partition('<details class="more">')
+    assert "11 more sets" in folded
+    assert seen.index(">odd<") < seen.index(">s59<") < seen.index(">s11<")
+    assert all(f">s{number:02}<" in folded for number in range(11))
+    assert '<body class="many">' in html
+    assert 'class="more"' not in render(plan(*fine[:50]))
+
+
+def test_times_are_rounded_up() -> None:
+    """Nobody reads seconds of an hour, and nobody is promised less than what it takes."""
+    texts = {0.02: "1 s", 90: "90 s", 600: "10 min", 601: "11 min", 10800: "3 h"}
+    assert {seconds: figures.duration_text(seconds) for seconds in texts} == texts
+
+
+def labelled(name: str, namespace: str, **labels: str) -> Tree:
+    """A set with these labels."""
+    made = tree(name, namespace=namespace)
+    return replace(made, pcs=replace(made.pcs, labels=labels))
+
+
+def test_without_a_target_each_release_has_its_line() -> None:
+    """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
+    world = World().grow()
+    rows = report.target_rows(outlook(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
+    page = Page(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, replace(ORIGIN, cluster="dump.yaml")))
+    pods = rows[-4].without.pods
+    assert pods > 0
+    assert f"v0.1.0-alpha.12-rc1 legacy-1.35 {pods} 0 0 0 0" in page.text
+    assert "v0.1.0-alpha.14 not read: use --to-binary" in page.text
+    assert "v0.1.0-alpha.9" not in page.text
+    assert "Cluster dump.yaml" in page.text
+    assert "is away for 10 min" in page.text
+    empty = Outlook(None, is_cluster=True)
+    assert "Nothing to do: there are no PodCliqueSets" in Page(render_outlook(empty, [], ORIGIN)).text
+
+
+def test_a_team_finds_its_sets() -> None:
+    """With a label each set names its team, and a team's refused sets are links to where their reasons are."""
+    odd = tree_plan(
+        "odd",
+        SetState.REFUSED,
+        tree=labelled("odd", "two", team="blue"),
+        findings=many(1, "GM-102", Severity.REFUSAL),
+    )
+    html = render(plan(tree_plan("a", tree=labelled("a", "one", team="red")), odd), group_by="team")
+    assert "refused by GM-102 · blue" in html
+    assert '<a href="#set-0">odd</a>' in html
+    assert 'id="set-0"><summary>' in html
+
+
+def test_the_order_is_that_of_a_reader() -> None:
+    """The verdict and the next step, what blocks, the cost, who is concerned, the sets, and the theory last."""
+    html = render(bad_night(), next_command="do it", guards={"GM-101": "It means this."})
+    parts = ["<h1>", "Next</h2>", *(f'id="{name}"' for name in ("refused", "cost", "who", "sets", "codes", "why"))]
+    assert sorted(parts, key=html.index) == parts
+    assert '<a class="code" href="#GM-101">' in html
+    assert '<th scope="col">' in html
+    assert "<th>" not in html

@@ -1,0 +1,303 @@
+"""What a plan says: the JSON contract, the headline, the table and the first look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from migrator.grove.objects import Ref, Tree
+from migrator.planning.model import (
+    Change,
+    Disruption,
+    Finding,
+    NotChecked,
+    Plan,
+    SetHashes,
+    SetPlan,
+    SetState,
+    Severity,
+)
+from migrator.planning.options import PlanOptions
+from migrator.planning.outlook import Outlook, outlook
+from migrator.render import summary
+from migrator.render.findings import change_groups, grouped
+from migrator.render.table import outlook_text, plan_text
+from migrator.render.text import count
+from tests.support.builders import LATER, World, clique
+from tests.support.fleet import LONG, SETS, fleet
+
+OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
+LABEL = "/metadata/labels/grove.io~1pod-template-hash"
+
+
+def tree(name: str, *, pods: int = 2, terminating: int = 0, namespace: str = "default") -> Tree:
+    """A set with one PodClique, one scaling group, and pods of which some are on their way out."""
+    world = World().grow(name, namespace=namespace, cliques=[clique("a")], groups={"g": []}, pods=pods)
+    for pod in world.all("Pod")[:terminating]:
+        pod["metadata"]["deletionTimestamp"] = LATER
+    (found,) = world.snapshot().trees
+    return found
+
+
+def tree_plan(name: str, state: SetState = SetState.MIGRATE, **more: Any) -> SetPlan:
+    """A plan for such a set: its label and its generation hash change."""
+    of = more.pop("tree", None) or tree(name)
+    changes: tuple[Change, ...] = ()
+    if state in {SetState.MIGRATE, SetState.REFUSED}:
+        changes = (
+            *(Change(pod.ref, LABEL, OLD, NEW) for pod in of.pod_cliques[0].pods),
+            Change(of.pod_cliques[0].ref, LABEL, OLD, NEW),
+            Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
+        )
+    more.setdefault("disruption", Disruption(2, 16) if changes else Disruption())
+    return SetPlan(
+        of, "legacy-1.34", "legacy-1.35", state, changes, target_hashes=SetHashes(NEW_G, {"frontend": NEW}), **more
+    )
+
+
+def plan(*trees: SetPlan, findings: tuple[Finding, ...] = (), cluster: Disruption | None = None) -> Plan:
+    """A plan whose cluster is the trees, unless said otherwise."""
+    disruption = sum((t.disruption for t in trees), Disruption()) if cluster is None else cluster
+    return Plan("auto", "v0.1.0-alpha.11", trees, findings, disruption)
+
+
+def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
+    """A finding about a set."""
+    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd", "do something")
+
+
+def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
+    """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
+    document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
+    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "notChecked", "advisories"]
+    numbers = ["pods", "runningPods", "gpus"]
+    assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
+    assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
+    assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message", "remedy"]
+
+
+def test_json_counts_objects_and_only_pods_that_stay() -> None:
+    """Terminating pods are not counted; findings of trees and of the cluster count alike; keys are in order."""
+    made = plan(
+        tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
+        tree_plan("b", SetState.DONE),
+        findings=(finding(Severity.WARNING),),
+        cluster=Disruption(7, 56),
+    )
+    assert list(summary.plan_json(made)["summary"].items()) == [
+        ("podCliqueSets", 2),
+        ("podCliques", 2),
+        ("podCliqueScalingGroups", 2),
+        ("pods", 3 + 2),
+        ("changes", 5 + 1 + 1),
+        ("refusals", 1),
+        ("warnings", 1),
+        ("podsRecreatedWithoutMigration", 7),
+        ("gpusRecreatedWithoutMigration", 56),
+        ("podsRecreatedWithMigration", 5),
+        ("gpusRecreatedWithMigration", 40),
+    ]
+
+
+def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
+    """Two plans of one cluster are the same text, whatever order the API server lists in."""
+    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
+    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
+    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
+    document = summary.plan_json(plan(first, second, third))
+    assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
+    for entry in document["trees"]:
+        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
+        assert places == sorted(places)
+    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+
+
+def test_json_says_null_for_what_is_absent() -> None:
+    """A finding about no object has null in its places; a set that nothing explains has null as its source."""
+    odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
+    unexplained = SetPlan(tree("demo"), None, "legacy-1.35", SetState.REFUSED)
+    document = summary.plan_json(plan(unexplained, findings=(odd,)))
+    assert document["trees"][0]["from"] is None
+    absent = dict.fromkeys(("kind", "namespace", "name", "field", "remedy"))
+    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "it runs"}]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (plan(), "Nothing to do: there are no PodCliqueSets."),
+        (
+            plan(tree_plan("demo", disruption=Disruption(1412, 3296))),
+            "Without the migration, the upgrade recreates 1,412 pods with 3,296 GPUs in 1 set. With it: none.",
+        ),
+        (
+            plan(tree_plan("a", disruption=Disruption(1, 1)), tree_plan("b", SetState.DONE)),
+            "Without the migration, the upgrade recreates 1 pod with 1 GPU in 1 set. With it: none.",
+        ),
+        (
+            plan(tree_plan("a"), tree_plan("b", SetState.SKIPPED, disruption=Disruption(3, 0))),
+            "Without the migration, the upgrade recreates 5 pods with 16 GPUs in 2 sets. With it: 3 pods with 0 GPUs.",
+        ),
+        (
+            plan(tree_plan("a"), tree_plan("b", SetState.REFUSED, findings=(finding(Severity.REFUSAL),))),
+            (
+                "Without the migration, the upgrade recreates 4 pods with 32 GPUs in 2 sets. "
+                "1 of 2 sets can be migrated; 1 needs attention."
+            ),
+        ),
+        (
+            plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=Disruption(9, 72)),
+            (
+                "Without the migration, the upgrade recreates 9 pods with 72 GPUs in the whole cluster "
+                "(2 pods with 16 GPUs in 1 set selected). The migration is refused."
+            ),
+        ),
+    ],
+)
+def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
+    """What is recreated without the migration, and with it, or that it is refused."""
+    assert summary.headline(made) == said
+
+
+def test_changes_are_grouped_by_what_replaces_what() -> None:
+    """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
+    generation, template = change_groups(tree_plan("demo"))
+    assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
+    assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
+    assert template.kinds == {"Pod": 2, "PodClique": 1}
+
+
+def test_notes_say_what_the_numbers_leave_out() -> None:
+    """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
+    assert summary.notes(plan()) == []
+    assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
+    canonical = replace(tree_plan("demo", disruption=Disruption()), target="canonical-1.34")
+    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
+
+
+@pytest.mark.parametrize(("target", "noted"), [("v0.1.0-alpha.11", False), ("v0.1.0-alpha.3", True)])
+def test_who_does_not_know_on_delete_is_noted_of_such_targets_only(target: str, *, noted: bool) -> None:
+    """Operators before alpha.7 roll sets under OnDelete: worth a note where the target may be one."""
+    plan = World().grow(on_delete=True).plan(target=target)
+    assert (summary.ON_DELETE_NOTE in summary.notes(plan)) is noted
+
+
+def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
+    """The same finding of that many pods."""
+    field, what = "/metadata/deletionTimestamp", "is being deleted; it is left alone"
+    refs = (Ref("Pod", "default", f"pod-{index:03}") for index in range(number))
+    return tuple(Finding(code, severity, ref, field, f"{ref} {what}") for ref in refs)
+
+
+def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
+    """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
+    refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
+    (group,) = grouped(
+        Finding("GM-101", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}", "wait for it")
+        for ref in refs
+    )
+    assert group.refuses
+    texts = [statement.text for statement in group.statements[:2]]
+    assert texts == ["/metadata/labels/x holds c-0", "/metadata/labels/x holds c-1"]
+    assert group.remedies == ("wait for it",)
+
+
+def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
+    """A code that refuses here and warns there is two groups, the refusal first."""
+    made = grouped((*many(2), *many(1, severity=Severity.REFUSAL)))
+    assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 patches"), (1, "1 patch"), (2, "2 patches")])
+def test_one_helper_makes_plurals(number: int, text: str) -> None:
+    """Nobody reads of 1 patches."""
+    assert count(number, "patch", "patches") == text
+
+
+def test_a_bad_night_fits_80_columns() -> None:
+    """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
+    text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"inference/{LONG}" in lines
+    assert any(line.split()[:2] == ["evaluation/reranker-03", "refused"] for line in lines)
+    assert "grove.io~1" not in text
+    assert "Run `grove-migrator guards GM-1" in text
+    assert "or the other" not in text
+    assert len(lines) < 2.2 * SETS + 60
+
+
+def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
+    """Four hundred pods are not four hundred lines; nothing is lost from the count."""
+    text = plan_text(plan(tree_plan("demo", findings=many(400))))
+    assert "warning   GM-112 " in text
+    assert "default/pod-002 and 397 more" in text
+    assert "pod-003" not in text
+
+
+def test_what_was_not_checked_is_no_warning() -> None:
+    """A guard that could not be judged must not stand under a title that says what was not found."""
+    dump = [NotChecked(code, f"whether {code} is so (this is a dump)") for code in ("GM-202", "GM-205")]
+    unseen = NotChecked("GM-122", "whether an operator is running (forbidden)")
+    made = replace(plan(tree_plan("demo")), not_checked=(unseen, *dump))
+    text = plan_text(made)
+    assert (
+        "unchecked GM-122 whether an operator is running (forbidden)\n          GM-202, GM-205 (this is a dump)\n"
+        in text
+    )
+    assert "warning" not in text
+    assert [one["code"] for one in summary.plan_json(made)["notChecked"]] == ["GM-122", "GM-202", "GM-205"]
+
+
+def test_a_plan_says_what_to_do_next() -> None:
+    """One command if all can be migrated; else what explains the refusals, and what --skip-refused leaves behind."""
+    odd = tree_plan("odd", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
+    lookup = "Run `grove-migrator guards GM-101` for the cause and the fix."
+    assert plan_text(plan(tree_plan("fine")), next_command="do it").endswith("next      do it\n")
+    assert summary.next_steps(plan(odd)) == [lookup]
+    assert summary.next_steps(plan(odd, tree_plan("fine"))) == [
+        lookup,
+        "Or migrate the other set with `run --skip-refused`; then the upgrade recreates 2 pods with 16 GPUs.",
+    ]
+    assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+
+
+def test_no_file_can_make_a_terminal_obey() -> None:
+    """Escape sequences in names and messages are spelt out."""
+    text = plan_text(plan(tree_plan("a\x1b[2J"), findings=(finding(Severity.WARNING, "\x1b[2J"),)))
+    assert "\x1b" not in text
+    assert "a\\x1b[2J" in text
+
+
+def test_the_first_look_fits_one_screen() -> None:
+    """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
+    world = World(fleet(troubled=True))
+    snapshot = world.snapshot(is_cluster=True)
+    rows = summary.target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
+    text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[:5] == [
+        "cluster   https://10.0.0.1",
+        "record    A run did not end.",
+        "operator  None was found.",
+        "sets      37 PodCliqueSets, 345 pods, 1 GPU.",
+        "",
+    ]
+    assert "blocked   GM-1" in text
+    assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")] == [
+        f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1", 12, 13, 14)
+    ]
+    assert any(line.startswith("v0.1.0-alpha.13 ") and line.endswith("not read: use --to-binary") for line in lines)
+    assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
+
+
+def test_the_release_that_runs_is_not_a_next_one() -> None:
+    """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
+    snapshot = World().grow().snapshot()
+    for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
+        rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
+        assert sum(row.known and not row.is_older for row in rows) == newer

@@ -1,0 +1,371 @@
+"""What ``verify`` says of one snapshot after another, and of what happened since a migration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Unreadable, UsageError, VerificationFailed
+from migrator.hashing import podcliqueset, schemes
+from migrator.planning.options import PlanOptions
+from migrator.resources import Resource
+from migrator.run import migration
+from migrator.run.context import RunOptions
+from migrator.run.leases import OWN_LEASE
+from migrator.run.operator import OperatorFlags
+from migrator.run.record import RUN_NAME, Recorder
+from migrator.run.verify import VerifyOptions, VerifyResult, verify
+from testbed import operator_installation as installation
+from testbed import workloads
+from testbed.trees import State, grow
+from tests.faults import cluster
+from tests.support.memory_store import MemoryStore
+from tests.support.small_cluster import Clock, context_of
+
+SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
+PLAN = PlanOptions(target=TARGET)
+Change = Callable[[dict[str, Any]], object]
+
+
+class Site(MemoryStore):
+    """A cluster in memory, its clock, what verify finds in it, and what others do to it."""
+
+    def __init__(self, *objects: dict[str, Any], **options: Any) -> None:
+        super().__init__(*objects, **options)
+        self.clock = Clock()
+        now = datetime(2026, 3, 1, tzinfo=UTC)
+        self.context = context_of(self.clock, lambda: now, "verifier", sleep=self.clock.sleep)
+
+    def verified(
+        self, *, source: str = "auto", target: str = TARGET, after: bool = True, **options: Any
+    ) -> VerifyResult:
+        """What verify finds."""
+        plan = PlanOptions(source=source, target=target)
+        return verify(self, VerifyOptions(plan, after_upgrade=after, **options), self.context)
+
+    def fails(self, words: str, **options: Any) -> str:
+        """Check that verify fails, with these words in its message; returns the message."""
+        with pytest.raises(VerificationFailed, match=words) as failed:
+            self.verified(**options)
+        return str(failed.value)
+
+    def noticed(self) -> str:
+        """What verify only reports, as one text."""
+        return "; ".join(problem.message for problem in self.verified().noticed)
+
+    def change(self, how: Change, kind: Resource = resources.POD_CLIQUES, name: str = "disagg-0-frontend") -> None:
+        """Change an object as others would."""
+        self.edit(kind, "default", name, how)
+
+    def lost(self, clique: str = "disagg-0-frontend") -> dict[str, Any]:
+        """Delete the first pod of a PodClique, and return it."""
+        pods = (pod for pod in self.everything(resources.PODS) if "labels" in pod["metadata"])
+        gone = next(pod for pod in pods if pod["metadata"]["labels"].get("grove.io/podclique") == clique)
+        self.drop(resources.PODS, "default", gone["metadata"]["name"])
+        return gone
+
+    def replaced(self) -> str:
+        """Delete a pod of a PodClique, and create a younger one; returns the name of the one of before."""
+        gone = self.lost()
+        young = {"name": "disagg-0-frontend-young", "uid": "young", "creationTimestamp": "2026-05-01T00:00:00Z"}
+        self.put({**gone, "metadata": {**gone["metadata"], **young}})
+        return str(gone["metadata"]["name"])
+
+    def event(self, reason: str, pod: str) -> None:
+        """Store an Event of a pod."""
+        metadata = {"name": f"{pod}.{reason}", "namespace": "default"}
+        regarding = {"kind": "Pod", "namespace": "default", "name": pod}
+        kind = {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
+        self.put({**kind, "metadata": metadata, "reason": reason, "regarding": regarding})
+
+    def records(self) -> list[str]:
+        """The names of the ConfigMaps that runs leave."""
+        names = [item["metadata"]["name"] for item in self.everything(resources.CONFIG_MAPS)]
+        return [name for name in names if name.startswith("grove-migrator")]
+
+
+@pytest.fixture
+def migrated() -> Site:
+    """A cluster after a migration, with its record and the new operator."""
+    site = Site({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for pcs, state in (
+        (workloads.disaggregated("disagg"), State(updated=True)),
+        (workloads.standalone("patient", on_delete=True), State(updated=True, leftovers={"frontend": "4567b"})),
+    ):
+        for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
+            site.put(item)
+    migration.run(site, RunOptions(plan=PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
+    for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
+        site.put(item)
+    return site
+
+
+def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(migrated: Site) -> None:
+    """Target values and OnDelete leftovers pass, and the record that served is removed."""
+    assert migrated.records()
+    assert migrated.verified().attempts == 1
+    assert migrated.records() == []
+
+
+def test_without_after_upgrade_the_record_stays(migrated: Site) -> None:
+    """Only the comparison with the record uses it up."""
+    migrated.verified(after=False)
+    assert migrated.records()
+
+
+def _old_value(item: dict[str, Any]) -> None:
+    item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4567c"
+
+
+def _generation(value: str) -> Change:
+    return lambda item: item["status"].update(currentPodCliqueSetGenerationHash=value)
+
+
+def _behind(item: dict[str, Any]) -> None:
+    item["status"]["updatedReplicas"] = 0
+
+
+BEFORE = podcliqueset.hash_pod_clique_set(workloads.disaggregated("disagg"), schemes.by_name(SOURCE))
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "ended", "passes"),
+    [
+        (resources.POD_CLIQUES, "disagg-0-frontend", True, True),
+        (resources.POD_CLIQUES, "disagg-0-frontend", False, False),
+        (resources.POD_CLIQUES, "disagg-0-workers-0-prefill", True, False),
+        (resources.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", True, False),
+        (resources.POD_CLIQUE_SETS, "disagg", True, False),
+    ],
+)
+def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
+    migrated: Site, resource: Resource, name: str, *, ended: bool, passes: bool
+) -> None:
+    """alpha.12-rc1 begins one of each; one of a set, a group or a grouped PodClique means that pods were replaced."""
+
+    def begin(item: dict[str, Any]) -> None:
+        progress = item["status"].setdefault("updateProgress", {})
+        progress["updateStartedAt"] = "2026-04-01T00:00:00Z"
+        progress.pop("updateEndedAt", None)
+        if ended:
+            progress["updateEndedAt"] = "2026-04-01T00:00:01Z"
+
+    migrated.change(begin, resource, name)
+    if passes:
+        assert migrated.verified().attempts == 1
+    else:
+        migrated.fails(rf"{name}: an update began at 2026-04-01T00:00:00Z, after")
+
+
+def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Site) -> None:
+    """An older generation in a status, of which no scheme knows, costs no pod where label and pods are current."""
+    migrated.change(_generation("4567c"))
+    found = migrated.verified()
+    assert [problem.field for problem in found.noticed] == ["/status/currentPodCliqueSetGenerationHash"]
+    assert "no pod depends on it" in found.noticed[0].message
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (_old_value, "/metadata/labels/grove.io~1pod-template-hash is 4567c, not legacy-1.35's"),
+        (_generation(BEFORE.generation_hash), "/status/currentPodCliqueSetGenerationHash is "),
+        (_behind, "updatedReplicas is 0 of 1, before the upgrade it was 1 of 1"),
+    ],
+    ids=["a foreign value", "a value that was not migrated", "replicas behind"],
+)
+def test_what_changed_for_the_worse_is_named_with_its_object(migrated: Site, how: Change, words: str) -> None:
+    """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
+    migrated.change(how)
+    assert words in migrated.fails("PodClique default/disagg-0-frontend")
+    assert migrated.records()
+
+
+def test_an_update_under_on_delete_is_no_failure(migrated: Site) -> None:
+    """There the operator writes progress without touching a pod."""
+    begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
+    migrated.change(lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
+    migrated.verified()
+
+
+def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: Site) -> None:
+    """A pod younger than the record does not replace one of before, and an eviction is told from a deletion."""
+    migrated.event("TaintManagerEviction", migrated.replaced())
+    migrated.fails(r"1 of its 1 earlier pods are missing; Events of its pods: TaintManagerEviction \(1\)")
+
+
+def test_events_of_other_pods_do_not_explain_a_missing_one(migrated: Site) -> None:
+    """Neither a living pod, one of a PodClique whose name begins alike, nor the pod's own start tells how it ended."""
+    lost = migrated.replaced()
+    for reason in ("Scheduled", "Pulling", "Pulled", "Created", "Started"):
+        migrated.event(reason, lost)
+    migrated.event("Unhealthy", "disagg-0-frontend-young")
+    migrated.event("Preempted", "disagg-0-frontend-two-abcde")
+    migrated.fails("are missing; Events of its pods: none")
+
+
+def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
+    """A set deleted, another scaled in: what should be there now is there, and the record that is asked has served."""
+    migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
+    assert migrated.verified(after=False).noticed == ()
+    clique = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
+    wanted = clique["spec"]["replicas"] - 1
+    migrated.lost("disagg-0-workers-0-decode")
+
+    def scale_in(item: dict[str, Any]) -> None:
+        item["spec"]["replicas"] = wanted
+        item["status"].update(replicas=wanted, updatedReplicas=wanted)
+
+    migrated.change(scale_in, name="disagg-0-workers-0-decode")
+    said = migrated.noticed()
+    assert "PodCliqueSet default/patient was there before the upgrade, and was deleted since" in said
+    assert "disagg-0-workers-0-decode was scaled in" in said
+    assert migrated.records() == []
+
+
+def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: Site) -> None:
+    """Its PodCliques are gone as they should be."""
+    migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
+    migrated.fails("patient-0-frontend is missing")
+    migrated.change(lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
+    assert "patient-0-frontend is gone: its owner scaled it in" in migrated.noticed()
+
+
+def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
+    """Its pods are replaced because its owner wants that: nothing of it is compared."""
+
+    def edit(item: dict[str, Any]) -> None:
+        item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "new:2"
+
+    migrated.change(edit, resources.POD_CLIQUE_SETS, "patient")
+    assert "PodCliqueSet default/patient was edited" in migrated.noticed()
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_before_the_upgrade_there_is_no_after(migrated: Site, replicas: int) -> None:
+    """With the operator at zero, or the old one running, it fails and the record stays."""
+    migrated.drop(resources.PODS, NAMESPACE, "new-1")
+    for item in cluster.operator(replicas=replicas):
+        migrated.put(item)
+    if replicas:
+        migrated.put(installation.pod(cluster.OLD_IMAGE, name="old-1"))
+    migrated.fails(r"no operator of legacy-1\.35 runs")
+    assert migrated.records()
+    if replicas:
+        migrated.verified(target_image=cluster.OLD_IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [
+        ({"deletionTimestamp": "2026-03-01T00:00:00Z"}, {}),
+        ({}, {"phase": "Pending"}),
+        ({}, {"containerStatuses": [{"name": "grove-operator", "ready": False}]}),
+    ],
+)
+def test_a_pod_that_does_not_run_the_operator_proves_nothing(
+    migrated: Site, metadata: dict[str, str], status: dict[str, Any]
+) -> None:
+    """A pod of the target that is told to end, is pending, or crashes has not shown what it does: the record stays."""
+    for part, more in (("metadata", metadata), ("status", status)):
+        migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
+    migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
+    assert migrated.records()
+
+
+def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
+    """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
+    [name] = [name for name in migrated.records() if name == RUN_NAME]
+    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, name, lambda record: record["data"].update({"run.json": "{"}))
+    assert not migrated.verified(after=False).compared
+    with pytest.raises(Unreadable, match="cannot be read"):
+        migrated.verified()
+
+
+def test_the_record_of_a_run_that_did_not_end_fails_and_stays(migrated: Site) -> None:
+    """Nobody knows whether it has proven everything: it is to be run again, which closes the record."""
+    recorder = Recorder(migrated, NAMESPACE)
+    recorded = recorder.load()
+    assert recorded.run is not None
+    recorder.save(replace(recorded, run=replace(recorded.run, state="writing", finished=None)))
+    migrated.fails("did not end: run it again first")
+    assert migrated.records()
+
+
+def test_without_a_record_what_can_be_seen_is_verified(migrated: Site) -> None:
+    """A run with nothing to migrate leaves no record, and a second verification finds none: neither is a failure."""
+    assert migrated.verified().compared
+    assert not migrated.verified().compared
+    migrated.change(_old_value)
+    migrated.fails("4567c")
+
+
+@pytest.mark.parametrize(("source", "target"), [("auto", "legacy-1.33"), ("legacy-1.33", TARGET)])
+def test_the_record_of_another_migration_is_not_passed_over(migrated: Site, source: str, target: str) -> None:
+    """It may be needed to finish or undo that one, so the message names both and what to do."""
+    message = rf"a run from auto to legacy-1\.35 .* from {source} to {target}: verify that one"
+    with pytest.raises(UsageError, match=message):
+        migrated.verified(source=source, target=target)
+    assert migrated.records()
+
+
+def test_no_set_at_all_is_not_verified() -> None:
+    """Neither where the CRDs are missing nor where the record names sets."""
+    Site(without=[resources.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
+    assert Site().verified(after=False).trees == 0
+
+
+def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> None:
+    """The record names sets, and there is none."""
+    for name in ("disagg", "patient"):
+        migrated.drop(resources.POD_CLIQUE_SETS, "default", name)
+    for after in (False, True):
+        migrated.fails("the record names 2", after=after)
+
+
+def test_a_record_that_a_run_holds_stays(migrated: Site) -> None:
+    """Verified all the same: another migration holds the Lease, so the record is left to it."""
+    lease = migrated.read(resources.LEASES, NAMESPACE, OWN_LEASE)
+    lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
+    migrated.put(lease)
+    assert migrated.verified().attempts == 1
+    assert migrated.records()
+
+
+def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
+    """Replicas that catch up within --wait pass, after as many snapshots as it took."""
+    migrated.change(_behind)
+    began = migrated.clock()
+
+    def catch_up(_: float) -> None:
+        if migrated.clock() >= began + 3:
+            migrated.change(lambda item: item["status"].update(updatedReplicas=1))
+
+    migrated.clock.on_sleep.append(catch_up)
+    assert migrated.verified(wait=10.0).attempts == 3
+
+
+@pytest.mark.parametrize("resource", [resources.POD_CLIQUES, resources.PODS])
+def test_what_cannot_settle_ends_the_wait(migrated: Site, resource: Resource) -> None:
+    """A lost pod does not come back, alone or with its PodClique: the rest of --wait is not waited for."""
+    migrated.lost()
+    if resource == resources.POD_CLIQUES:
+        migrated.drop(resource, "default", "disagg-0-frontend")
+    waited = migrated.clock()
+    migrated.fails("after 1 snapshot:", wait=100.0)
+    assert migrated.clock() == waited
+
+
+def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site) -> None:
+    """It may be the upgrade's, and its end would look like a migrated cluster: it is not waited for."""
+    assert migrated.verified().compared
+    begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
+    migrated.change(lambda item: item["status"].update(updateProgress=begun), resources.POD_CLIQUE_SETS, "disagg")
+    waited = migrated.clock()
+    migrated.fails("no record shows whether the upgrade began it", wait=100.0)
+    assert migrated.clock() == waited
