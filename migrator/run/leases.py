@@ -135,7 +135,7 @@ class Leases:
 
     def __init__(self, store: Store, namespace: str, context: Context) -> None:
         self._store = store
-        self._namespace = namespace
+        self.namespace = namespace
         self._context = context
         self._clock = context.clock
         self._log = context.log
@@ -198,7 +198,7 @@ class Leases:
         if waited is not None:
             self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
         self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
-        self._log.info("lease_held", lease=f"{self._namespace}/{name}", taken_over=waited is not None)
+        self._log.info("lease_held", lease=f"{self.namespace}/{name}", taken_over=waited is not None)
         if self._context.threads and self._end_renewals is None:
             self._end_renewals = _periodically(self.renew_if_due, RETRY_EVERY / 2)
 
@@ -208,7 +208,7 @@ class Leases:
         Raises :class:`~migrator.errors.LeaseLost` if there is none, or once one is lost, and from then on always.
         """
         if OWN_LEASE not in self._held:
-            raise LeaseLost(f"Lease {self._namespace}/{OWN_LEASE} was never taken: nothing more may be written")
+            raise LeaseLost(f"Lease {self.namespace}/{OWN_LEASE} was never taken: nothing more may be written")
         terms = self._held.values()
         if why := next(filter(None, map(self._lost, terms)), ""):
             raise LeaseLost(f"{why}: nothing more may be written")
@@ -246,7 +246,7 @@ class Leases:
             term.record, term.due = found, self._clock()
             return
         why = "was deleted" if found is None else "was taken over by another holder"
-        term.lost = term.lost or f"Lease {self._namespace}/{name} {why}"
+        term.lost = term.lost or f"Lease {self.namespace}/{name} {why}"
         self._log.error("lease_lost", lease=name, reason=why)
 
     def let_go(self, *, park: bool) -> None:
@@ -260,7 +260,7 @@ class Leases:
         terms, self._held = self._held, {}
         for name in sorted(terms, key=lambda name: name == OWN_LEASE):
             if park and name != OWN_LEASE:
-                self._log.warning("lease_parked", lease=f"{self._namespace}/{name}", holder=PARKED)
+                self._log.warning("lease_parked", lease=f"{self.namespace}/{name}", holder=PARKED)
             elif not self._lost(terms[name]):
                 self._release(name, terms[name].record)
 
@@ -280,20 +280,20 @@ class Leases:
 
     def _read(self, name: str) -> LeaseRecord | None:
         try:
-            return _record(self._store.get(LEASES, self._namespace, name))
+            return _record(self._store.get(LEASES, self.namespace, name))
         except NotFound:
             return None
 
     def _create(self, name: str, spec: Mapping[str, Any]) -> LeaseRecord:
-        metadata = {"name": name, "namespace": self._namespace}
+        metadata = {"name": name, "namespace": self.namespace}
         body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": dict(spec)}
-        return _record(self._store.create(LEASES, self._namespace, body))
+        return _record(self._store.create(LEASES, self.namespace, body))
 
     def _swap(self, name: str, record: LeaseRecord, change: Op) -> LeaseRecord:
         tests = [Op("test", "/metadata/resourceVersion", record.resource_version)]
         if record.spec:
             tests.append(Op("test", "/spec/holderIdentity", record.spec.get("holderIdentity")))
-        return _record(self._store.patch(LEASES, self._namespace, name, (*tests, change)))
+        return _record(self._store.patch(LEASES, self.namespace, name, (*tests, change)))
 
     def _spec(self, before: LeaseRecord | None, holder: str, seconds: int) -> dict[str, Any]:
         """A new term; what else the Lease holds stays."""

@@ -263,7 +263,8 @@ class _Run:
     def _acts(self, installed: Operator) -> bool:
         """Whether an operator runs that no Lease of ours keeps out."""
         names = operator.lease_names(installed)
-        held = names if self._holds(*names) else ()
+        same = self._leases is not None and installed.namespace == self._leases.namespace  # Leases are namespaced
+        held = names if same and self._holds(*names) else ()
         return installed.live and not operator.kept_out(installed, held)
 
     def _wrong_operator(self) -> bool:

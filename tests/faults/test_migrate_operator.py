@@ -237,3 +237,16 @@ def test_an_open_record_in_a_state_that_no_run_writes_is_refused(state: str) -> 
     assert ending.code in {REFUSED, STUCK}, ending
     assert "GM-205" in str(ending.error)
     assert world.grove() == before
+
+
+def test_a_lease_keeps_no_operator_of_another_namespace_out() -> None:
+    """A second installation of the target's operator appears elsewhere in mid-write: 6, not 0."""
+    world = World()
+
+    def install(_: object) -> None:
+        image = cluster.NEW_IMAGE
+        world.store.put(installation.deployment(image, namespace="elsewhere", observed=True))
+        world.store.put(installation.config_map(namespace="elsewhere"))
+        world.store.put(installation.pod(image, namespace="elsewhere"))
+
+    assert world.run(do_at(first("pods"), "after", install)).code == STUCK
