@@ -94,8 +94,9 @@ class Twins:
     def left(self) -> dict[witness.Spot, str]:
         """The new hashes that matter to an old operator.
 
-        Hashes of an earlier template do not matter in a set that an old operator saw committed: they are outdated by
-        either scheme, and the record of a run after an edit does not have them.
+        Hashes of an earlier template do not matter in a set that an old operator saw committed, or that was edited
+        while it had new hashes: they are outdated by either scheme, and the record of a run after an edit does not have
+        them.
         """
         sets = self.sets
 
@@ -103,8 +104,8 @@ class Twins:
             word = self.lexicon.present(sets[spot.set_name]).get(spot.clique) if spot.set_name in sets else None
             return word is None or word.new == value
 
-        found = self.translated()
-        return {s: value for s, value in found.items() if s.set_name not in self.begun or is_present(s, value)}
+        found, edited = self.translated(), self.begun | self.moved
+        return {s: value for s, value in found.items() if s.set_name not in edited or is_present(s, value)}
 
     # --- what happens to both ---------------------------------------------------------------------------------------
 
