@@ -32,7 +32,6 @@ _ONLY_AT_DEBUG: Final = frozenset(
         "stage_started",
         "stage_finished",
         "operator",
-        "run_failed",
         "summary",
     }
 )

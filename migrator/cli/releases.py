@@ -30,7 +30,7 @@ def releases(*, output: str) -> None:
     Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
     """
     from migrator.hashing import schemes
-    from migrator.render.text import columns
+    from migrator.render.text import columns, wrapped
 
     used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
     if output == "json":
@@ -43,7 +43,7 @@ def releases(*, output: str) -> None:
     rows += [(name, ", ".join(dynamo) or "-", "-", _UNREAD) for name, dynamo in schemes.unread_releases().items()]
     write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
-    write(f"\nSchemes that no release uses: {unused}\n")
+    write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
 
 
 def _releases() -> Iterator[dict[str, object]]:

@@ -117,6 +117,7 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     environment.globals.update(
         change_groups=change_groups,
         count=count,
+        dynamo_of=report.dynamo_of,
         hours=figures.gpu_hours,
         reload_time=figures.duration_text(figures.RELOAD_SECONDS),
         number=lambda value: f"{value:,}",

@@ -118,6 +118,12 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     return [*rows, *(TargetRow(name, known=False) for name in schemes.unread_releases())]
 
 
+def dynamo_of(release: str) -> str:
+    """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
+    known = {**schemes.unread_releases(), **{one.name: one.dynamo for one in schemes.releases()}}
+    return ", ".join(known.get(release, ()))
+
+
 def _row_of(release: str, target: Target) -> TargetRow:
     plan = target.plan
     return TargetRow(

@@ -13,6 +13,7 @@ from migrator.render.summary import (
     TargetRow,
     codes,
     common_refusals,
+    dynamo_of,
     headline,
     in_order,
     next_steps,
@@ -157,7 +158,8 @@ def _facts(outlook: Outlook) -> Iterator[str]:
         yield row("record", outlook.record)
     yield row("operator", sentence(outlook.operator or ("None was found" if outlook.is_cluster else "A dump has none")))
     if outlook.running:
-        yield row("", f"Grove {outlook.running}.")
+        dynamo = dynamo_of(outlook.running)
+        yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
     pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
     yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
@@ -166,16 +168,19 @@ def _releases(rows: Sequence[TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if not one.is_older]
     table = [
-        (one.release, *(f"{n:,}" for n in (one.without.pods, one.without.gpus, one.with_migration.pods)), "")
-        if one.known
-        else (one.release, "-", "-", "-", "not read: use --to-binary")
+        (
+            one.release,
+            dynamo_of(one.release) or "-",
+            *(f"{n:,}" if one.known else "?" for n in (one.without.pods, one.without.gpus, one.with_migration.pods)),
+        )
         for one in newer
     ]
-    header = ("NEWER RELEASE", *_NUMBERS[1:], "")
+    header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
+    unread = "" if all(one.known for one in newer) else "?: not read: use --to-binary.\n"
     older = [one.release for one in rows if one.is_older]
     folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
     title = "What the upgrade recreates (IF MIGRATED: pods, after a migration):"
-    return f"{wrapped(title)}\n{columns(header, table, numbers=_NUMBERS)}{folded}"
+    return f"{wrapped(title)}\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
 
 
 def _paragraphs(*paragraphs: str) -> str:

@@ -87,7 +87,8 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         snapshot = take(store)
         found = tuple(_found(store, snapshot, known, options))
         problems = tuple(problem for problem in found if not problem.owner)
-        context.log.info("verified", attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
+        event = "verify_failed" if problems else "verified"
+        context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
         settling = problems and all(problem.settles for problem in problems)
         if not settling or context.clock() + _INTERVAL > deadline:
             break

@@ -160,7 +160,7 @@ def test_releases_are_the_table(invoke: Invoke) -> None:
     used = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
     assert all(one["release"] in used[one["scheme"]] for one in document["releases"] if one["scheme"] is not None)
     lines = invoke("releases").out.splitlines()
-    assert max(map(len, lines[: len(known) + 1])) <= 80
+    assert max(map(len, lines)) <= 80
     rows = {line.split()[0]: line for line in lines if line}
     assert re.split("  +", rows["v0.1.0-alpha.8"]) == ["v0.1.0-alpha.8", "1.1, 1.2, 1.3", "legacy-1.34"]
     assert re.split("  +", rows["v0.1.0-alpha.14"])[1:] == ["1.6", "-", "not read: use --to-binary"]
