@@ -58,8 +58,7 @@ _LOOK_OFTEN: Final = 1.0
 _BEFORE_RETRY: Final = 5.0
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
-
-_NAMED: Final = 5
+_NAMED: Final = 5  # pods
 
 
 def run(store: Store, options: RunOptions, context: Context) -> RunResult:
@@ -586,7 +585,8 @@ class _Run:
         run = self._seen.recorded.unfinished
         known = not (self._wrote or self._stops) and (run is None or run.state == RecordState.STOPPING)
         if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
-            return unchanged(error)
+            read = self._leases is not None or isinstance(error, errors.UsageError)
+            return unchanged(error) if read else error.ending(UNREAD)
         return self._half_way(error)
 
     # --- what is told -----------------------------------------------------------------------------------------------
