@@ -11,7 +11,7 @@ from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
 from migrator import resources
-from migrator.errors import NotAuthorised, NotFound, Rejected, Unreachable
+from migrator.errors import NotFound, Rejected, Unreachable
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
@@ -125,17 +125,6 @@ def test_a_rerun_that_cannot_read_knows_nothing(target: str, error: Callable[[],
     fails = when(lambda step: step.target == target or not target, raising(error), times=times)
     ending = world.start(at=fails).run()
     assert ending.code in {DONE, STUCK}, str(ending)
-
-
-def test_a_rerun_without_credentials_claims_nothing() -> None:
-    """A rerun of half-written sets whose token is void: 1, and never that nothing is changed, for nothing was read."""
-    world = half_written()
-    world.advance(LONGER_THAN_A_LEASE)
-    void = when(lambda _: True, raising(lambda: NotAuthorised("HTTP 401")), times=10**6)
-    ending = world.start(at=void).run()
-    assert ending.code == 1, str(ending)
-    assert "Nothing is changed" not in str(ending.error)
-    assert "keep the operator at zero" in str(ending.error)
 
 
 def test_a_damaged_record_proves_a_run() -> None:

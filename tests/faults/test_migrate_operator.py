@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from migrator import resources
-from migrator.errors import Rejected
+from migrator.errors import NotAuthorised, Rejected
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.points import CHOICE, GROVE, first, points, tree_points
-from tests.faults.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at
+from tests.faults.points import CHOICE, GROVE, first, of_trees, points, tree_points
+from tests.faults.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at, raising
 from tests.faults.truth import DONE, FAILED, REFUSED, STUCK, lies
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -250,3 +250,14 @@ def test_a_lease_keeps_no_operator_of_another_namespace_out() -> None:
         world.store.put(installation.pod(image, namespace="elsewhere"))
 
     assert world.run(do_at(first("pods"), "after", install)).code == STUCK
+
+
+def test_a_rerun_without_credentials_claims_nothing() -> None:
+    """A rerun of half-written sets whose token is void: 1, and never that nothing is changed, for nothing was read."""
+    world = World()
+    assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(raising(lambda: NotAuthorised("HTTP 401")))
+    assert ending.code == FAILED, str(ending)
+    assert "Nothing is changed" not in str(ending.error)
+    assert "keep the operator at zero" in str(ending.error)
