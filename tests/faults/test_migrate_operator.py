@@ -257,7 +257,7 @@ def test_a_rerun_without_credentials_claims_nothing() -> None:
     world = World()
     assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
-    ending = world.run(raising(lambda: NotAuthorised("HTTP 401")))
+    ending = world.start(at=raising(lambda: NotAuthorised("HTTP 401"))).run()
     assert ending.code == FAILED, str(ending)
     assert "Nothing is changed" not in str(ending.error)
     assert "keep the operator at zero" in str(ending.error)
