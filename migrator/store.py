@@ -149,17 +149,3 @@ class Store(Protocol):
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Delete one object of ours (a record) if it still has this uid; an absent object is a success."""
         ...
-
-
-def in_turn(
-    store: Store, take: Callable[[], tuple[K, Write] | None]
-) -> Generator[tuple[K, MigratorError | None], None, None]:
-    """:meth:`Store.patches` for a store that gains nothing from several patches at a time."""
-    while (found := take()) is not None:
-        key, write = found
-        try:
-            store.patch(write.resource, write.namespace, write.name, write.ops, subresource=write.subresource)
-        except MigratorError as error:
-            yield key, error
-        else:
-            yield key, None

@@ -54,16 +54,16 @@ def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - t
 
 def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
     """The dump that was named, in one file or several, or else the cluster."""
-    return read_dump(*dumps, dry_run=dry_run) if dumps else connect(cluster, dry_run=dry_run)
+    return read_dump(*dumps) if dumps else connect(cluster, dry_run=dry_run)
 
 
-def read_dump(*paths: str, dry_run: DryRun) -> DumpStore:
+def read_dump(*paths: str) -> DumpStore:
     """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet.
 
     A pipe may keep us waiting, so meanwhile a signal ends us at once.
     """
     with default_signals():
-        store = DumpStore.read(*paths, dry_run=dry_run)
+        store = DumpStore.read(*paths)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True):
         counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
         there = f" but {', '.join(counts)}" if counts else " and no other object"

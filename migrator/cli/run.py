@@ -188,15 +188,20 @@ def _migrate_dump(
     dump: str, out: str | None, options: RunOptions, context: Context, shown: Progress, *, mode: DryRun
 ) -> RunResult:
     from migrator.cli import connect
+    from migrator.planning.patches import patches_of
     from migrator.render.text import printable
     from migrator.run import migration
+    from migrator.run.observation import pending
     from migrator.store import DryRun
 
     with shown, shown.stage(f"migrating {printable(dump)}"):
-        store = connect.read_dump(dump, dry_run=mode)
+        store = connect.read_dump(dump)
         result = migration.run(store, options, context)
         if out is not None and mode is DryRun.NONE:
-            store.write(out)
+            planned = pending(result.plan)
+            store.write(out, (change for tree in planned for change in tree.changes))
+            result.trees = len(planned)
+            result.patches = sum(1 for tree in planned for _ in patches_of(tree.changes))
     return result
 
 

@@ -67,7 +67,7 @@ def run(store: Store, options: RunOptions, context: Context) -> RunResult:
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
     _ = options.way  # wrong schemes are refused before anything is read
-    if not store.is_cluster or store.dry_run is not DryRun.NONE:
+    if store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)
     return _Run(store, options, context).run()
 

@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from migrator.errors import LostReply
-from migrator.resources import CONFIG_MAPS, POD_CLIQUES, PODS
+from migrator.resources import CONFIG_MAPS, POD_CLIQUES, PODS, Op
 from migrator.store import DryRun
-from tests.support.dumps import LABEL, swap
 from tests.support.memory_store import MemoryStore
+
+LABEL = "/metadata/labels/grove.io~1pod-template-hash"
+
+
+def swap(path: str, old: str, new: str) -> tuple[Op, Op]:
+    """A compare-and-swap."""
+    return Op("test", path, old), Op("replace", path, new)
 
 
 def clique() -> dict[str, Any]:

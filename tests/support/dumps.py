@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from migrator.resources import POD_CLIQUE_SETS, PODS, Op
+from migrator.grove.objects import Ref
+from migrator.planning.model import Change
 from migrator.stores.dump.store import DumpStore
 
-LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 PCS = {
     "apiVersion": "grove.io/v1alpha1",
     "kind": "PodCliqueSet",
@@ -26,6 +26,10 @@ POD = {
 }
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 OBJECTS = [PCS, SERVICE, POD]
+
+#: A hash in a status, and one in a label; the new label looks like a number.
+REGENERATED = Change(Ref("PodCliqueSet", "a", "demo", "u1"), "/status/currentGenerationHash", "abc5", "def6")
+RELABELLED = Change(Ref("Pod", "a", "p", "u2"), "/metadata/labels/grove.io~1pod-template-hash", "5678", "8765")
 
 
 def as_yaml(value: Any) -> str:
@@ -45,29 +49,8 @@ def read(folder: Path, text: str | bytes) -> DumpStore:
     return DumpStore.read(dump(folder, text))
 
 
-def written(folder: Path, store: DumpStore) -> str:
+def written(folder: Path, store: DumpStore, *changes: Change) -> str:
     """What a store writes to a file, line ends included."""
     out = folder / "out"
-    store.write(str(out))
+    store.write(str(out), changes)
     return out.read_bytes().decode()
-
-
-def swap(path: str, old: str, new: str) -> tuple[Op, Op]:
-    """A compare-and-swap."""
-    return Op("test", path, old), Op("replace", path, new)
-
-
-def regenerate(store: DumpStore, old: str = "abc5", new: str = "def6") -> None:
-    """Change the hash in the set's status."""
-    store.patch(POD_CLIQUE_SETS, "a", "demo", swap("/status/currentGenerationHash", old, new), subresource="status")
-
-
-def relabel(store: DumpStore, old: str = "5678", new: str = "bcd") -> None:
-    """Change the hash in the pod's label."""
-    store.patch(PODS, "a", "p", swap(LABEL, old, new))
-
-
-def migrate(store: DumpStore) -> None:
-    """Change one hash in a status and one in a label; the new label looks like a number."""
-    regenerate(store)
-    relabel(store, new="8765")

@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from migrator import resources
+from migrator import exact_json, resources
 from migrator.exact_json import JSONObject
 from migrator.resources import Resource
-from migrator.stores.dump.store import same
 
 T = TypeVar("T")
 
@@ -46,6 +45,11 @@ class State:
     version: int = 0
     uids: Iterator[int] = field(default_factory=lambda: count(1))
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal in type and spelling: ``1``, ``1.0``, ``"1"`` and ``true`` all differ."""
+    return exact_json.dumps(one, sort_keys=True) == exact_json.dumps(other, sort_keys=True)
 
 
 class Objects:

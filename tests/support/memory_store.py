@@ -21,7 +21,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, MigratorError, N
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Look, Write, in_turn
+from migrator.store import DryRun, Look, Store, Write
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
@@ -276,3 +276,17 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
             raise Rejected(f"{request.target}: metadata.{key}: field is immutable", status=422, reason="Invalid")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
         raise Conflict(f"{request.target}: the object has been modified", status=409, reason="Conflict")
+
+
+def in_turn(
+    store: Store, take: Callable[[], tuple[K, Write] | None]
+) -> Generator[tuple[K, MigratorError | None], None, None]:
+    """:meth:`migrator.store.Store.patches`, one after the other."""
+    while (found := take()) is not None:
+        key, write = found
+        try:
+            store.patch(write.resource, write.namespace, write.name, write.ops, subresource=write.subresource)
+        except MigratorError as error:
+            yield key, error
+        else:
+            yield key, None

@@ -18,8 +18,7 @@ from jsonpointer import EndOfList, JsonPointerException
 from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
 from migrator.resources import CONFIG_MAPS, EVENTS, LEASES, Op, Resource
-from migrator.stores.dump.store import same
-from tests.support.memory_objects import copied
+from tests.support.memory_objects import copied, same
 
 _UNPROCESSABLE: Final = 422
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

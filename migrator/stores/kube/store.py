@@ -17,7 +17,7 @@ from migrator import exact_json
 from migrator.errors import ApiError, ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write, in_turn
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
@@ -172,15 +172,13 @@ class KubeStore:
         self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
     ) -> Generator[tuple[K, MigratorError | None], None, None]:
         """See :meth:`migrator.store.Store.patches`."""
-        if self.dry_run is DryRun.CLIENT:
-            yield from in_turn(self, take)
-            return
-
         under_way: dict[Future[MigratorError | None], K] = {}
         ended = SimpleQueue[Future[MigratorError | None]]()
         closed = False
 
         def send(request: Request) -> MigratorError | None:
+            if self.dry_run is DryRun.CLIENT:
+                return None
             try:
                 return _outcome(request, self._transport.send(request, is_wanted=lambda: not closed))
             except MigratorError as error:

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import pytest
 
-from migrator.store import DryRun, in_turn
+from migrator.store import DryRun
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NEW, OLD, Grant, Pod, Site, arguments, documents, grants, job_of, role_of
+from tests.support.memory_store import in_turn
 
 pytestmark = pytest.mark.controlplane
 
