@@ -10,8 +10,8 @@ from migrator.cli import log
 from migrator.cli.connect import ClusterFlags
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
-from migrator.planning.images import is_target, release_in
 from migrator.planning.options import AUTO
+from migrator.planning.releases import is_target, release_in
 
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme

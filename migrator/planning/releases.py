@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition, kubernetes_time
 from migrator.hashing import schemes
-from migrator.hashing.schemes import LEGACY, Scheme
+from migrator.hashing.schemes import LEGACY, Release, Scheme
 
 _FIRST_ON_DELETE: Final = "v0.1.0-alpha.7"
 _RC1: Final = "v0.1.0-alpha.12-rc1"
@@ -68,6 +68,27 @@ def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
 def build_range(names: tuple[str, ...]) -> str:
     """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"
+
+
+def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
+    """Whether an image is the target's: its tag is a release that uses ``target``, or it is ``target_image``."""
+    if target_image is not None and image == target_image:
+        return True
+    release = release_in(image)
+    # A release that puts the hash into object names speaks no scheme that can be migrated to.
+    return release is not None and release.scheme == target and not release.hash_in_names
+
+
+def release_in(image: str) -> Release | None:
+    """The release that the tag of an image names."""
+    return schemes.release_of(image_tag(image) or "")
+
+
+def image_tag(image: str) -> str | None:
+    """The tag of an image reference, ``None`` without one; a registry's port and a digest are not tags."""
+    last = image.split("@", 1)[0].rsplit("/", 1)[-1]
+    _, colon, tag = last.partition(":")
+    return tag if colon and tag else None
 
 
 def knows_on_delete(names: Sequence[str]) -> bool:

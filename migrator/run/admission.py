@@ -13,7 +13,7 @@ from typing import Any, Final
 from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE
-from migrator.planning.guards.base import refuse
+from migrator.planning.guards.base import report
 from migrator.planning.model import Finding
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.resources import Resource
@@ -42,7 +42,7 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
             if closed and (webhook.get("name") == WEBHOOK or _authorizes(webhook)):
                 what = f"ValidatingWebhookConfiguration {configuration['metadata']['name']} ({webhook.get('name')})"
                 message = f"{what} rejects every label change while the operator is stopped"
-                yield refuse("GM-202", None, None, message, REMEDY)
+                yield report("GM-202", None, None, message, REMEDY)
                 return
 
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import structlog
 
-from migrator.planning.images import is_target
 from migrator.planning.model import Plan, Severity
 from migrator.planning.options import Direction, PlanOptions, direction
+from migrator.planning.releases import is_target
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import CONCURRENCY, Deadline
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from migrator.errors import Interrupted, NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning.disruption import all_pods
-from migrator.planning.guards.base import as_warning, warn
+from migrator.planning.guards.base import as_warning, report
 from migrator.planning.guards.cluster import operator_unseen, record_unseen
 from migrator.planning.model import Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
@@ -172,6 +172,7 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     if installed is not None and not installed.gone:
         ref = installed.pods[0].ref if installed.pods else None
         remedy = "the run needs it stopped, with --stop-operator or by hand"
-        found.append(warn("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
+        running = report("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy)
+        found.append(as_warning(running))
     state = installed.description if installed else None
     return _Read(snapshot, known, tuple(found), tuple(unseen), state, seen.recorded)

@@ -8,7 +8,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from migrator.errors import HalfWay, Interrupted, MigratorError, Reverted, first_of
-from migrator.planning.images import release_in
+from migrator.planning.releases import release_in
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
 from migrator.run.record import Recorded

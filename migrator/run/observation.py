@@ -12,12 +12,12 @@ from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair, Verdict, hashes_of, lagging
-from migrator.planning.guards.base import allowed_codes, refuse
-from migrator.planning.images import release_in
+from migrator.planning.guards.base import allowed_codes, report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
+from migrator.planning.releases import release_in
 from migrator.planning.revert import make_revert
 from migrator.run import operator
 from migrator.run.baseline import table_of
@@ -136,7 +136,7 @@ class Observation:
             flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
             message = f"an earlier migration to {run.target} did not end"
             remedy = f"finish it with `run {flags}`, or undo it with `run --revert {flags}`"
-            found.append(refuse("GM-205", None, None, message, remedy))
+            found.append(report("GM-205", None, None, message, remedy))
         return found
 
     def _of_operator(self) -> Iterator[Finding]:
@@ -148,9 +148,9 @@ class Observation:
         if not options.stop_operator:
             why = "a live operator that sees other hashes starts a rolling update"
             remedy = "scale it to zero, or run with --stop-operator"
-            yield refuse("GM-122", ref, None, f"{what}: {why}", remedy)
+            yield report("GM-122", ref, None, f"{what}: {why}", remedy)
         elif not installed.deployment and installed.live:
-            yield refuse("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
+            yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
 def read_sets(store: Store, seen: Observation, context: Context, *, written: bool = False) -> Observation:

@@ -15,9 +15,9 @@ from typing import Any, Final
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
-from migrator.planning.guards.base import refuse, warn
-from migrator.planning.images import image_tag
+from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding
+from migrator.planning.releases import image_tag
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run.admission import authorizers
 from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by
@@ -156,7 +156,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
             f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: which "
             "of them the operator is cannot be told"
         )
-        findings.append(refuse("GM-203", None, None, message, "remove what is left of the other installation"))
+        findings.append(report("GM-203", None, None, message, "remove what is left of the other installation"))
     namespaces = {each for each in (home, service.namespace) if each}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
@@ -234,7 +234,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     if service is None:
         message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} calls a URL: the operator behind it is not seen"
         by_url = any(client.get("url") for client in clients)
-        return _Service(), [warn("GM-122", None, None, message)] if by_url else []
+        return _Service(), [as_warning(report("GM-122", None, None, message))] if by_url else []
     namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
     try:
         raw = store.get(SERVICES, namespace, name)
@@ -242,7 +242,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
         return _Service(namespace), []
     except NotAuthorised:
         message = f"Service {namespace}/{name} may not be read, so an operator with other labels is not seen"
-        return _Service(namespace), [warn("GM-122", None, None, message, "grant `get` on services")]
+        return _Service(namespace), [as_warning(report("GM-122", None, None, message, "grant `get` on services"))]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
 
@@ -289,10 +289,10 @@ def _choose(
             "cluster"
         )
         remedy = "choose one with --operator, and remove the other"
-        return chosen[0], [refuse("GM-203", None, None, message, remedy)]
+        return chosen[0], [report("GM-203", None, None, message, remedy)]
     others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
     ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
-    return next(iter(chosen), None), [warn("GM-203", None, None, message) for message in ignored]
+    return next(iter(chosen), None), [as_warning(report("GM-203", None, None, message)) for message in ignored]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:
@@ -318,7 +318,7 @@ def _elsewhere(store: Store, namespaces: Collection[str]) -> Iterator[Finding]:
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in namespaces:
             message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield warn("GM-122", ref, None, f"{message}: it does not count as one")
+            yield as_warning(report("GM-122", ref, None, f"{message}: it does not count as one"))
 
 
 def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject]) -> tuple[Operator, list[Finding]]:
@@ -329,7 +329,7 @@ def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject
     try:
         lease = elects_by(store, namespace, spec)
     except Refused as error:
-        unknown.append(refuse("GM-122", None, None, str(error)))
+        unknown.append(report("GM-122", None, None, str(error)))
     if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
         lease = None
     if lease is None:
@@ -338,7 +338,7 @@ def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject
             "run"
         )
         remedy = "make sure that nothing scales it up until the run has ended"
-        unknown.append(warn(NO_ELECTION, None, None, message, remedy))
+        unknown.append(report(NO_ELECTION, None, None, message, remedy))
     found = tuple(sorted(map(_pod, pods), key=lambda pod: pod.ref))
     if chosen is None:
         return Operator(namespace, "", 0, image, found, lease), unknown

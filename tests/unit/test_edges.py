@@ -11,8 +11,8 @@ from migrator.grove.objects import Ref
 from migrator.hashing import layouts, quantity, spew
 from migrator.hashing.fnv import Piece, plain
 from migrator.planning.detect import Pair
+from migrator.planning.guards.fields import newer_fields
 from migrator.planning.model import SetHashes
-from migrator.planning.new_fields import newer_fields
 from migrator.planning.planner import changes_of
 from migrator.run import operator_config
 from testbed.workloads import standalone

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from migrator.planning.guards import gangs, spec, updates, values
+from migrator.planning.guards import fields, gangs, updates, values
 from migrator.planning.guards.base import ALIKE, CATALOGUE, Case, allowed_codes, report
 from migrator.planning.guards.cluster import cluster_findings, not_checked
 from migrator.planning.guards.gangs import gang_termination
@@ -28,7 +28,7 @@ __all__ = [
     "report",
 ]
 
-_MODULES = (updates, values, spec, gangs)
+_MODULES = (updates, values, fields, gangs)
 
 
 def check_set(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
@@ -36,7 +36,6 @@ def check_set(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Findi
 
     ``allow`` has the codes whose overridable refusals become warnings; see :func:`allowed_codes`.
     """
-    case = replace(case, causes=spec.causes(case))
     found = (finding for module in _MODULES for check in module.CHECKS for finding in check(case))
     return judged(found, allow=allow, unchanged=case.unchanged)
 

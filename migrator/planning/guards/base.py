@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from migrator.errors import UsageError, suggestion
@@ -90,18 +90,6 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
-
-    finding: Finding
-    values: frozenset[str] | None = None
-
-    def explains(self, stored: StoredHash) -> bool:
-        """Whether that value follows from this cause."""
-        return stored.clique is not None and (self.values is None or stored.value in self.values)
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
     """The input of a guard: one set, its hashes and what its stored values are."""
 
@@ -114,7 +102,6 @@ class Case:
     changed: bool  # some values are the source's
     others: Mapping[Verdict, Sequence[StoredHash]]  # the values that are not
     lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
-    causes: Mapping[str, Cause] = field(default_factory=dict)  # of foreign template hashes, by uid of the PodClique
     unchanged: bool = False  # nothing is written to the set
     recorded: str | None = None  # the source of the run that left a table of the set
     sightings: tuple[Sighting, ...] = ()  # in all of the cluster
@@ -135,21 +122,6 @@ class Case:
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 
 
-def refuse(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
-    """A finding that forbids a run. Raises ``KeyError`` for a code that is not in the catalogue."""
-    return Finding(CATALOGUE[code].code, Severity.REFUSAL, ref, field, message, remedy)
-
-
-def warn(code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "") -> Finding:
-    """A finding that does not forbid a run. Raises ``KeyError`` for a code that is not in the catalogue."""
-    return as_warning(refuse(code, ref, field, message, remedy))
-
-
-def as_warning(finding: Finding) -> Finding:
-    """The finding as a warning: ``plan`` shows so what forbids a run, but not the migration of a set."""
-    return replace(finding, severity=Severity.WARNING)
-
-
 def report(
     code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "", *, overridable: bool = False
 ) -> Finding:
@@ -161,3 +133,8 @@ def report(
     if overridable:
         remedy = f"{remedy}, or run with --allow {code}" if remedy else f"run with --allow {code}"
     return Finding(code, CATALOGUE[code].severity, ref, field, message, remedy, overridable=overridable)
+
+
+def as_warning(finding: Finding) -> Finding:
+    """The finding as a warning: ``plan`` shows what forbids a run, but not the migration of a set, in this way."""
+    return replace(finding, severity=Severity.WARNING)

@@ -1,15 +1,19 @@
-"""Guards on the stored values themselves: those that are neither the source's nor the target's hash."""
+"""Guards on the stored values themselves: those that are neither the source's nor the target's hash, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
-from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
+from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, StoredHash
+from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
+from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.planning.detect import Verdict
+from migrator.planning.disruption import whole_units
 from migrator.planning.guards.base import Case, report
 from migrator.planning.model import Finding
+from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
 from migrator.resources import pointer
 
 _EDITED: Final = (
@@ -28,8 +32,21 @@ _REMEDIES: Final = {
     "PodGangMap": _GANGS,
     "PodGang": _GANGS,
 }
+_GPU: Final = "nvidia.com/gpu"
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
+
+    finding: Finding
+    values: frozenset[str] | None = None
+
+    def explains(self, stored: StoredHash) -> bool:
+        """Whether that value follows from this cause."""
+        return stored.clique is not None and (self.values is None or stored.value in self.values)
 
 
 def never_reconciled(case: Case) -> Iterator[Finding]:
@@ -46,15 +63,14 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
 
 
 def foreign(case: Case) -> Iterator[Finding]:
-    """A stored value that neither scheme gives for the current spec, unless a cause is reported for it.
+    """A stored value that neither scheme gives for the current spec, or the cause of some of them.
 
     GM-107 if no pod depends on it: it only shows how far the operator has come.
     """
-    if not case.foreign:
-        return
+    causes = _causes(case)
     owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
     for stored in case.foreign:
-        cause = case.causes.get(owners.get(stored.ref.uid, stored.ref.uid))
+        cause = causes.get(owners.get(stored.ref.uid, stored.ref.uid))
         if cause is not None and cause.explains(stored):
             continue
         if (stored.ref.uid, stored.field) in case.lagging:
@@ -63,6 +79,7 @@ def foreign(case: Case) -> Iterator[Finding]:
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
             yield report("GM-101", stored.ref, stored.field, _holds(case, stored), remedy, overridable=overridable)
+    yield from (cause.finding for cause in causes.values())
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
@@ -128,6 +145,90 @@ def _holds(case: Case, stored: StoredHash) -> str:
     source = f"{case.source.name}'s {case.source_hashes.of(stored)}"
     target = f"{case.target.name}'s {case.target_hashes.of(stored)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
+
+
+def _causes(case: Case) -> Mapping[str, _Cause]:
+    """The causes of foreign template hashes, by uid of the PodClique: why they are not those of its template."""
+    labels = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
+    found: dict[str, _Cause] = {}
+    for pod_clique in case.tree.pod_cliques:
+        cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
+        if cause is None and pod_clique.ref.uid in labels:
+            cause = _mnnvl(case, pod_clique)
+        if cause is not None:
+            found[pod_clique.ref.uid] = cause
+    return found
+
+
+def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
+    if pod_clique.clique in case.source_hashes.templates:
+        return None
+    what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
+    message = (
+        f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have, so its hashes cannot be "
+        "recomputed: the operator is still removing it, or did not make it"
+    )
+    remedy = "let the operator finish, or delete it"
+    return _Cause(report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True))
+
+
+def _suffix_trap(case: Case, pod_clique: PodClique) -> _Cause | None:
+    """The PodClique is made from one template and hashed by the name of another."""
+    clique, templates = pod_clique.clique, case.source_hashes.templates
+    match = template_by_suffix(case.tree.pcs, pod_clique.ref.name) or clique
+    if clique is None or match is None or match == clique:
+        return None
+    targets = case.target_hashes.templates
+    if templates[match] == templates[clique] and targets[match] == targets[clique]:
+        return None
+    message = (
+        f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
+        f"compares name endings and {match} comes first"
+    )
+    remedy = _way_out(case, clique, match)
+    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
+    return _Cause(finding, frozenset({templates[match], targets[match]}))
+
+
+def _way_out(case: Case, clique: str, match: str) -> str:
+    """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
+
+    Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
+    """
+    if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
+        return (
+            "under this cliqueStartupType Grove's webhook does not allow cliques to be renamed or reordered: recreate "
+            "the set with other names, or accept that the upgrade replaces its pods (--skip-refused)"
+        )
+    return (
+        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook does not allow other names) and let the "
+        "operator roll that out before the upgrade"
+    )
+
+
+def _mnnvl(case: Case, pod_clique: PodClique) -> _Cause | None:
+    """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
+    pcs = case.tree.pcs
+    has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
+    if not has_gpu or not hashes_injected_claims(case.source, pcs.annotations, pod_clique):
+        return None
+    message = (
+        f"{pod_clique.ref} runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+        "hash the claims that they inject, so this hash and those of its pods cannot be recomputed"
+    )
+    remedy = (
+        "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
+        "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
+    )
+    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
+    return _Cause(finding, frozenset({pod_clique.template_hash or ""}))
+
+
+def _has_gpu(clique: Mapping[str, Any]) -> bool:
+    pod_spec = pod_spec_of(clique)
+    containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
+    resources = [container.get("resources") or {} for container in containers]
+    return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
 
 
 CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)

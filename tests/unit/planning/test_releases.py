@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.hashing import schemes
-from migrator.planning.images import is_target
+from migrator.planning.releases import is_target
 
 TARGET = schemes.by_name("legacy-1.35")
 

@@ -1,11 +1,10 @@
-"""A set's template: causes of hashes that nobody can recompute, and fields that only one of the operators knows."""
+"""Causes of hashes that nobody can recompute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from migrator.planning.model import SetState
 from tests.support.builders import HASH_LABEL, LABEL, World, clique, refusals, warnings
 from tests.support.tables import table
 
@@ -128,30 +127,3 @@ def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
     assert world.findings() == []
     found = world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash").findings()
     assert [code for code, _, _ in warnings(found)] == ["GM-107"]
-
-
-# --- fields of one operator -------------------------------------------------------------------------------------------
-
-
-def test_a_field_that_only_the_target_knows_refuses() -> None:
-    """A set field that the running operator ignores would change the pods for real: rewriting would hide it."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
-    field = "/spec/template/cliques/1/spec/podSpec/workloadRef"
-    assert refusals(world.findings()) == [("GM-125", "web", field)]
-
-
-def test_a_field_that_only_the_source_knows_warns() -> None:
-    """A set field that the next operator ignores changes no hash of its own, but new pods will lack it."""
-    cliques = [clique("front")]
-    cliques[0]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
-    decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
-    field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
-    assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
-
-
-def test_a_field_that_neither_side_knows_is_ignored() -> None:
-    """What both operators ignore changes nothing."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["schedulingGroup"] = {"podGroupName": "x"}
-    assert world.findings() == []

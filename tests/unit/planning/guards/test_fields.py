@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from migrator.hashing.layouts import minors
-from migrator.planning.new_fields import newer_fields
+from migrator.planning.guards.fields import newer_fields
+from migrator.planning.model import SetState
+from tests.support.builders import World, clique, refusals, warnings
 
 PATH = "/spec/template/cliques/0/spec/podSpec"
 
@@ -54,3 +56,27 @@ def test_a_field_that_only_the_newer_minor_knows_is_named(
 def test_a_minor_has_nothing_that_it_does_not_have(minor: str) -> None:
     """A minor beside itself adds nothing."""
     assert newer_fields(spec(hostnameOverride="x", containers=[{"name": "a"}]), minor, minor) == ()
+
+
+def test_a_field_that_only_the_target_knows_refuses() -> None:
+    """A set field that the running operator ignores would change the pods for real: rewriting would hide it."""
+    world = World().grow()
+    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
+    field = "/spec/template/cliques/1/spec/podSpec/workloadRef"
+    assert refusals(world.findings()) == [("GM-125", "web", field)]
+
+
+def test_a_field_that_only_the_source_knows_warns() -> None:
+    """A set field that the next operator ignores changes no hash of its own, but new pods will lack it."""
+    cliques = [clique("front")]
+    cliques[0]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
+    decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
+    field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
+    assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
+
+
+def test_a_field_that_neither_side_knows_is_ignored() -> None:
+    """What both operators ignore changes nothing."""
+    world = World().grow()
+    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["schedulingGroup"] = {"podGroupName": "x"}
+    assert world.findings() == []

@@ -1,4 +1,4 @@
-"""The fields that a PodCliqueSet sets and that only one of two minors of the Kubernetes API knows. Pure."""
+"""Guards on fields that a PodCliqueSet sets and that only one of the two operators knows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,31 @@ from typing import Any, Final
 
 from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts
+from migrator.planning.guards.base import Case, report
+from migrator.planning.model import Finding
 from migrator.resources import pointer
 
 _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 
 Path = tuple[str | int, ...]
+
+
+def fields(case: Case) -> Iterator[Finding]:
+    """A field that only one of the two struct layouts has is a real change of the template."""
+    pcs, source, target = case.tree.pcs, case.source.minor, case.target.minor
+    for path in newer_fields(pcs.spec, source, target):
+        message = (
+            f"{pcs.ref} sets {path}: the running operator (Kubernetes {source}) ignores the field, and the next one "
+            f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
+        )
+        remedy = "remove the field before the upgrade and add it again afterwards"
+        yield report("GM-125", pcs.ref, path, message, remedy)
+    for path in newer_fields(pcs.spec, target, source):
+        message = (
+            f"{pcs.ref} sets {path}, which the next operator (Kubernetes {target}) ignores: its pods keep the "
+            "effect of the field until they are recreated, and new pods lack it"
+        )
+        yield report("GM-134", pcs.ref, path, message)
 
 
 def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
@@ -68,3 +88,6 @@ def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Pat
             yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
     else:
         yield kind, value, path
+
+
+CHECKS: Final = (fields,)
