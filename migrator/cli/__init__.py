@@ -12,8 +12,7 @@ from typing import Final
 import click
 
 from migrator import __version__
-from migrator.cli import guards, output, plan, releases, run, scheme, verify
-from migrator.cli import hash as hash_command
+from migrator.cli import log, offline, output, plan, run, verify
 from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
 from migrator.errors import MigratorError
 
@@ -38,10 +37,10 @@ class _InOrder(click.Group):
         plan.plan,
         run.run,
         verify.verify,
-        hash_command.hash_,
-        scheme.scheme,
-        releases.releases,
-        guards.guards,
+        offline.hash_,
+        offline.scheme,
+        offline.releases,
+        offline.guards,
     ],
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
@@ -121,15 +120,11 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 
 
 def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
-    from migrator.cli import log
-
     log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
     return exit_code
 
 
 def _usage(error: click.ClickException, session: Session) -> int:
-    from migrator.cli import log
-
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and log.is_console(sys.stderr, session.log_format):
         error.show()

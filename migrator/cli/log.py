@@ -19,9 +19,6 @@ from migrator.render.text import printable, wrapped
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-#: The longest text of an event: an API server's message may quote a whole object, which a log must not hold.
-MAX_TEXT: Final = 1000
-
 #: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
 #: each object.
 _ONLY_AT_DEBUG: Final = frozenset(
@@ -58,92 +55,68 @@ class Unbreakable:
         """Every text is flushed as it is written."""
 
 
-def write_line(stream: TextIO, line: str) -> None:
-    """Write one line and flush it."""
-    Unbreakable(stream).write(line + "\n")
-
-
-def wants_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether a stream is a terminal that may be coloured (https://no-color.org, ``TERM=dumb``)."""
-    environ = os.environ if environ is None else environ
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-
-
 def is_console(stream: TextIO, log_format: str) -> bool:
     """Whether a log of this format is for people."""
     return log_format == "console" or (log_format == "auto" and stream.isatty())
 
 
-def configure(
+def logger(
     stream: TextIO,
     *,
-    run_id: str,
-    level: str = "info",
     log_format: str = "auto",
+    verbose: bool = False,
     shown: set[tuple[object, ...]] | None = None,
+    **bound: str,
 ) -> FilteringBoundLogger:
-    """Log every event of at least ``level`` to ``stream`` with ``run_id``; returns the logger.
+    """A logger of one line for each event; lines of JSON also have what is ``bound``.
 
-    Findings in ``shown`` (code, object, field and message) are not shown to people again.
+    Findings in ``shown`` (code, object, field and message), which may grow, are not shown to people again.
     """
     import logging
 
     import structlog
 
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")
-    processors: list[Any] = [structlog.processors.add_log_level, stamp, _shorten]
-    if is_console(stream, log_format):
-        if level != "debug":
-            processors.insert(0, _Terse(set() if shown is None else shown))
-        processors += [_for_people, structlog.dev.ConsoleRenderer(colors=wants_colour(stream), timestamp_key="ts")]
+    to_people = is_console(stream, log_format)
+    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if to_people else "iso", utc=True, key="ts")
+    processors: list[Any] = [structlog.processors.add_log_level, stamp]
+    if to_people:
+        # https://no-color.org
+        colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        terse = [] if verbose else [_Terse(set() if shown is None else shown)]
+        processors += [*terse, _for_people, structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts")]
     else:
-        processors.insert(0, lambda _logger, _method, event: {**event, "run_id": run_id})
-        processors += [_head_first, structlog.processors.JSONRenderer(default=_plain)]
-    structlog.configure(
+        processors += [_head_first, structlog.processors.JSONRenderer()]
+    made: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.WriteLogger(cast("TextIO", Unbreakable(stream))),
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", Unbreakable(stream))),
-        cache_logger_on_first_use=False,
-    )
-    bound: FilteringBoundLogger = structlog.get_logger().bind()  # else each event would bind it anew
-    return bound
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
+    ).bind(**({} if to_people else bound))
+    return made
 
 
 def write_failure(
-    code: str,
-    exit_code: int,
-    message: str,
-    *,
-    stream: TextIO | None = None,
-    log_format: str = "",
-    details: Mapping[str, str] | None = None,
+    code: str, exit_code: int, message: str, *, log_format: str | None = None, details: Mapping[str, str] | None = None
 ) -> None:
     """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object.
 
     ``details`` are those of a :class:`~migrator.errors.MigratorError`.
     """
-    values = {"code": code, "exit_code": exit_code, "message": message, **(details or {})}
-    _write("error", "failed", values, stream, log_format)
+    log_format = log_format or session().log_format
+    _write("error", "failed", log_format, code=code, exit_code=exit_code, message=message, **(details or {}))
 
 
 def write_warning(event: str, message: str) -> None:
     """Print a warning on stderr without a logger: for commands that are over at once."""
-    _write("warning", event, {"message": message})
+    _write("warning", event, session().log_format, message=message)
 
 
-def _write(
-    level: str, event: str, values: Mapping[str, Any], stream: TextIO | None = None, log_format: str = ""
-) -> None:
-    stream, log_format = stream or sys.stderr, log_format or session().log_format
-    if is_console(stream, log_format):
-        first, *details = str(values["message"]).splitlines() or [""]
-        Unbreakable(stream).write(wrapped(f"{level}: {first}") + "".join(f"{printable(line)}\n" for line in details))
+def _write(level: str, event: str, log_format: str, **values: object) -> None:
+    if is_console(sys.stderr, log_format):
+        first, *rest = str(values["message"]).splitlines() or [""]
+        lines = [wrapped(f"{level}: {first}"), *(f"{printable(line)}\n" for line in rest)]
+        Unbreakable(sys.stderr).write("".join(lines))
         return
-    import structlog
-
-    line: EventDict = {**values, "event": event, "level": level}
-    structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts")(None, level, line)
-    write_line(stream, str(structlog.processors.JSONRenderer(default=_plain)(None, level, _head_first(None, "", line))))
+    getattr(logger(sys.stderr, log_format="json"), level)(event, **values)
 
 
 class _Terse:
@@ -167,15 +140,9 @@ class _Terse:
         self._seen.add(finding)
         self._shown[code] += 1
         if self._shown[code] > _FINDINGS:
-            return {"event": event["event"], "code": code, "message": "More findings have this code: see `plan`."}
+            event["object"] = event["field"] = event["remedy"] = None
+            event["message"] = "More findings have this code: see `plan`."
         return event
-
-
-def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
-    for key, value in event.items():
-        if isinstance(value, str) and len(value) > MAX_TEXT:
-            event[key] = f"{value[:MAX_TEXT]}... ({len(value)} characters)"
-    return event
 
 
 def _head_first(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -185,13 +152,7 @@ def _head_first(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 
 def _for_people(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Drop absent values and the date, and escape control characters; JSON escapes them automatically."""
-    event["ts"] = event["ts"].partition("T")[2][:8]
+    """Drop absent values, and escape control characters; JSON escapes them automatically."""
     return {
         key: printable(value) if isinstance(value, str) else value for key, value in event.items() if value is not None
     }
-
-
-def _plain(value: object) -> object:
-    """The JSON value of an argument of a log call: a list for a set, else its text."""
-    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)

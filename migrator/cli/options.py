@@ -52,11 +52,6 @@ class Session:
     log_format: str = "auto"
     shown: set[tuple[object, ...]] = field(default_factory=set)
 
-    @property
-    def level(self) -> str:
-        """The lowest level that is logged."""
-        return "debug" if self.verbose else "info"
-
 
 def session() -> Session:
     """The session of the running command."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
+from migrator import __version__
+from migrator.cli import log
+from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
     FROM_BINARY,
@@ -21,15 +23,16 @@ from migrator.cli.options import (
     source,
     target,
 )
+from migrator.cli.output import as_json, write
 from migrator.errors import NotAuthorised, Refused
-
-if TYPE_CHECKING:
-    from migrator.cli.connect import ClusterFlags
-    from migrator.planning.model import Plan
-    from migrator.planning.options import PlanOptions
-    from migrator.planning.outlook import Outlook, Target
-    from migrator.render.summary import Origin
-    from migrator.store import Store
+from migrator.hashing import schemes
+from migrator.planning.model import Plan, SetState
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
+from migrator.planning.outlook import Outlook, Target
+from migrator.render import page, summary, table
+from migrator.render.summary import Origin
+from migrator.selectors import matches_labels
+from migrator.store import DryRun
 
 EXIT_CHANGES: Final = 10
 
@@ -83,27 +86,36 @@ def plan(
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import operator_source
-    from migrator.cli.connect import ClusterFlags
-    from migrator.cli.output import write
+    from migrator.cli import connect, operator_source, progress
     from migrator.run.dry_run import first_look, preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
-    cluster = ClusterFlags(kubeconfig, context)
+    cluster = connect.ClusterFlags(kubeconfig, context)
     names = operator_source.choose_schemes(source, to, from_binary, to_binary, cluster=None if filename else cluster)
     options = _options(names.source, names.target, namespace, selector)
-    with _reading(cluster, filename, namespace) as reading:
-        if names.target is None:
-            look, targets = first_look(reading.store, options, **reading.where)
-            text, code = _first_look_text(look, targets, output, options.source, reading.origin), 0
-        else:
-            result = preview(reading.store, options, **reading.where)
-            text = _plan_text(result, output, reading.origin, group_by)
-            code = _detailed_exit_code(result, options) if detailed_exitcode else 0
-    if names.target is not None:
+    result: Plan | None = None
+    with progress.Progress(sys.stderr) as shown:
+        ours = connect.context(shown.stream, threading.Event())
+        with shown.stage("reading"):
+            store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
+        origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
+        home = ours.namespace or connect.GROVE_NAMESPACE
+        with shown.stage("planning"):
+            try:
+                if names.target is None:
+                    look, targets = first_look(shown.watch(store), options, now=ours.now, namespace=home)
+                    text = _first_look_text(look, targets, output, names.source, origin)
+                else:
+                    result = preview(shown.watch(store), options, now=ours.now, namespace=home)
+                    text = _plan_text(result, output, origin, group_by)
+            except NotAuthorised as error:
+                if namespace is not None or "HTTP 403" not in str(error):
+                    raise
+                raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+    if result is not None:
         _warn_about(result, options, output)
     write(text)
-    return code
+    return _detailed_exit_code(result, options) if result is not None and detailed_exitcode else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
@@ -118,10 +130,6 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
 
 def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
     """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
-    from migrator.hashing import schemes
-    from migrator.planning.options import PlanOptions, Selection, direction
-    from migrator.selectors import matches_labels
-
     matches_labels(selector, {})
     selection = Selection(namespace, selector)
     options = PlanOptions(source, schemes.CANONICAL if target is None else target, selection=selection, describes=True)
@@ -130,42 +138,7 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     return options
 
 
-class _Reading(NamedTuple):
-    """A store whose reading is shown, where the record is looked for, and the origin of the plan."""
-
-    store: Store
-    where: dict[str, Any]
-    origin: Origin
-
-
-@contextmanager
-def _reading(cluster: ClusterFlags, dumps: tuple[str, ...], namespace: str | None) -> Iterator[_Reading]:
-    """Show progress while a cluster or a dump is read and planned."""
-    from migrator import __version__
-    from migrator.cli import connect, progress
-    from migrator.render.summary import Origin
-    from migrator.store import DryRun
-
-    with progress.Progress(sys.stderr) as shown:
-        context = connect.context(shown.stream, threading.Event())
-        with shown.stage("reading"):
-            store = connect.open_store(cluster, *dumps, dry_run=DryRun.CLIENT)
-        origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
-        where = {"now": context.now, "namespace": context.namespace or connect.GROVE_NAMESPACE}
-        with shown.stage("planning"):
-            try:
-                yield _Reading(shown.watch(store), where, origin)
-            except NotAuthorised as error:
-                if namespace is not None or "HTTP 403" not in str(error):
-                    raise
-                raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-
-
 def _warn_about(result: Plan, options: PlanOptions, output_format: str) -> None:
-    from migrator.cli import log
-    from migrator.planning.options import NOTHING_SELECTED
-    from migrator.render import summary
-
     if _selects_nothing(result, options):
         log.write_warning("empty_selection", NOTHING_SELECTED)
     if output_format != "table" and summary.CANONICAL_NOTE in summary.notes(result):
@@ -173,15 +146,10 @@ def _warn_about(result: Plan, options: PlanOptions, output_format: str) -> None:
 
 
 def _selects_nothing(result: Plan, options: PlanOptions) -> bool:
-    from migrator.planning.options import Selection
-
     return result.known and not result.trees and options.selection != Selection()
 
 
 def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
-    from migrator.planning.model import SetState
-    from migrator.render import summary
-
     if summary.refusals_of(result) or _selects_nothing(result, options) or not result.known:
         return Refused.exit_code
     return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
@@ -189,45 +157,38 @@ def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
 
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
     """The cluster as it is, and all targets; one plan is in memory at a time."""
-    from migrator.cli import dialogue
-    from migrator.render import page, summary, table
+    from migrator.cli.dialogue import next_command
 
     if output_format in {"json", "yaml"}:
         found = list(map(summary.target_json, targets))
-        return _document(
-            {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}, output_format
-        )
+        document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
+        return _document(document, output_format)
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.known and not row.is_older), None)
     if look.resumes is not None:
-        next_command = dialogue.next_command("run", "--to", look.resumes, "--stop-operator")
+        following = next_command("run", "--to", look.resumes, "--stop-operator")
     elif newest is not None:
-        next_command = dialogue.next_command("plan", "--to", newest)
+        following = next_command("plan", "--to", newest)
     else:
-        next_command = dialogue.next_command("releases")
+        following = next_command("releases")
     if output_format == "html":
-        return page.render_outlook(look, rows, origin, next_command=next_command)
-    return table.outlook_text(look, rows, next_command=next_command)
+        return page.render_outlook(look, rows, origin, next_command=following)
+    return table.outlook_text(look, rows, next_command=following)
 
 
 def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
-    from migrator.cli import dialogue
-    from migrator.cli.guards import sections
-    from migrator.planning.model import SetState
-    from migrator.render import page, summary, table
+    from migrator.cli.dialogue import next_command
 
     if output_format in {"json", "yaml"}:
         return _document(summary.plan_json(result, origin), output_format)
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
-    next_command = dialogue.next_command("run", "--stop-operator") if migrates else ""
+    following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, origin, group_by=group_by, next_command=next_command, guards=sections())
-    return table.plan_text(result, next_command=next_command)
+        return page.render(result, origin, group_by=group_by, next_command=following, guards=sections())
+    return table.plan_text(result, next_command=following)
 
 
 def _document(document: dict[str, Any], output_format: str) -> str:
-    from migrator.cli.output import as_json
-
     if output_format == "json":
         return as_json(document)
     import yaml

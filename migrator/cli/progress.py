@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Final, Self, TextIO, TypeVar, cast
 
@@ -33,21 +33,15 @@ _PATCHES: Final = {
 }
 
 
-def wanted(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether somebody watches: the stream is a terminal that can move its cursor, and this is not CI."""
-    environ = os.environ if environ is None else environ
-    return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
-
-
 class Progress:
     """Stages while its ``with`` block lasts, with what they count and how long they take; nothing if nobody watches.
 
-    ``stream`` is where log lines go, during the block and outside it. ``expected`` is how many patches are going to be
-    sent.
+    Somebody watches a terminal that can move its cursor, outside CI. ``stream`` is where log lines go, during the
+    block and outside it. ``expected`` is how many patches are going to be sent.
     """
 
-    def __init__(self, stream: TextIO, environ: Mapping[str, str] | None = None) -> None:
-        self._watched = wanted(stream, environ)
+    def __init__(self, stream: TextIO) -> None:
+        self._watched = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._bars = Bars(
             *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()),
             console=Console(file=cast("TextIO", Unbreakable(stream))),

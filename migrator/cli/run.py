@@ -6,10 +6,12 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from migrator.cli import log, termination
+from migrator.cli import output as stdout
 from migrator.cli.options import (
     CLUSTER,
     FROM_BINARY,
@@ -20,18 +22,24 @@ from migrator.cli.options import (
     option,
     output,
     refuse_flags,
+    session,
     source,
     target,
 )
 from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
+from migrator.planning.guards import allowed_codes
+from migrator.planning.options import PlanOptions, direction
+from migrator.planning.patches import patches_of
+from migrator.render import summary, table
+from migrator.render.text import count, printable
+from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
     from migrator.cli.dialogue import Ending
-    from migrator.cli.operator_source import NamedSchemes
     from migrator.cli.progress import Progress
     from migrator.run.context import Context, RunOptions, RunResult
-    from migrator.store import DryRun, Store
+    from migrator.store import Store
 
 _DRY: Final = "\nDry run: nothing was written.\n"
 _STDIO: Final = "-"
@@ -108,10 +116,9 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    from migrator.cli import connect, operator_source, progress, termination
+    from migrator.cli import connect, operator_source, progress
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
-    from migrator.store import DryRun
 
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     shown = progress.Progress(sys.stderr)
@@ -125,42 +132,32 @@ def run(
                 target_image=target_image,
             )
             options = RunOptions(
-                _plan_options(names, allow, skip_refused=skip_refused),
+                PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
                 revert=revert,
                 stop_operator=stop_operator,
                 wait=wait,
                 flags=OperatorFlags.parse(operator),
                 target_image=target_image,
             )
-            run_context = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
+            direction(options.plan)  # a mistyped release is reported before a cluster is asked
+            ours = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
             if filename is not None:
-                result, ending = _migrate_dump(filename, write, options, run_context, shown, mode=mode), None
+                result, ending = _migrate_dump(filename, write, options, ours, shown, mode=mode), None
             else:
-                store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
-                result, ending = _migrate(store, options, run_context, shown, cluster, yes=yes)
+                store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
+                result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
         except MigratorError as error:
             reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
             termination.write({"outcome": "failed", **reason})
             raise
         if write != _STDIO:
-            _print_if_read(result, output, mode, revert=revert, ending=ending)
-        _summarise(run_context, result, mode)
+            _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
+        _summarise(ours, result, mode)
     return 0
-
-
-def _plan_options(names: NamedSchemes, allow: tuple[str, ...], *, skip_refused: bool) -> Any:  # noqa: ANN401
-    from migrator.planning.guards import allowed_codes
-    from migrator.planning.options import PlanOptions, direction
-
-    options = PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused)
-    direction(options)  # a mistyped release is reported before a cluster is asked
-    return options
 
 
 def _check_files(dump: str | None, out: str | None, output_format: str, mode: DryRun) -> None:
     """Raise ``UsageError`` for flags that contradict each other, or that have no effect on a dump."""
-    from migrator.store import DryRun
-
     if dump is None:
         if out is not None:
             raise UsageError("--write goes with -f DUMP: a cluster is written to directly.")
@@ -188,11 +185,8 @@ def _migrate_dump(
     dump: str, out: str | None, options: RunOptions, context: Context, shown: Progress, *, mode: DryRun
 ) -> RunResult:
     from migrator.cli import connect
-    from migrator.planning.patches import patches_of
-    from migrator.render.text import printable
     from migrator.run import migration
     from migrator.run.observation import pending
-    from migrator.store import DryRun
 
     with shown, shown.stage(f"migrating {printable(dump)}"):
         store = connect.read_dump(dump)
@@ -210,7 +204,6 @@ def _migrate(
 ) -> tuple[RunResult, Ending | None]:
     from migrator.cli import dialogue
     from migrator.run import migration
-    from migrator.store import DryRun
 
     if dialogue.can_ask(in_a_pod=context.namespace is not None):
         _announce(store, options, context, shown, cluster, yes=yes)
@@ -223,15 +216,13 @@ def _announce(
     store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
 ) -> None:
     """On a terminal: show where the run takes place and what it will do, and ask; raises ``Declined`` for a no."""
-    from migrator.cli import dialogue, log
-    from migrator.cli.options import session
+    from migrator.cli import dialogue
     from migrator.run.observation import look_ahead
-    from migrator.store import DryRun
 
     with shown, shown.stage("reading"):
         preview = look_ahead(shown.watch(store), options, context)
     where = (getattr(store, "name", None), cluster.chosen)
-    log.write_line(sys.stderr, dialogue.describe(preview, options, store.dry_run, where).removesuffix("\n"))
+    log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
     session().shown.update(dialogue.findings_in(preview))
     shown.expected = preview.patch_count
     if context.stop.is_set():
@@ -240,13 +231,9 @@ def _announce(
         dialogue.ask("Revert?" if options.revert else "Migrate?")
 
 
-def _print_if_read(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> None:
-    from migrator.cli import log
-    from migrator.cli import output as stdout
-    from migrator.store import DryRun
-
+def _print_if_read(text: str, mode: DryRun) -> None:
     try:
-        stdout.write(_text(result, output_format, mode, revert=revert, ending=ending))
+        stdout.write(text)
         stdout.flush()
     except stdout.ReaderGone:
         pass  # the run has ended, whether anybody reads its last line or not
@@ -257,14 +244,8 @@ def _print_if_read(result: RunResult, output_format: str, mode: DryRun, *, rever
 
 
 def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
-    from migrator.cli.output import as_json
-    from migrator.render import table
-    from migrator.render.summary import plan_json
-    from migrator.render.text import count
-    from migrator.store import DryRun
-
     if output_format == "json":
-        return as_json(
+        return stdout.as_json(
             {
                 "dryRun": mode.value,
                 "trees": result.trees,
@@ -272,7 +253,7 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
                 "seconds": result.seconds,
                 "operator": ending.operator if ending else None,
                 "next": list(ending.commands) if ending else [],
-                "plan": plan_json(result.plan),
+                "plan": summary.plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
@@ -290,10 +271,7 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
 
 
 def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
-    from migrator.cli import termination
-    from migrator.render import summary
-    from migrator.store import DryRun
-
+    """Leave what was done in the pod's termination message, and as the last event of the log."""
     dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
     termination.write(
         {

@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from migrator.cli import connect
-
 #: The variable that names the file of the summary; empty for no file.
 VARIABLE: Final = "GROVE_MIGRATOR_TERMINATION_LOG"
 
@@ -31,6 +29,8 @@ def write(summary: Mapping[str, Any]) -> None:
 
     An error of the file is ignored, because the run is over.
     """
+    from migrator.cli import connect
+
     path = os.environ.get(VARIABLE, DEFAULT_PATH if connect.own_namespace() is not None else "")
     if path:
         with suppress(OSError):

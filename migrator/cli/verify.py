@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from migrator.cli.options import CLUSTER, OPERATOR, TO_BINARY, command, duration, option, output, refuse_flags, target
 from migrator.cli.output import as_json, write
 from migrator.errors import VerificationFailed
+from migrator.planning.options import AUTO, PlanOptions, direction
+from migrator.render.summary import object_json
+from migrator.render.text import command_row, count, readable, row
+from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
@@ -19,14 +23,7 @@ if TYPE_CHECKING:
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 10
 #: Parameters that have no effect on a dump.
-_OF_A_CLUSTER: Final = (
-    "kubeconfig",
-    "context",
-    "after_upgrade",
-    "wait",
-    "operator",
-    "target_image",
-)
+_OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "operator", "target_image")
 
 
 @command(
@@ -68,8 +65,6 @@ def verify(
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
     from migrator.cli import connect, operator_source
-    from migrator.planning.options import AUTO, PlanOptions, direction
-    from migrator.render.text import count
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
@@ -104,7 +99,6 @@ def _verified(
 ) -> tuple[VerifyResult | None, VerificationFailed | None]:
     from migrator.cli import connect, progress
     from migrator.run import verify as core
-    from migrator.store import DryRun
 
     with connect.stop_on(signal.SIGTERM) as stop, progress.Progress(sys.stderr) as shown:
         context = connect.context(shown.stream, stop)
@@ -121,8 +115,6 @@ def _verified(
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
-    from migrator.render.summary import object_json
-
     return {
         "to": target,
         "podCliqueSets": result.trees if result else None,
@@ -133,8 +125,7 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
-    from migrator.cli import dialogue
-    from migrator.render.text import command_row, count, readable, row
+    from migrator.cli.dialogue import next_command
 
     target = options.plan.target
     rows = []
@@ -150,5 +141,5 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
     unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
     if unmigrated and not options.after_upgrade:
         rows.append(row("note", f"{count(unmigrated, 'set')} not migrated to {target} yet."))
-        rows.append(command_row("next", dialogue.next_command("run", "--stop-operator")))
+        rows.append(command_row("next", next_command("run", "--stop-operator")))
     return "".join(rows)

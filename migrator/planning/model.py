@@ -170,7 +170,8 @@ class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
     ``requested_source`` and ``requested_target`` are as given. ``cluster_disruption`` counts the whole cluster.
-    ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen.
+    ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen, and
+    ``running`` is its release.
     ``not_checked`` are the guards that could not be judged.
     """
 
@@ -182,4 +183,5 @@ class Plan:
     advisories: tuple[Advice, ...] = ()
     known: bool = True
     operator: str | None = None
+    running: str | None = None
     not_checked: tuple[NotChecked, ...] = ()

@@ -139,7 +139,7 @@ class _Read:
 
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with the findings."""
-        plan = replace(plan, operator=self.operator)
+        plan = replace(plan, operator=self.operator, running=self.known.get("running"))
         if not any(tree.changes for tree in plan.trees):
             return plan
         findings, not_checked = (*plan.findings, *self.findings), (*plan.not_checked, *self.not_checked)

@@ -5,89 +5,51 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+import sys
 
 import pytest
-import structlog
 
 from migrator.cli import log
 from tests.support.terminal import Watched as Terminal
 
 
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    """Give back structlog as it was, whatever a test configures."""
-    yield
-    structlog.reset_defaults()
-
-
 def test_off_a_terminal_every_event_is_one_json_object() -> None:
-    """A pipe gets JSON lines that begin with ts, level, event and run_id, whatever else is bound."""
+    """A pipe gets JSON lines that begin with ts, level, event and run_id, whatever else they hold."""
     stream = io.StringIO()
-    logger = log.configure(stream, run_id="r1")
+    logger = log.logger(stream, run_id="r1")
     logger.info("patched", name="demo", kind="Pod")
-    logger.warning("other")
+    logger.warning("odd", where=io, name="a\udc80", count=2**70)
     first, second = (json.loads(line) for line in stream.getvalue().splitlines())
     assert list(first) == ["ts", "level", "event", "run_id", "name", "kind"]
     assert (first["level"], first["event"], first["run_id"], first["name"]) == ("info", "patched", "r1", "demo")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", first["ts"])
-    assert second["level"] == "warning"
+    assert (second["level"], second["name"], second["count"]) == ("warning", "a\udc80", 2**70)
 
 
-def test_loggers_of_modules_go_to_the_same_stream_with_the_run_id() -> None:
-    """A module that asks structlog for a logger writes where the run writes, never to stdout."""
-    stream = io.StringIO()
-    logger = structlog.get_logger("some.module")
-    log.configure(stream, run_id="r2")
-    logger.info("said")
-    assert json.loads(stream.getvalue())["run_id"] == "r2"
-
-
-def test_debug_events_need_verbose() -> None:
-    """Debug events appear with verbose only."""
-    quiet, loud = io.StringIO(), io.StringIO()
-    log.configure(quiet, run_id="r").debug("detail")
-    log.configure(loud, run_id="r", level="debug").debug("detail")
-    assert quiet.getvalue() == ""
-    assert json.loads(loud.getvalue())["event"] == "detail"
-
-
-def test_a_terminal_gets_console_style_without_escapes_when_colour_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NO_COLOR gives plain text on a terminal, and no JSON."""
+def test_a_terminal_gets_plain_lines_and_obeys_nothing_that_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for people has neither run_id nor absent values; an escape sequence in a value is shown, not sent."""
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    log.configure(stream, run_id="r").info("lease_held", name="demo")
-    assert "\x1b" not in stream.getvalue()
-    assert "lease_held" in stream.getvalue()
-    assert "name=demo" in stream.getvalue()
+    log.logger(stream, run_id="r").info("lease_held", name="a\x1b[2Jb", field=None)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d \[info +\] lease_held +name=a\\x1b\[2Jb\n", stream.getvalue())
 
 
 @pytest.mark.parametrize(
-    ("environ", "wanted"),
+    ("environ", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_colour_follows_no_color_and_term(environ: dict[str, str], wanted: bool) -> None:  # noqa: FBT001
+def test_colour_follows_no_color_and_term(
+    environ: dict[str, str], *, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Colour is for terminals, unless NO_COLOR is set and not empty, or the terminal is dumb."""
-    assert log.wants_colour(Terminal(), environ) is wanted
-    assert log.wants_colour(io.StringIO(), environ) is False
-
-
-def test_a_terminal_obeys_nothing_that_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An escape sequence in a value is shown, not sent."""
-    monkeypatch.setenv("NO_COLOR", "1")
-    stream = Terminal()
-    log.configure(stream, run_id="r").info("found", name="a\x1b[2Jb")
-    assert "\x1b" not in stream.getvalue()
-    assert r"\x1b[2Jb" in stream.getvalue()
-
-
-def test_long_texts_are_cut() -> None:
-    """A server's message that quotes a whole object is cut, and says how long it was."""
-    stream = io.StringIO()
-    log.configure(stream, run_id="r").info("rejected", message="x" * 5000)
-    message = json.loads(stream.getvalue())["message"]
-    assert len(message) < 1100
-    assert message.endswith("(5000 characters)")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    terminal, pipe = Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        log.logger(stream, log_format="console").info("said")
+    assert ("\x1b" in terminal.getvalue(), "\x1b" in pipe.getvalue()) == (coloured, False)
 
 
 def test_a_log_without_reader_stops_nothing() -> None:
@@ -97,50 +59,18 @@ def test_a_log_without_reader_stops_nothing() -> None:
         def write(self, _: str) -> int:
             raise BrokenPipeError
 
-    log.configure(Gone(), run_id="r").info("patched")
     closed = io.StringIO()
+    loggers = log.logger(Gone()), log.logger(closed)
     closed.close()
-    log.write_line(closed, "line")
-
-
-def test_a_failure_is_an_object_off_a_terminal_and_a_sentence_on_one() -> None:
-    """What ends a command has code, exit_code and message for machines, one sentence for people."""
-    machine, person = io.StringIO(), Terminal()
-    log.write_failure("refused", 3, "GM-101: no", stream=machine)
-    log.write_failure("refused", 3, "GM-101: \x07no", stream=person)
-    event = json.loads(machine.getvalue())
-    assert (event["level"], event["code"], event["exit_code"], event["message"]) == (
-        "error",
-        "refused",
-        3,
-        "GM-101: no",
-    )
-    assert person.getvalue() == "error: GM-101: \\x07no\n"
-
-
-def test_values_that_json_lacks_become_text() -> None:
-    """Whatever is passed to a log call, the line stays JSON."""
-    stream = io.StringIO()
-    log.configure(stream, run_id="r").info("odd", names={"b", "a"}, where=io)
-    event = json.loads(stream.getvalue())
-    assert event["names"] == ["a", "b"]
-    assert "io" in event["where"]
-
-
-def test_values_that_a_fast_printer_refuses_are_printed_too() -> None:
-    """Half of a surrogate pair or a very large number in what a server says loses no line, and stops nothing."""
-    stream = io.StringIO()
-    log.configure(stream, run_id="r").info("odd", name="a\udc80", count=2**70)
-    event = json.loads(stream.getvalue())
-    assert (event["name"], event["count"]) == ("a\udc80", 2**70)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", event["ts"])
+    for logger in loggers:
+        logger.info("patched")
 
 
 def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
     """5,000 pods that are patched, each with a warning in two readings, are four lines of console log; JSON has all."""
     person, machine = Terminal(), io.StringIO()
     for stream in (person, machine):
-        logger = log.configure(stream, run_id="r")
+        logger = log.logger(stream)
         for _ in range(2):
             for number in range(5000):
                 logger.warning("warning", code="GM-112", object=f"Pod a/{number}", field=None, message="it says so")
@@ -154,20 +84,22 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
     assert len(machine.getvalue().splitlines()) == 15002
 
 
-def test_at_debug_people_read_everything() -> None:
-    """A line each, as a program would."""
-    stream = Terminal()
-    logger = log.configure(stream, run_id="r", level="debug")
+def test_verbose_people_read_everything() -> None:
+    """A line for each event, those of the debug level too, as a program would."""
+    quiet, stream = Terminal(), Terminal()
+    logger = log.logger(stream, verbose=True)
     for number in range(10):
-        logger.info("patched", kind="Pod", name=f"{number}")
+        logger.debug("patched", kind="Pod", name=f"{number}")
         logger.warning("warning", code="GM-112", message="the same")
-    assert len(stream.getvalue().splitlines()) == 20
+    log.logger(quiet).debug("detail")
+    assert (len(stream.getvalue().splitlines()), quiet.getvalue()) == (20, "")
 
 
 def test_what_was_shown_is_not_shown_again() -> None:
     """A finding that stood above the question is not repeated; another one of the same code is new."""
-    stream = Terminal()
-    logger = log.configure(stream, run_id="r", shown={("GM-112", "Pod a/b", None, "old")})
+    stream, shown = Terminal(), set[tuple[object, ...]]()
+    logger = log.logger(stream, shown=shown)
+    shown.add(("GM-112", "Pod a/b", None, "old"))
     logger.warning("warning", code="GM-112", object="Pod a/b", field=None, message="old")
     logger.warning("warning", code="GM-112", object="Pod a/b", field=None, message="new")
     assert [line.count("new") for line in stream.getvalue().splitlines()] == [1]
@@ -177,19 +109,16 @@ def test_what_was_shown_is_not_shown_again() -> None:
     ("form", "terminal", "console"),
     [("auto", True, True), ("auto", False, False), ("json", True, False), ("console", False, True)],
 )
-def test_the_format_can_be_chosen(form: str, terminal: bool, console: bool) -> None:  # noqa: FBT001
-    """Auto goes by the stream; console and json are what they say, wherever that goes."""
+def test_the_format_can_be_chosen(form: str, *, terminal: bool, console: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Auto goes by the stream; console and json are what they say; a failure is a sentence or an object alike."""
     stream = Terminal() if terminal else io.StringIO()
-    log.configure(stream, run_id="r", log_format=form).warning("odd")
-    log.write_failure("refused", 3, "GM-101: no", stream=stream, log_format=form)
-    assert [line.startswith("{") for line in stream.getvalue().splitlines()] == [not console] * 2
-    assert "\x1b" not in stream.getvalue() or terminal
-
-
-def test_a_level_leaves_out_what_is_below() -> None:
-    """Of an info, a warning and an error the level says which are written."""
-    stream = io.StringIO()
-    logger = log.configure(stream, run_id="r", level="error")
-    for write in (logger.debug, logger.info, logger.warning, logger.error):
-        write("said")
-    assert [json.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["error"]
+    monkeypatch.setattr(sys, "stderr", stream)
+    log.logger(stream, log_format=form).warning("odd")
+    log.write_failure("refused", 3, "GM-101: \x07no", log_format=form)
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("{") is not console
+    if console:
+        assert second == "error: GM-101: \\x07no"
+    else:
+        failed = {"level": "error", "event": "failed", "code": "refused", "exit_code": 3, "message": "GM-101: \x07no"}
+        assert failed.items() <= json.loads(second).items()

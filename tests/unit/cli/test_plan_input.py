@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from migrator.cli.guards import sections
+from migrator.cli.offline import sections
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.resources import POD_CLIQUE_SETS

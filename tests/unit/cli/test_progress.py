@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import re
-import subprocess
-import sys
-import threading
 
 import pytest
 
-from migrator.cli import log, progress
+from migrator.cli import progress
 from migrator.resources import LEASES, PODS, Op
 from migrator.store import DryRun, Store, Write
+from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.memory_store import MemoryStore
-from tests.support.paths import ROOT
+from tests.support.tables import table
 from tests.support.terminal import Watched as Terminal
+from tests.support.terminal import show
 
-WATCHED = {"TERM": "xterm-256color"}
 LABELLED = (Op("add", "/metadata/labels", {"a": "b"}),)
 
 
@@ -49,28 +44,27 @@ def relabel(store: Store, number: int) -> None:
     assert sorted(outcomes) == [(index, None) for index in range(number)]
 
 
-@pytest.mark.parametrize(
-    ("stream", "environ", "expected"),
-    [
-        (Terminal(), WATCHED, True),
-        (io.StringIO(), WATCHED, False),
-        (Terminal(), {"TERM": "dumb"}, False),
-        (Terminal(), {**WATCHED, "CI": "true"}, False),
-    ],
+@pytest.fixture(autouse=True)
+def _watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody watches: this is not CI, and the terminal is a good one."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("CI", raising=False)
+
+
+@table(
+    "stream environ",
+    ("A pipe or a file is not watched.", (io.StringIO(), {})),
+    ("A dumb terminal cannot move its cursor.", (Terminal(), {"TERM": "dumb"})),
+    ("A log of CI is read afterwards.", (Terminal(), {"CI": "true"})),
 )
-def test_only_a_terminal_that_somebody_watches_is_wanted(
-    stream: io.StringIO,
-    environ: dict[str, str],
-    expected: bool,  # noqa: FBT001
+def test_nobody_watching_costs_nothing(
+    stream: io.StringIO, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pipes, files, dumb terminals and CI logs see no progress."""
-    assert progress.wanted(stream, environ) is expected
-
-
-def test_nobody_watching_costs_nothing() -> None:
-    """Off a terminal the store is the very store, the log's stream the very stream, and nothing is written."""
-    stream, store = io.StringIO(), pods(1)
-    with progress.Progress(stream, WATCHED) as shown, shown.stage("reading") as count:
+    """Then the store is the very store, the log's stream the very stream, and nothing is written."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    store = pods(1)
+    with progress.Progress(stream) as shown, shown.stage("reading") as count:
         count()
         assert shown.stream is stream
         assert shown.watch(store) is store
@@ -80,7 +74,7 @@ def test_nobody_watching_costs_nothing() -> None:
 def test_reading_is_counted_and_gone_when_it_is_over() -> None:
     """What a page of a list brings is counted at once; the cursor comes back, and the line is erased."""
     stream = Terminal()
-    with progress.Progress(stream, WATCHED) as shown:
+    with progress.Progress(stream) as shown:
         watched = shown.watch(pods(3))
         names = watched.list(PODS, lambda pod: (shown._bars.refresh(), pod["metadata"]["name"])[1], metadata_only=True)
         seen = [f"reading pods {number}" in stream.getvalue() for number in (1, 2, 3)]
@@ -95,7 +89,7 @@ def test_reading_is_counted_and_gone_when_it_is_over() -> None:
 def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int, said: str) -> None:
     """A stream of patches is progress; renewals of the Lease and dry runs are not. A wrong number is not printed."""
     stream = Terminal()
-    with progress.Progress(stream, WATCHED) as shown:
+    with progress.Progress(stream) as shown:
         shown.expected = expected
         watched = shown.watch(pods(8)).within(lambda: 1.0)
         relabel(watched, 8)
@@ -107,7 +101,7 @@ def test_patches_are_counted_and_neither_the_lease_nor_probes_are(expected: int,
 def test_the_watched_store_is_the_store() -> None:
     """Everything else passes through, both ways."""
     store = pods(1)
-    with progress.Progress(Terminal(), WATCHED) as shown:
+    with progress.Progress(Terminal()) as shown:
         watched = shown.watch(store)
         assert (watched.is_cluster, watched.dry_run) == (store.is_cluster, store.dry_run)
         assert watched.in_dry_run(DryRun.CLIENT).dry_run is DryRun.CLIENT
@@ -120,60 +114,33 @@ def test_the_watched_store_is_the_store() -> None:
 def test_log_lines_appear_whole_above_the_progress() -> None:
     """A line is not broken to the terminal's width and not mixed with a bar: it can be copied."""
     stream, line = Terminal(), "warning: " + "x" * 300
-    with progress.Progress(stream, WATCHED) as shown, shown.stage("reading"):
-        assert log.wants_colour(shown.stream, WATCHED)
-        log.write_line(shown.stream, line)
+    with progress.Progress(stream) as shown, shown.stage("reading"):
+        shown.stream.write(f"{line}\n")
     assert f"{line}\n" in stream.getvalue()
-    log.write_line(shown.stream, "afterwards")
+    shown.stream.write("afterwards\n")
     assert stream.getvalue().endswith("afterwards\n")
 
 
 def test_a_terminal_that_goes_away_stops_nothing() -> None:
     """Whatever becomes of the window, the run goes on."""
-    with progress.Progress(Gone(), WATCHED) as shown, shown.stage("reading") as count:
+    with progress.Progress(Gone()) as shown, shown.stage("reading") as count:
         count()
-        log.write_line(shown.stream, "a line")
+        shown.stream.write("a line\n")
         assert shown.watch(pods(2)).list(PODS, lambda pod: pod["kind"]) == ("Pod", "Pod")
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [(["plan"], 0), (["verify"], 7), (["run", "--dry-run=client"], 0)],
-    ids=["plan", "verify", "run"],
-)
-def test_a_command_shows_progress_on_stderr_and_data_on_stdout(command: list[str], code: int) -> None:
+@pytest.mark.parametrize(("command", "code"), [("plan", 0), ("verify", 7), ("run --dry-run", 0)])
+def test_a_command_shows_progress_on_stderr_and_data_on_stdout(command: str, code: int, invoke: Invoke) -> None:
     """With stderr on a terminal stdout is what it is without one, byte for byte, and so is the exit code."""
-    arguments = [sys.executable, "-m", "migrator", *command, "-f", "examples/cluster.yaml", "--to", "v0.1.0-alpha.11"]
-    environ = {key: value for key, value in os.environ.items() if key != "CI"} | WATCHED
-    quiet = subprocess.run(arguments, cwd=ROOT, env=environ, capture_output=True, check=False)
-    outer, inner = pty.openpty()
-    with subprocess.Popen(arguments, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=inner) as watched:
-        os.close(inner)
-        reader = threading.Thread(target=lambda said: said.extend(_all(outer)), args=(said := bytearray(),))
-        reader.start()
-        assert watched.stdout
-        data = watched.stdout.read()
-    reader.join()
-    os.close(outer)
-    assert (quiet.returncode, watched.returncode) == (code, code)
-    assert b"\x1b" not in quiet.stderr
-    assert data == quiet.stdout
-    assert re.search(rb"reading|migrating examples/cluster.yaml", said)
-
-
-def _all(terminal: int) -> bytes:
-    """Everything that is written to a terminal until its other end is closed, which reads as EIO."""
-    said = b""
-    while True:
-        try:
-            said += os.read(terminal, 65536)
-        except OSError:
-            return said
+    typed = [*command.split(), "-f", str(DUMP), *TO]
+    shown = show("migrator", typed, piped=True)
+    assert (shown.code, shown.data) == (code, invoke(*typed, code=code).out)
+    assert "\x1b[?25l" in shown.raw, "the bar was drawn"
 
 
 def test_names_of_files_are_no_markup() -> None:
     """A file may be called what it likes."""
     stream = Terminal()
-    with progress.Progress(stream, WATCHED) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
+    with progress.Progress(stream) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
         pass
     assert "[bold]x[/nonsense].yaml" in stream.getvalue()

@@ -1,0 +1,262 @@
+"""The commands that ask no cluster: ``hash``, ``scheme``, ``releases`` and ``guards``."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import click
+
+from migrator.cli import log
+from migrator.cli.options import command, complete_scheme, option, output
+from migrator.cli.output import as_json, write
+from migrator.errors import DecodeError, InputError, UsageError, suggestion
+from migrator.exact_json import JSONObject
+from migrator.hashing import layouts, schemes
+from migrator.hashing.podcliqueset import SetHasher, check_decodes
+from migrator.hashing.schemes import Scheme
+from migrator.operators import layout, schemefile
+from migrator.operators.schemefile import OperatorScheme
+from migrator.planning.guards import ALIKE, CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.render.text import WIDTH, columns, printable, row, wrapped
+from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
+
+_NO_BREAK: Final = "\0"
+
+
+@command(
+    "hash",
+    "Print the hashes of PodCliqueSets in a file.",
+    """
+    kubectl get podcliqueset demo -o yaml | grove-migrator hash -f -
+    grove-migrator hash -f sets.yaml --scheme v0.1.0-alpha.11
+    """,
+)
+@option(
+    "-f, --filename FILE",
+    "YAML documents, JSON, a List or JSON Lines, gzip too; - is stdin. Other kinds are skipped.",
+    required=True,
+)
+@option(
+    "--scheme SCHEME|RELEASE",
+    "Hash under this scheme; may be repeated. Default: all of them.",
+    multiple=True,
+    shell_complete=complete_scheme,
+)
+@output(["json"], "A line of JSON for each set and scheme.")
+def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
+    """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
+
+    The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
+    manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
+    printed, and the exit code is 2. So it is for a file without a PodCliqueSet.
+    """
+    chosen = set(map(schemes.resolve, scheme))
+    wanted = [one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview)]
+    file = "stdin" if filename == "-" else filename
+    found = warned = failed = False
+    for document in _sets_in(filename):
+        found = True
+        metadata = document.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        namespace, name = str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")
+        what = f"PodCliqueSet {namespace}/{name}"
+        if not (warned or metadata.get("uid") or metadata.get("creationTimestamp")):
+            warned = True
+            log.write_warning(
+                "bare_manifest",
+                f"{what} looks like a manifest: the defaults that admission adds are not applied, so an operator may "
+                "store other hashes",
+            )
+        for reason in _print_hashes(document, namespace, name, wanted):
+            failed = True
+            log.write_failure(DecodeError.code, DecodeError.exit_code, f"{file}: {what}: {reason}")
+    if not found:
+        raise InputError(f"{file} has no PodCliqueSet.")
+    return DecodeError.exit_code if failed else 0
+
+
+def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Iterable[Scheme]) -> Iterable[str]:
+    """Print a line for each scheme; returns why Go could not decode the set under others, each reason once."""
+    hasher = SetHasher(document)
+    reasons: dict[str, None] = {}
+    # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.
+    for scheme in wanted:
+        try:
+            check_decodes(document)
+            hashes = hasher.under(scheme)
+        except DecodeError as error:
+            reasons[str(error)] = None
+            continue
+        line = {
+            "namespace": namespace,
+            "name": name,
+            "scheme": scheme.name,
+            "generationHash": hashes.generation_hash,
+            "podTemplateHashes": dict(hashes.pod_template_hashes),
+        }
+        write(as_json(line, indent=None))
+    return reasons
+
+
+def _sets_in(path: str) -> Iterator[JSONObject]:
+    from migrator.stores.dump.store import read_documents
+
+    for document in read_documents(path):
+        group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
+        if (group, document.get("kind")) == (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
+            yield document
+
+
+@command(
+    "scheme",
+    "Read the hash scheme from an operator's program file.",
+    """
+    crane export "$IMAGE" - | tar -xO grove-operator > grove-operator
+    grove-migrator scheme grove-operator
+    grove-migrator scheme grove-operator -o json > scheme.json
+    grove-migrator plan --to-binary scheme.json
+    """,
+)
+@click.argument("binary")
+@output(["table", "json"], "A text for people, or the scheme.json that --to-binary and --from-binary take.")
+def scheme(*, binary: str, output: str) -> None:
+    """Read from BINARY, an operator's program file, which hashes the operator computes.
+
+    The layout of the structs is read exactly; the algorithm is recognised by its functions.
+    """
+    from migrator.cli import operator_source
+
+    found = operator_source.read(binary)
+    if output == "json":
+        write(schemefile.encode(found))
+        return
+    for title, text in _facts(found):
+        write(f"{title:<12}  {printable(text)}\n")
+
+
+def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
+    """What a binary computes, and what it says of itself: title and text."""
+    used_by = ", ".join(release.name for release in schemes.speakers(found.scheme))
+    yield "scheme", f"{found.scheme} (used by {used_by or 'no release in the table'})"
+    if found.scheme.minor in layouts.minors():
+        yield "layout", f"that of {layouts.title(found.scheme.minor)}, {layouts.digest(found.layout)}"
+    else:
+        nearest = layout.nearest(found.layout)
+        yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against {layouts.title(nearest)}:"
+        yield from (("", sentence) for sentence in layout.differences(layouts.load(nearest), found.layout))
+    shown = found.recognised
+    yield "algorithm", f"{shown.algorithm}, recognised by {len(shown.by)} functions:"
+    yield from (("", name) for name in shown.by)
+    flags = {
+        "accepts legacy hashes": shown.accepts_legacy,
+        "puts the hash into object names": shown.hash_in_names,
+        "keeps PodGangMaps": shown.pod_gang_maps,
+    }
+    yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
+    yield from ((name.removeprefix("github.com/davecgh/"), text) for name, text in found.labels.items())
+    commit = found.labels.get("commit", "")
+    release = next((one for one in schemes.releases() if one.commit and commit.startswith(one.commit)), None)
+    if release is not None and release.scheme != found.scheme:
+        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the binary decides"
+    yield from (("warning", warning) for warning in found.warnings)
+
+
+@command(
+    "releases",
+    "List the releases of Grove, their Dynamo versions and their schemes.",
+    """
+    grove-migrator releases
+    grove-migrator releases -o json
+    """,
+)
+@output(["table", "json"])
+def releases(*, output: str) -> None:
+    """List Grove's releases and the hash schemes that they use.
+
+    Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
+    """
+    used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
+    if output == "json":
+        listed = [
+            {"scheme": one.name, "algorithm": one.algorithm, "kubernetesMinor": one.minor, "releases": names}
+            for one, names in used.items()
+        ]
+        write(as_json({"releases": [*_releases()], "schemes": listed}))
+        return
+    rows = [
+        (one.name, ", ".join(one.dynamo) or "-", one.scheme.name, "only for `hash`" if one.hash_in_names else "")
+        for one in schemes.releases()
+    ]
+    unread = schemes.unread_releases().items()
+    rows += [(name, ", ".join(dynamo) or "-", "-", "not read: use --to-binary") for name, dynamo in unread]
+    write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
+    unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
+    write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
+
+
+def _releases() -> Iterator[dict[str, object]]:
+    for release in schemes.releases():
+        yield {
+            "release": release.name,
+            "dynamo": list(release.dynamo),
+            "scheme": release.scheme.name,
+            "algorithm": release.scheme.algorithm,
+            "kubernetesMinor": release.scheme.minor,
+            "commit": release.commit,
+            "dev": release.dev,
+            "hashInNames": release.hash_in_names,
+        }
+    unknown = dict.fromkeys(("scheme", "algorithm", "kubernetesMinor", "commit"))
+    for name, dynamo in schemes.unread_releases().items():
+        yield {"release": name, "dynamo": list(dynamo), **unknown, "dev": False, "hashInNames": None}
+
+
+@command(
+    "guards",
+    "Explain a code: what it means and what to do.",
+    """
+    grove-migrator guards
+    grove-migrator guards GM-101 GM-102
+    """,
+)
+@click.argument("codes", nargs=-1, metavar="[CODE]...")
+def guards(*, codes: tuple[str, ...]) -> None:
+    """Explain the code of a guard or a known issue: what it means, what to do, and how to see it with kubectl.
+
+    Without a code: all codes with their titles and names, and which of them `run --allow` accepts.
+    """
+    if not codes:
+        found = {g.code: f"{g.title} ({g.name}{', --allow' if g.overridable else ''})" for g in CATALOGUE.values()}
+        write("".join(row(code, title) for code, title in sorted({**found, **ISSUE_TITLES}.items())))
+        return
+    texts = sections()
+    named = {guard.name: guard.code for guard in CATALOGUE.values()}
+    wanted = [named.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
+    for code, typed in zip(wanted, codes, strict=True):
+        if code not in texts:
+            hint = suggestion(code, texts, alike=ALIKE)
+            raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
+    write("\n".join(_filled(texts[code]) for code in wanted))
+
+
+def _filled(text: str) -> str:
+    """The text at 80 columns; what stands between backticks, such as a command, is not broken."""
+    lines = []
+    for line in text.splitlines():
+        whole = re.sub(r"`[^`]+`", lambda span: span[0].replace(" ", _NO_BREAK), line)
+        indent = "  " if line.startswith("- ") else ""
+        filled = textwrap.fill(whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines.append(filled.replace(_NO_BREAK, " "))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def sections() -> dict[str, str]:
+    """The text for each code, as docs/guards.md has it, without the marks of bold text."""
+    page = (pkgutil.get_data("migrator.cli", "guards.md") or b"").decode("utf-8")
+    found = re.findall(r"(?ms)^### (GM-\d{3})\n(.*?)(?=^#+ |\Z)", page)
+    return {code: f"{code}  {body.strip().replace('**', '')}\n" for code, body in found}
