@@ -177,13 +177,14 @@ class Client:
         """Return how many objects of a kind there are."""
         return len(self.list(api_version, kind, namespace, selector=selector))
 
-    def patch(self, item: Object, body: object, *, subresource: str | None = None) -> Answer:
+    def patch(self, item: Object, body: object, *, subresource: str | None = None, dry_run: bool = False) -> Answer:
         """Patch an object, as a JSON Patch if the body is a list and as a merge patch otherwise."""
         metadata = item["metadata"]
         return self.request(
             "PATCH",
             self.kind_of(item).path(metadata.get("namespace"), metadata["name"], subresource),
             body,
+            query={"dryRun": "All"} if dry_run else None,
             content_type=JSON_PATCH if isinstance(body, list) else MERGE_PATCH,
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,7 @@ from migrator.cli import cli
 from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, template, wrapper
 from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
+from tests.repo.pages import all_blocks, text_of
 from tests.support.paths import ROOT
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
@@ -214,6 +217,23 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
             if checks_image(item):
                 continue
             cli.commands[words[0]].make_context(words[0], words[1:], **cli.context_settings)
+
+
+@pytest.mark.parametrize("page", ["upgrade", "dynamo"])
+def test_the_pages_install_what_the_chart_can_be(page: str) -> None:
+    """Each command of a page that installs our chart renders with its values as they stand."""
+    commands = [shlex.split(line) for block in all_blocks(text_of(page)) for line in _joined(block)]
+    ours = [words for words in commands if words[:3] == ["helm", "upgrade", "--install"]]
+    jobs = [of_kind(template("helm4", OURS, *_values(words)), "Job")[-1] for words in ours]
+    assert [arguments(item)[0] for item in jobs] == ["run", "verify", "run"]
+
+
+def _joined(block: str) -> list[str]:
+    return block.replace("\\\n", "").splitlines()
+
+
+def _values(words: list[str]) -> list[str]:
+    return [value for name, value in pairwise(words) if name == "--set"]
 
 
 def test_a_target_without_a_name_is_read_from_its_binary() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from testbed.controlplane.client import Object
 from testbed.helm import PROGRAMS
-from tests.cluster.manifests.site import NAMESPACE, NEW
+from tests.cluster.manifests.site import NAMESPACE
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"
@@ -69,16 +69,6 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     else:
         platform_chart(chart / "charts", tag, version)
     return chart
-
-
-def hooked_chart(directory: Path, *arguments: str) -> Path:
-    """Grove's chart with our hook among its templates, whose run takes these arguments beside its own."""
-    values = ["mode=hook", "helmTimeout=20m", f"operator.image.tag={NEW}"]
-    values += [f"extraArguments[{number}]={argument}" for number, argument in enumerate(arguments)]
-    shutil.copytree(OPERATOR, directory, dirs_exist_ok=True)
-    hooks = yaml.safe_dump_all(template("helm4", OURS, *values))
-    (directory / "templates" / "hooks.yaml").write_text(hooks, encoding="utf-8")
-    return directory
 
 
 def operator_chart(directory: Path, tag: str) -> Path:

@@ -21,7 +21,7 @@ from migrator.cli import connect, termination
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
-from testbed.controlplane.client import Client, Object, eventually, job_end
+from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
@@ -170,10 +170,10 @@ def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) ->
 
 
 @contextmanager
-def started(directory: Path, *, controllers: str = "") -> Iterator[Site]:
+def started(directory: Path) -> Iterator[Site]:
     """An API server with controllers and an audit log, as its administrator has it."""
     log = directory / "audit.jsonl"
-    options = Options(controller_manager=True, controllers=controllers, audit_log=log)
+    options = Options(controller_manager=True, audit_log=log)
     with ControlPlane(directory, options) as server:
         admin = server.client()
         yield Site(server, admin, directory)
@@ -236,11 +236,6 @@ class Site:
         for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
             self.admin.delete(item)
 
-    def shorten(self) -> None:
-        """Let the Leases of a process that is gone last 5 s, not a minute: the next one waits and takes them."""
-        for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
-            self.admin.patch(item, {"spec": {"leaseDurationSeconds": 5}})
-
     def operate(self, version: str, *, replicas: int = 1) -> None:
         """Install an operator as its chart does, and wait for its pods."""
         namespace, image = self.namespace, installation.image(version)
@@ -262,14 +257,6 @@ class Site:
     def replicas(self) -> int:
         """How many replicas the operator's Deployment asks for."""
         return int(self.deployment()["spec"]["replicas"])
-
-    def job(self, name: str = ACCOUNT) -> Object:
-        """A Job in the operator's namespace."""
-        return self.admin.get("batch/v1", "Job", name, self.namespace)
-
-    def ended(self, name: str = ACCOUNT) -> str:
-        """Complete or Failed, as a Job in the operator's namespace has ended; empty while it has not."""
-        return (job_end(self.job(name)) or ("",))[0]
 
     def objects(self) -> dict[tuple[str, str], Object]:
         """Everything of the sets, without what every write changes."""

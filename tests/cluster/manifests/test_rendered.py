@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 import yaml
 
+from migrator import durations
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object
 from testbed.helm import PROGRAMS
-from tests.cluster.manifests.site import MANIFESTS, Site, documents, job_of, of_kind
+from tests.cluster.helm.wrapper import OURS, template
+from tests.cluster.manifests.site import (
+    MANIFESTS,
+    NEW,
+    Site,
+    add_namespace,
+    arguments,
+    by_name,
+    documents,
+    job_of,
+    made,
+    of_kind,
+)
 from tests.support.paths import ROOT
 
-FILES: Final = ("job.yaml", "revert.yaml", "planner.yaml")
+JOBS: Final = ("job.yaml", "revert.yaml")
+FILES: Final = (*JOBS, "planner.yaml")
+#: How long a run may take to revert after its time is up (seconds).
+REVERT: Final = 600
 
 
 def apply_strictly(site: Site, item: Object) -> Answer:
@@ -35,7 +53,7 @@ def test_the_files_are_what_the_chart_renders(tmp_path: Path) -> None:
 
 def test_policies_come_before_rights_and_the_job_comes_last() -> None:
     """A file is applied from top to bottom."""
-    for name in ("job.yaml", "revert.yaml"):
+    for name in JOBS:
         kinds = [item["kind"] for item in documents(name)]
         assert kinds.index("ValidatingAdmissionPolicyBinding") < kinds.index("ClusterRoleBinding")
         assert kinds[-1] == "Job"
@@ -52,14 +70,106 @@ def test_labels_neither_switch_a_policy_off_nor_on() -> None:
     assert all("*" not in rule["resources"] + rule["apiGroups"] for rule in rules)
 
 
+def test_the_deadline_leaves_every_attempt_its_time() -> None:
+    """Each attempt may wait, run for `--timeout`, revert, and take the grace period after SIGTERM."""
+    spec = job_of()["spec"]
+    words = dict(word.split("=", 1) for word in arguments(job_of()) if "=" in word)
+    times = sum(durations.parse(value) for name, value in words.items() if name.startswith(("--wait", "--timeout")))
+    grace = spec["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert spec["activeDeadlineSeconds"] == 4 * (times + REVERT + grace)
+    assert spec["backoffLimit"] == 3
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_another_attempt_cannot_mend_fails_the_job_at_once(name: str) -> None:
+    """An eviction does not count, whatever the exit code: its rule is the first. 2 and 3 are final, 1 and 6 are not.
+
+    tests/e2e shows what the Job controller makes of it.
+    """
+    disrupted, *others = job_of(name)["spec"]["podFailurePolicy"]["rules"]
+    assert disrupted == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    codes = {rule["action"]: rule["onExitCodes"]["values"] for rule in others}
+    assert codes == {"FailJob": [2, 3], "Count": [1, 6]}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_pod_is_stricter_than_restricted(name: str) -> None:
+    """Nothing to write to, a number for its user, memory that it cannot exceed, no sidecar, no Service variables."""
+    template = job_of(name)["spec"]["template"]
+    [container] = template["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert template["spec"]["securityContext"]["runAsUser"] > 0
+    assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"]
+    assert template["spec"]["enableServiceLinks"] is False
+    assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
+    assert template["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
+    assert not {"volumes", "hostNetwork", "hostPID", "hostIPC"} & set(template["spec"])
+
+
+def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
+    """The component: --to-binary in place of --to, a volume mounted at /target, read-only; nothing else differs."""
+    shutil.copy(MANIFESTS / "job.yaml", tmp_path)
+    shutil.copytree(MANIFESTS / "components" / "target-image", tmp_path / "target-image")
+    (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\ncomponents: [target-image]\n")
+    command = [str(PROGRAMS["kustomize"].binary()), "build", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    built = by_name(list(yaml.safe_load_all(done.stdout)))
+    spec = built["Job", "grove-migrator"]["spec"]["template"]["spec"]
+    [container], [volume] = spec["containers"], spec.pop("volumes")
+    assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
+    assert container["args"][1] == "--to-binary=/target/grove-operator"
+    container["args"][1] = "--to=v0.1.0-alpha.11"
+    assert built == by_name(documents("job.yaml"))
+
+
+@pytest.fixture
+def restricted(site: Site) -> Iterator[str]:
+    """A namespace that admits restricted pods only, with the Job's account."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    add_namespace(site.admin, "restricted", labels=labels, account=True)
+    yield "restricted"
+    site.admin.delete_namespace("restricted")
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("name", JOBS)
+def test_the_pod_is_admitted_where_pods_are_restricted(site: Site, restricted: str, name: str) -> None:
+    """Pod Security at the restricted level admits the Job's pod, and not the same pod with one setting less."""
+    spec = job_of(name)["spec"]["template"]["spec"]
+    path, query = f"/api/v1/namespaces/{restricted}/pods", {"dryRun": "All"}
+    answers = [site.admin.request("POST", path, made("v1", "Pod", "x", restricted, spec=spec), query=query)]
+    del spec["securityContext"]["seccompProfile"]
+    answers += [site.admin.request("POST", path, made("v1", "Pod", "x", restricted, spec=spec), query=query)]
+    assert [answer.status for answer in answers] == [201, 403]
+
+
 @pytest.mark.controlplane
 @pytest.mark.parametrize("name", FILES)
 def test_the_server_knows_every_field(site: Site, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
-    for item in documents(name):
+    _taken(site, documents(name))
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}", "verify.enabled=true"),
+        ("mode=argocd", f"target={NEW}", "verify.enabled=true"),
+        ("mode=job", "targetBinary.image=example.test/grove-operator:mine"),
+        ("mode=job", "targetBinary.configMap=next", "operator.lease=other", "operator.deployment=another"),
+        ("mode=verify", f"target={NEW}", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=pull"),
+    ],
+)
+def test_the_server_knows_every_field_of_the_chart(site: Site, values: tuple[str, ...]) -> None:
+    """The same of whatever the values make of the chart."""
+    _taken(site, template("helm4", OURS, *values))
+
+
+def _taken(site: Site, objects: list[Object]) -> None:
+    for item in objects:
         answer = apply_strictly(site, item)
-        assert answer.status in {200, 201}, answer.body
-        assert "Warning" not in answer.headers
+        assert (answer.status in {200, 201}, answer.headers.get("Warning")) == (True, None), answer.body
 
 
 @pytest.mark.controlplane

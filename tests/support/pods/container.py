@@ -24,22 +24,15 @@ _RESTART_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 _MESSAGE_BYTES: Final = 4096
 _FALLBACK_CHARACTERS: Final = 2048  # of the log
-#: Where a container finds its token, CA and namespace.
-SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR", "PATCH_DELAY")
+_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What stands for an image: a command, to which the container's arguments are added, and its environment.
-
-    ``without_mounts`` is the command for machines that permit no private mounts; its first argument is the directory
-    of the ServiceAccount's files.
-    """
+    """What stands for an image: a command, to which the container's arguments are added, and its environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    without_mounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +191,7 @@ class Container:
         isolated, arguments = isolation(), self._container.get("args") or ()
         mounts = self._volumes.mounts(self._container)
         if isolated is None:
-            if not self._program.without_mounts:
-                return [*self._program.command, *arguments]
-            return [*self._program.without_mounts, str(mounts[SERVICE_ACCOUNT]), *arguments]
+            return [*self._program.command, *arguments]
         mounts[self._container.get("terminationMessagePath") or "/dev/termination-log"] = self._message
         read_only = (self._container.get("securityContext") or {}).get("readOnlyRootFilesystem", False)
         script = private_mounts(self._directory, mounts, read_only=read_only)
