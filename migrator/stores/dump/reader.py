@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import stat
 import sys
@@ -32,16 +33,6 @@ _SPACE: Final = b" \t\r\n"
 STDIO: Final = "-"
 _CHUNK: Final = 1 << 16
 
-#: A file that is larger than this, in bytes, when it is unpacked, and by this factor, is no dump: kubectl's output
-#: shrinks to a fiftieth or so.
-_LARGE: Final = 1 << 26
-_LARGEST_FACTOR: Final = 200
-
-#: Only people escape these. Go does not undo escapes within a quantity, so it would refuse the quantity.
-_IN_QUANTITIES: Final = " +-.0123456789EGKMPTeikmnu"
-_ESCAPE: Final = re.compile(
-    rf"\\(?:u(?:{'|'.join(f'{ord(one):04x}' for one in _IN_QUANTITIES)})|.)", re.DOTALL | re.IGNORECASE
-)
 _SPACES: Final = re.compile(r"[ \t\n\r]*")
 
 #: Events of ijson, and how deep the items of a List are.
@@ -60,7 +51,6 @@ class DumpFile:
     name: str
     source: Callable[[], IO[bytes]]
     mode: int | None = None
-    changed: Callable[[], bool] = lambda: False
 
     @classmethod
     def read(cls, path: str) -> DumpFile:
@@ -68,10 +58,9 @@ class DumpFile:
         name = "stdin" if path == STDIO else path
         try:
             if path != STDIO and stat.S_ISREG(Path(path).stat().st_mode):
-                with Path(path).open("rb"):
-                    was = _state(path)
-                mode = stat.S_IMODE(Path(path).stat().st_mode)
-                return cls(name, lambda: Path(path).open("rb"), mode, lambda: _state(path) != was)
+                with Path(path).open("rb") as file:
+                    mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                return cls(name, lambda: Path(path).open("rb"), mode)
             data = sys.stdin.buffer.read() if path == STDIO else Path(path).read_bytes()
         except (OSError, ValueError) as error:
             raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -118,7 +107,7 @@ class DumpFile:
         with self.source() as raw:
             zipped = raw.read(len(_GZIP)) == _GZIP
             raw.seek(0)
-            file = cast("IO[bytes]", _Unpacked(raw)) if zipped else raw
+            file = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
             try:
                 if file.read(len(_BOM)) != _BOM:
                     file.seek(0)
@@ -139,13 +128,6 @@ class DumpFile:
         while at < len(text):
             number += 1
             value, end = exact_json.DECODER.raw_decode(text, at)
-            for match in _ESCAPE.finditer(text, at, end) if text.find("\\u00", at, end) >= 0 else ():
-                if len(match[0]) > len(r"\n"):
-                    line = text.count("\n", 0, match.start()) + 1
-                    raise ValueError(
-                        f"line {line}: {match[0]} stands for a character that needs no escape; Go does not undo it "
-                        "within a quantity, so write the character itself"
-                    )
             yield value, (number,)
             at = _after_spaces(text, end)
 
@@ -190,21 +172,6 @@ class DumpFile:
     def _place(self, place: tuple[int, ...]) -> str:
         document, *items = place
         return f"{self.name}: document {document}{''.join(f', item {number}' for number in items)}"
-
-
-class _Unpacked(gzip.GzipFile):
-    """A gzipped file that does not grow without limit."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        super().__init__(fileobj=raw, mode="rb")
-        self._raw = raw
-
-    def read(self, size: int | None = -1) -> bytes:
-        """As a file does; raises ``OSError`` for one that grows too much."""
-        data = super().read(size)
-        if self.tell() > max(_LARGE, _LARGEST_FACTOR * self._raw.tell()):
-            raise OSError(f"it grows to more than {_LARGEST_FACTOR} times its size")
-        return data
 
 
 def _built(events: Iterator[tuple[str, Any]]) -> Iterator[_Placed]:
@@ -295,11 +262,6 @@ def _inexact(pod_clique_set: JSONObject) -> str:
 def _after_spaces(text: str, at: int) -> int:
     match = _SPACES.match(text, at)
     return match.end() if match else at
-
-
-def _state(path: str) -> object:
-    found = Path(path).stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _named(value: object) -> str:

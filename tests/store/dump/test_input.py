@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,40 +110,11 @@ def test_a_template_with_a_number_that_is_no_plain_integer_is_refused(
     DumpStore.read(dump(tmp_path, form({**POD, "spec": {"limit": 0.5}})))
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_aliases_that_stand_for_billions_of_values_are_refused(
-    tmp_path: Path, compress: Callable[[bytes], bytes]
-) -> None:
-    """Before they cost memory: a dump of kubectl has none."""
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match="line 6: aliases stand for more than 100000 values"):
-            DumpStore.read(dump(tmp_path, compress("\n".join(lines).encode())))
-        assert tracemalloc.get_traced_memory()[1] < 50_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_gzipped_file_that_grows_without_end_is_refused(tmp_path: Path) -> None:
-    """A few kilobytes that unpack to gigabytes of spaces would be read for hours."""
-    space = gzip.compress(b" " * (1 << 24))
-    with pytest.raises(InputError, match="is gzip, but damaged: it grows to more than 200 times its size"):
-        DumpStore.read(dump(tmp_path, space * 8))
-
-
 def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
     """Whoever gives two dumps of two times sees which two."""
     one, other = dump(tmp_path, json.dumps(PCS), "one"), dump(tmp_path, json.dumps(POD) + json.dumps(PCS), "other")
     with pytest.raises(InputError, match=f"^{other}: PodCliqueSet a/demo is in {one} too"):
         DumpStore.read(one, other)
-
-
-def test_an_empty_file_is_refused_by_every_reader(tmp_path: Path) -> None:
-    """After a kubectl that failed, `hash -f -` does not end well."""
-    with pytest.raises(InputError, match="is empty"):
-        list(read_documents(dump(tmp_path, "")))
 
 
 def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
@@ -155,12 +125,16 @@ def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
         next(documents)
 
 
-def test_what_hash_reads_in_json_is_named_with_its_line(tmp_path: Path) -> None:
-    """A manifest is written by people; Go does not undo escapes in quantities, and merges a key that is set twice."""
-    for text, message in (
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
         ('{"a": 1,\n"a": 2}', "key 'a' is set twice"),
-        ('{"a":\n"\\u0031Gi"}', r"line 2: \\u0031 stands for a character that needs no escape"),
         ("[" * 100_000, "nested too deeply"),
-    ):
-        with pytest.raises(InputError, match=message):
-            list(read_documents(dump(tmp_path, text)))
+        ("a: " + "[" * 5_000 + "]" * 5_000, "nested too deeply"),
+    ],
+)
+def test_what_hash_cannot_read_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """After a kubectl that failed, `hash -f -` does not end well, and Go merges a key that is set twice."""
+    with pytest.raises(InputError, match=message):
+        list(read_documents(dump(tmp_path, text)))

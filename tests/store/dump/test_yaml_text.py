@@ -72,12 +72,6 @@ def read(text: str) -> Any:
         ('"yes"', "yes"),
         ("!!str 5", "5"),
         ("! 5", "5"),
-        ("!!int '5'", 5),
-        ("!!float 5", 5),
-        ("!!bool 'yes'", True),
-        ("!!binary aGk=", "hi"),
-        ("!!timestamp 2020-01-01", "2020-01-01"),
-        ("!foo bar", "bar"),
         ("|\n  a\n  b\n", "a\nb\n"),
         (">-\n  a\n  b\n", "a b"),
     ],
@@ -118,13 +112,13 @@ def test_structures(text: str, value: Any) -> None:
         ("a: .inf\n", "line 1: infinity and NaN"),
         ("a: -.Inf\n", "line 1: infinity and NaN"),
         ("a: .nan\n", "line 1: infinity and NaN"),
-        ("a: !!int x\n", "line 1: 'x' is not a valid !!int"),
-        ("a: !!binary '*'\n", "line 1:"),
+        ("a: !!int '5'\n", "line 1: the tag tag:yaml.org,2002:int is not supported"),
+        ("a: !foo bar\n", "line 1: the tag !foo is not supported"),
         ("a: *b\n", "line 1: this alias has no anchor"),
-        ("a: &b [*b]\n", "line 1: the alias is within its own anchor"),
+        ("a: &b [*b]\n", "line 1: this alias has no anchor, or is within its own"),
         ("<<: 5\n", "line 1: `<<` needs a mapping"),
         ("~: a\n", "line 1: a key is neither"),
-        ("? [a]\n: b\n", "line 1: a key is a mapping or a list"),
+        ("? [a]\n: b\n", "line 1: a key is neither"),
         ("a: [1,\n", "line 2:"),
         ("a: b: c\n", "line 1: mapping values are not allowed"),
         ("\ta: b\n", "line 1: found character"),
@@ -133,8 +127,8 @@ def test_structures(text: str, value: Any) -> None:
         (b"a: b\nc: \x07\n", "byte 8: control characters are not allowed"),
     ],
 )
-def test_what_kubectl_would_refuse(text: str | bytes, message: str) -> None:
-    """Text that is not YAML, or that has no JSON form, is refused with its line."""
+def test_what_is_refused(text: str | bytes, message: str) -> None:
+    """Text that is not YAML, that has no JSON form, or whose tag nobody prints, is refused with its line."""
     with pytest.raises(yaml_text.YAMLValueError) as caught:
         list(yaml_text.documents(text))
     assert message in str(caught.value)
@@ -145,15 +139,6 @@ def test_documents_come_one_after_the_other() -> None:
     assert list(yaml_text.documents("a: &x 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
     with pytest.raises(yaml_text.YAMLValueError, match="no anchor"):
         list(yaml_text.documents("a: &x 1\n---\nb: *x\n"))
-
-
-def test_depth_is_no_limit() -> None:
-    """Nesting far beyond Python's own recursion limit is read."""
-    value = read("[" * 5000 + "]" * 5000)
-    depth = 0
-    while value:
-        (value,), depth = value, depth + 1
-    assert depth == 4999
 
 
 @settings(max_examples=200, deadline=None)
