@@ -17,7 +17,7 @@ from typing import Final
 
 from testbed.go_programs import GoProgramError
 from testbed.helm import PROGRAMS
-from testbed.kind import BUSYBOX, KIND, NODE, OWN, archives, debian, engine, home, node_image, our_image
+from testbed.kind import BUSYBOX, KIND, NODE, OWN, PUBLISHED, archives, debian, engine, home, node_image, our_image
 from tests.e2e import commands, images, kind
 from tests.upgrade import builds
 
@@ -42,7 +42,7 @@ def run(*command: str) -> int:
     for program in (KIND, PROGRAMS["helm3"], PROGRAMS["helm4"]):
         program.binary()
     if not own:
-        sys.stderr.write(f"kind with this machine's Docker: {kind.PUBLISHED}\n")
+        sys.stderr.write(f"kind with this machine's Docker: {PUBLISHED}\n")
         return subprocess.run(command, check=False).returncode
     sys.stderr.write(f"No Docker engine answers: kind with an engine in namespaces of its own, {OWN}, no registry\n")
     began = time.monotonic()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from testbed.kind import BUSYBOX
 from tests.e2e import images
 from tests.e2e.commands import CommandError, attempt
 from tests.e2e.installed import NEW, OLD
@@ -31,7 +32,7 @@ def engine() -> Iterator[None]:
 def prepared(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:  # noqa: ARG001 - it only skips
     """The cluster, with CRDs, rights and policies, and the images of the stand-in operator."""
     with images.operators(OLD, NEW) as operators, Kind(tmp_path_factory.mktemp("kind")) as cluster:
-        cluster.load([images.OURS, images.BUSYBOX, *operators])
+        cluster.load([images.OURS, BUSYBOX, *operators])
         scene = Scene(cluster)
         scene.prepare()
         scene.grant()

@@ -6,8 +6,8 @@ import copy
 from typing import Final
 
 from testbed.controlplane.client import Object
+from testbed.kind import BUSYBOX
 
-IMAGE: Final = "busybox:1.36"
 # Runs until it is asked to end, and ends then at once: a shell as process 1 would not. It ignores the args.
 COMMAND: Final = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
 #: Kubelet itself, which answers on its own node: a command in each of dozens of pods would keep a processor busy.
@@ -22,7 +22,7 @@ def small(pcs: Object) -> Object:
     found = copy.deepcopy(pcs)
     for clique in found["spec"]["template"]["cliques"]:
         for container in clique["spec"]["podSpec"]["containers"]:
-            container["image"] = IMAGE
+            container["image"] = BUSYBOX
             container["command"] = list(COMMAND)
             if "resources" in container:
                 limits = {"memory": "64Mi", "cpu": "150m"}

@@ -14,7 +14,7 @@ import yaml
 from testbed import operator_installation as installation
 from testbed.controlplane import crds
 from testbed.controlplane.client import Object, eventually, job_end
-from testbed.kind import archives
+from testbed.kind import BUSYBOX, archives
 from tests.e2e import images, pods
 from tests.e2e.charts import Charts
 from tests.e2e.commands import CommandError, run
@@ -36,8 +36,8 @@ _METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.NAME}
 class KindCluster(Cluster):
     """A cluster of one node, which is deleted at the end whatever happens.
 
-    Builds are installed from ``source``; those of a directory of binaries are loaded as images. ``by_chart``: the Job
-    is that of our chart, which Helm waits for, and not that of manifests/job.yaml.
+    Builds are installed from ``source``; those of a directory of binaries are loaded as images. ``by_chart``: Jobs are
+    those of our chart, which Helm waits for, and not those of manifests/.
     """
 
     start_seconds = 600.0  # images are pulled
@@ -53,7 +53,7 @@ class KindCluster(Cluster):
     def _begin(self, ends: ExitStack) -> None:
         ends.enter_context(self._kind)
         self.ready = self._kind.ready
-        self._kind.load([images.OURS, images.BUSYBOX])
+        self._kind.load([images.OURS, BUSYBOX])
         for build in self._builds if self._charts.directory is not None else ():
             self._kind.load(_loaded(build, self._kind.directory))
 
@@ -110,51 +110,55 @@ class KindCluster(Cluster):
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end: ``run`` as the Job in the cluster, all else from this machine.
 
-        The Job has its own flags. Raises ValueError for a ``run`` with others than those of a target and
-        ``--stop-operator``.
+        The Job has its own flags. Raises ValueError for a ``run`` with others than those of a target,
+        ``--stop-operator``, and ``--from`` for the way back.
         """
         match arguments:
             case ("run", "--to", to, "--stop-operator"):
                 return self._run_job(to)
+            case ("run", "--from", origin, "--to", to, "--stop-operator"):
+                return self._run_job(to, origin=origin)
             case ("run", "--to", to, "--target-image", target, "--stop-operator"):
                 return self._run_job(to, target)
             case ("run", *_):
-                raise ValueError(f"the Job is run with --to RELEASE --stop-operator, and not with {arguments}")
+                raise ValueError(f"the Job is not run with {arguments}")
             case _:
                 return self.from_here(*arguments)
 
-    def _run_job(self, to: str, target_image: str = "") -> Ran:
-        self._kubectl("delete", "job", JOB, "--ignore-not-found")
-        began = time.monotonic()
+    def _run_job(self, to: str, target_image: str = "", origin: str = "") -> Ran:
         more = [f"--target-image={target_image}"] if target_image else []
-        objects = manifest(to, *more)
+        objects = manifest(to, *more, origin=origin)
         [job] = [item for item in objects if item["kind"] == "Job"]
-        limit = job["spec"]["activeDeadlineSeconds"] + _MARGIN_SECONDS
+        name, limit = job["metadata"]["name"], job["spec"]["activeDeadlineSeconds"] + _MARGIN_SECONDS
+        self._kubectl("delete", "job", name, "--ignore-not-found")
+        began = time.monotonic()
         if self._by_chart:
-            self._install_chart(to, target_image, limit)
+            self._install_chart(to, target_image, origin, limit)
         else:
             for item in objects:
                 self.client.apply(item)
-        eventually(self._job_result, what="the Job does not end", seconds=limit, every=_LOOK_SECONDS)
+
+        def end() -> tuple[str, str] | None:
+            return job_end(self.client.get("batch/v1", "Job", name, _NAMESPACE))
+
+        eventually(end, what="the Job does not end", seconds=limit, every=_LOOK_SECONDS)
         seconds = time.monotonic() - began
-        found = self.client.list("v1", "Pod", _NAMESPACE, selector=f"batch.kubernetes.io/job-name={JOB}")
+        found = self.client.list("v1", "Pod", _NAMESPACE, selector=f"batch.kubernetes.io/job-name={name}")
         if not found:
-            raise RuntimeError(f"the Job has no pod: {self._job_result()}")
+            raise RuntimeError(f"the Job has no pod: {end()}")
         last = max(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
         lines = self._kubectl("logs", last["metadata"]["name"]).splitlines(keepends=True)
         # A pod has one log. What is JSON in it is the tool's log, the rest is its output.
         log = [line for line in lines if line.startswith("{")]
         return Ran(_exit_code(last), "".join(line for line in lines if line not in log), "".join(log), seconds)
 
-    def _install_chart(self, to: str, target_image: str, limit: int) -> None:
+    def _install_chart(self, to: str, target_image: str, origin: str, limit: int) -> None:
         repository, _, tag = images.OURS.rpartition(":")
         values = f"target={to},targetImage={target_image},image.repository={repository},image.tag={tag}"
+        values += f",mode=revert,from={origin}" if origin else ""
         chart = str(ROOT / "charts" / "grove-migrator")
         patience = (f"--timeout={limit}s",)
         self._helm("upgrade", "--install", JOB, chart, "--set", values, *patience, seconds=limit + _MARGIN_SECONDS)
-
-    def _job_result(self) -> tuple[str, str] | None:
-        return job_end(self.client.get("batch/v1", "Job", JOB, _NAMESPACE))
 
     def _helm(self, *arguments: str, seconds: float = 1200) -> str:
         done = self._kind.helm(*arguments, "--namespace", _NAMESPACE, seconds=seconds)

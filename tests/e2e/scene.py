@@ -276,14 +276,18 @@ class Scene(Installed):
             self.client.patch(lease, {"spec": {"leaseDurationSeconds": 5}})
 
 
-def manifest(to: str = NEW, *more: str) -> list[Object]:
-    """The objects of manifests/job.yaml as a user edits them: our image, this target, and more arguments if given."""
-    text = (ROOT / "manifests" / "job.yaml").read_text(encoding="utf-8")
+def manifest(to: str = NEW, *more: str, origin: str = "") -> list[Object]:
+    """The objects of manifests/job.yaml as a user edits them: our image, this target, and more arguments if given.
+
+    ``origin``: those of manifests/revert.yaml, from that release back.
+    """
+    text = (ROOT / "manifests" / ("revert.yaml" if origin else "job.yaml")).read_text(encoding="utf-8")
     objects = [found for found in yaml.safe_load_all(text) if found]
     [container] = [item["spec"]["template"]["spec"]["containers"][0] for item in objects if item["kind"] == "Job"]
     container["image"] = images.OURS
-    target = [f"--to={to}" if word.startswith("--to=") else word for word in container["args"]]
-    container["args"] = [*target, *more]
+    named = {"--to": to, "--from": origin}
+    words = [word.partition("=") for word in container["args"]]
+    container["args"] = [*(f"{flag}{sign}{named.get(flag, value)}" for flag, sign, value in words), *more]
     return objects
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from migrator.hashing import podcliqueset, schemes
 from testbed.controlplane.client import Object
-from testbed.kind import debian, traces
+from testbed.kind import BUSYBOX, debian, traces
 from tests.e2e import pods
 from tests.support.paths import ROOT
 from tests.upgrade import samples
@@ -66,7 +66,7 @@ def test_a_small_set_is_the_same_set_for_the_operator(pcs: Object) -> None:
     before, small = _without_exchanged(pcs), pods.small(pcs)
     assert _without_exchanged(small) == before == _without_exchanged(pcs)
     for container in _containers(small):
-        assert (container["image"], container["command"]) == (pods.IMAGE, list(pods.COMMAND))
+        assert (container["image"], container["command"]) == (BUSYBOX, list(pods.COMMAND))
         assert set(container.get("resources", {}).get("limits", {})) <= {"memory", "cpu"}
 
 

@@ -95,7 +95,7 @@ class Cluster(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ends.close()
+        self._ends.__exit__(kind, error, at)
 
     # What each kind of cluster does in its own way.
 

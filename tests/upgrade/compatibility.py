@@ -35,8 +35,8 @@ def page(
         *(_row(pair, results.get(pair.name)) for pair in PAIRS),
     ]
     kind = [
-        "| from | to | by | sets | pods | recreated without | recreated with | run | away | then quiet for |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| from | to | by | sets | pods | recreated without | recreated with | and back | run | away | quiet for |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
         *(_kind_row(pair, by, on_kind.get(f"{pair.name}{end}")) for pair in ON_KIND for by, end in _BY.items()),
     ]
     for name, lines in (("upgrades", upgrades), ("kind", kind)):
@@ -47,12 +47,13 @@ def page(
 def _kind_row(pair: Pair, by: str, result: Mapping[str, Any] | None) -> str:
     ends = [*(build.title for build in pair.builds), by]
     if result is None:
-        return _line(*ends, "not run", *[""] * 6)
+        return _line(*ends, "not run", *[""] * 7)
     without = "" if result["without"] is None else str(result["without"])
     if result["stalled_of"] is not None:
         without += f" of {result['stalled_of']}, then the update stood still for 180 s and was given up"
+    back = "not run" if result["back"] is None else result["back"]
     quiet = f"{result['soak_seconds']:g} s"
-    return _line(*ends, result["sets"], result["pods"], without, result["with_tool"], *_times(result), quiet)
+    return _line(*ends, result["sets"], result["pods"], without, result["with_tool"], back, *_times(result), quiet)
 
 
 def _row(pair: Pair, result: Mapping[str, Any] | None) -> str:

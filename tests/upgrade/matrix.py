@@ -109,6 +109,7 @@ BY_CHART: Final = "-by-chart"
 class Result:
     """What an upgrade has shown: pods that were recreated without (if that was tried) and with it; times in seconds.
 
+    ``back``: pods that were recreated when the source came back, by the tool too, if that was tried.
     ``stalled_of``: how many the upgrade without the tool had to recreate, where it stood still before it had.
     """
 
@@ -121,6 +122,7 @@ class Result:
     downtime_seconds: float
     soak_seconds: float
     stalled_of: int | None = None
+    back: int | None = None
 
 
 def soak() -> float:
@@ -234,7 +236,22 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
 
 
-def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]]) -> Result:
+def go_back(cluster: Cluster, pair: Pair) -> int:
+    """Migrate in the other direction, install the source again, and judge it; returns how many pods were recreated."""
+    source, target = pair.builds
+    before = cluster.settle()
+    with cluster.diary() as diary:
+        cluster.migrate(source, "--from", target.name)
+        cluster.install(source)
+        cluster.settle()
+        time.sleep(soak())
+        after = cluster.settle()
+    assert (diary.deleted, diary.created) == ([], [])
+    compare(before, after, source)
+    return len(before.pods().keys() - after.pods().keys())
+
+
+def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]], *, back: bool = False) -> Result:
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
         outdated, gone = without_tool(cluster, pair)
@@ -243,12 +260,12 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
     if not (pair.may_stall and gone):
         assert gone == wanted
     with new("with") as cluster:
-        result = upgrade(pair, cluster)
+        result = upgrade(pair, cluster, back=back)
     return replace(result, without=len(gone), stalled_of=None if gone == wanted else len(wanted))
 
 
-def upgrade(pair: Pair, cluster: Cluster) -> Result:
-    """Upgrade with the tool, judge it, and go on."""
+def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
+    """Upgrade with the tool, judge it, and go on; ``back``: to the source in the end."""
     source, target = pair.builds
     before = prepare(cluster, source)
     if pair.crds_first:
@@ -277,6 +294,7 @@ def upgrade(pair: Pair, cluster: Cluster) -> Result:
         run_seconds=run.seconds,
         downtime_seconds=downtime,
         soak_seconds=soak(),
+        back=go_back(cluster, pair) if back else None,
     )
 
 
