@@ -19,7 +19,7 @@ from migrator.planning.planner import make_plan
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
-from migrator.run.observation import Observation, look_ahead, refused
+from migrator.run.observation import Observation, in_flight, look_ahead, refused
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
 from migrator.run.tables import RunRecord
@@ -34,15 +34,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     A server-side dry run sends every patch with ``dryRun=All``; nothing is sent to a dump.
     """
     seconds: dict[str, float] = {}
-    until = context.clock() + (options.wait)
+    until = context.clock() + options.wait
     while True:
         with timed("snapshot", seconds, context):
             seen = look_ahead(store, options, context)
-        refusal = refused(seen.plan)
-        if refusal is None or context.clock() >= until or context.stop.is_set():
+        if not in_flight(seen.plan) or context.clock() >= until or context.stop.is_set():
             break
         context.sleep(_PAUSE)
     log_findings(seen.plan, context.log)
+    refusal = refused(seen.plan)
     if refusal is not None:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches

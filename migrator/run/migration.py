@@ -32,7 +32,16 @@ from migrator.run.dry_run import rehearse
 from migrator.run.endings import HALF_WAY, UNREAD, changed, is_same, reported, reverted, said, scaled_up, unchanged
 from migrator.run.execute import Executor, Outcome, SetConflict
 from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
-from migrator.run.observation import NO_HOME, Observation, pending, read_sets, refusals_of, refused, tables_of
+from migrator.run.observation import (
+    NO_HOME,
+    Observation,
+    in_flight,
+    pending,
+    read_sets,
+    refusals_of,
+    refused,
+    tables_of,
+)
 from migrator.run.operator import Operator
 from migrator.run.record import Recorded, Recorder
 from migrator.run.tables import OperatorBefore, RecordState, RunRecord
@@ -44,9 +53,6 @@ PATIENCE: Final = 120.0
 #: How often the operator is stopped, and how often the sets are read to be written, before that is given up.
 STOPS: Final = 3
 READINGS: Final = 6
-
-#: Refusals that may end by themselves, so that ``--wait`` waits for them: an update in flight, and an edit before it.
-_IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
 
 #: Seconds between two looks: for sets to become idle, for an operator while patches are sent, and for one that no Lease
 #: keeps out, which acts two seconds after its start (measured).
@@ -134,12 +140,12 @@ class _Run:
             self._context.deadline.restart()
             with self._timed("look"):
                 self._look(everywhere=True)
-            waits = {finding.code for finding in refusals_of(self._seen.plan)}
-            if not waits or not waits <= _IN_FLIGHT or self._context.clock() >= until:
+            codes = in_flight(self._seen.plan)
+            if not codes or self._context.clock() >= until:
                 log_findings(self._seen.plan, self._log)
                 return
             self._heed_signals()
-            self._log.info("waiting_for_idle", codes=sorted(waits))
+            self._log.info("waiting_for_idle", codes=codes)
             self._context.sleep(_IDLE_EVERY)
 
     def _look(self, *, everywhere: bool = False) -> None:
@@ -474,13 +480,14 @@ class _Run:
         self._log.warning("leaving", error=str(error))
         true: BaseException | None = None
         try:
-            closes = self._seen.continues or self._wrote
-            if not isinstance(error, LeaseLost):
+            if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
+                true = self._half_way(error)
+            else:
+                closes = self._seen.continues or self._wrote
                 self._look_at_operators()
-            if not self._closed(error, closes=closes):
-                if not isinstance(error, LeaseLost):
+                if not (closes and self._closed(error)):
                     self._read()
-                true = self._in_order(error)
+                    true = self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
             self._log.warning("cleanup_failed", error=str(late))
             true = self._unknown(error)
@@ -491,8 +498,7 @@ class _Run:
         """Put the cluster in order as far as that is ours to do; returns the error that is true."""
         seen, run = self._seen, self._seen.recorded.unfinished
         if not self._holds(OWN_LEASE):
-            untouched = run is None and not (self._wrote or isinstance(error, LeaseLost))
-            return unchanged(error) if untouched else self._half_way(error)
+            return self._half_way(error) if run is not None or self._wrote else unchanged(error)
         if self._complete(error):
             self._close()
             return None
@@ -512,10 +518,9 @@ class _Run:
             self._forget()
         return true
 
-    def _closed(self, error: BaseException, *, closes: bool) -> bool:
+    def _closed(self, error: BaseException) -> bool:
         """Whether the record was closed before the error, and so all was proven; nobody else can have closed it."""
-        still = self._seen.continues or not self._holds(OWN_LEASE)
-        return closes and not still and not isinstance(error, LeaseLost | ForeignOperator)
+        return not self._seen.continues and self._holds(OWN_LEASE) and not isinstance(error, ForeignOperator)
 
     def _complete(self, error: BaseException) -> bool:
         """Whether every value is as asked, so that only record and operator are to be put in order."""

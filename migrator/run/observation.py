@@ -34,6 +34,9 @@ NO_HOME: Final = "no Grove operator was found: name its Deployment with --operat
 _EDITED: Final = "GM-130"
 _FOREIGN: Final = "GM-101"
 
+#: Refusals that may end without help, so that ``--wait`` waits for them: an update in flight, and an edit before it.
+_IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -269,6 +272,12 @@ def refused(plan: Plan) -> Refused | None:
     more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
     first = found[0]
     return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
+
+
+def in_flight(plan: Plan) -> list[str]:
+    """The codes of the refusals, if all of them may end without help."""
+    codes = {finding.code for finding in refusals_of(plan)}
+    return sorted(codes) if codes <= _IN_FLIGHT else []
 
 
 def pending(plan: Plan) -> list[SetPlan]:

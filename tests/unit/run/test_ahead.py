@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-from migrator.errors import Interrupted
+from migrator.errors import Interrupted, Refused
 from migrator.planning import patches
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import Patch
@@ -71,6 +71,15 @@ def test_what_is_refused_writes_nothing() -> None:
     """A live operator that is not to be stopped refuses the run."""
     ahead = look_ahead(Site().store, replace(OPTIONS, stop_operator=False), context())
     assert (len([*ahead.patches]), ahead.writes) == (43, False)
+
+
+def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
+    """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
+    waits = replace(OPTIONS, stop_operator=False, wait=60.0)
+    with pytest.raises(Refused, match="GM-122"):
+        migration.run(
+            Site().store.in_dry_run(DryRun.CLIENT), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
+        )
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
