@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from migrator.grove.hash_fields import StoredHash
@@ -84,6 +84,7 @@ class Table:
     """The old and the new hashes of a tree, computed before its first write by the run ``run``.
 
     ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
+    ``pods`` are those that existed when the run ended, by PodClique, as 8 bytes of their uids; empty until then.
     """
 
     namespace: str
@@ -97,6 +98,7 @@ class Table:
     template_digest: str
     kept: tuple[AlreadyNew, ...] = ()
     run: str = ""
+    pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

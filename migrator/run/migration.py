@@ -26,7 +26,6 @@ from migrator.errors import ClusterError, ForeignOperator, HalfWay, Interrupted,
 from migrator.planning.model import Plan
 from migrator.planning.patches import Batch, backward
 from migrator.run import admission, operator, rights
-from migrator.run.baseline import baseline_of
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
 from migrator.run.endings import HALF_WAY, UNREAD, changed, is_same, reported, reverted, said, scaled_up, unchanged
@@ -44,7 +43,7 @@ from migrator.run.observation import (
 )
 from migrator.run.operator import Operator
 from migrator.run.record import Recorded, Recorder
-from migrator.run.tables import OperatorBefore, RecordState, RunRecord
+from migrator.run.tables import OperatorBefore, RecordState, RunRecord, pods_of
 from migrator.store import LONGEST_WRITE, DryRun, Store
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -412,15 +411,10 @@ class _Run:
             writing = replace(run, state=RecordState.WRITING, source=plan.source, target=plan.target)
             self._save(Recorded(writing, tables_of(self._seen, run)))
 
-    def _save(self, recorded: Recorded, *, baselines: bool = False) -> None:
-        """Replace the record; with ``baselines`` the pods that exist now are what verify compares with."""
-        if recorded == self._seen.recorded:
-            return
-        run, tables = recorded.run, recorded.by_set()
-        trees = [tree for tree in self._seen.trees if tree.ref.uid in tables]
-        found = [baseline_of(tree, run.run_id) for tree in trees] if baselines and run is not None else None
-        self._recorder.save(recorded, baselines=found)
-        self._seen = replace(self._seen, recorded=recorded)
+    def _save(self, recorded: Recorded) -> None:
+        if recorded != self._seen.recorded:
+            self._recorder.save(recorded)
+            self._seen = replace(self._seen, recorded=recorded)
 
     def _forget(self) -> None:
         """Remove what the open run recorded; the tables of a migration that had ended well stay."""
@@ -451,7 +445,9 @@ class _Run:
             if installed is not None and self._options.is_target(installed.image):
                 self._restore(run.stopped)
             ended = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, error=None)
-            self._save(replace(seen.recorded, run=ended), baselines=True)
+            trees = {tree.ref.uid: tree for tree in seen.trees}
+            with_pods = (replace(t, pods=pods_of(trees[t.uid])) if t.uid in trees else t for t in seen.recorded.tables)
+            self._save(Recorded(ended, tuple(with_pods)))
         self._take(*operator.lease_names(installed))  # a dead run may have left them parked
 
     def _restore(self, was: OperatorBefore | None) -> bool:

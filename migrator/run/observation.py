@@ -20,12 +20,11 @@ from migrator.planning.planner import changes_of, is_of, make_plan, template_dig
 from migrator.planning.releases import release_in
 from migrator.planning.revert import make_revert
 from migrator.run import operator
-from migrator.run.baseline import table_of
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder
 from migrator.run.snapshot import take
-from migrator.run.tables import RecordState, RunRecord
+from migrator.run.tables import RecordState, RunRecord, table_of
 from migrator.store import Store
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
-from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree
+from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree, kubernetes_time
 from migrator.hashing import layouts, schemes
 from migrator.planning.detect import Pair, Verdict, detect, hashes_of, lagging
+from migrator.planning.guards.updates import open_progress
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import template_digest
-from migrator.run.baseline import newest_update, pod_id, replicas_of
-from migrator.run.tables import Baseline, CliqueBaseline, Replicas
+from migrator.run.tables import pod_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,14 @@ def problems_of(
     snapshot: Snapshot,
     way: Direction,
     tables: Mapping[str, Table],
-    baselines: Mapping[str, Baseline],
     *,
     after_upgrade: bool,
+    since: datetime | None = None,
 ) -> Iterator[Problem]:
-    """All problems of one snapshot; with ``after_upgrade`` each set is compared with its table and baseline, by uid."""
+    """All problems of one snapshot; with ``after_upgrade`` each set is compared with its table, by uid.
+
+    ``since`` is when the recorded run began, if there is a record.
+    """
     for tree in snapshot.trees:
         if tree.pcs.terminating:
             continue
@@ -51,10 +55,10 @@ def problems_of(
             yield Problem(tree.ref, "/spec/template", message, owner=True)
             continue
         yield from _values(tree, way)
-        if after_upgrade and tree.ref.uid in baselines:
-            yield from changes_since(tree, baselines[tree.ref.uid])
-        elif after_upgrade and not tables:
-            yield from _in_flight(tree)
+        if after_upgrade and (table is not None or not tables):
+            yield from _in_flight(tree, since)
+        if after_upgrade and table is not None:
+            yield from lost_pods(tree, table)
     present = {tree.ref.uid for tree in snapshot.trees}
     for table in tables.values() if after_upgrade and present else ():
         if table.uid not in present:
@@ -82,45 +86,40 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
         yield Problem(item.ref, item.field, message, owner=late)
 
 
-def _in_flight(tree: Tree) -> Iterator[Problem]:
-    """Updates that have not ended. Without a record the upgrade may have begun them, even if they end later.
+def _in_flight(tree: Tree, since: datetime | None) -> Iterator[Problem]:
+    """Updates that began after the migration and have not ended; without a record the upgrade may have begun any.
 
-    A PodClique's may end by itself, see :func:`_replicas`.
+    alpha.12-rc1 begins an update of every standalone PodClique, though all hashes are right
+    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757): a PodClique's may end without
+    replacing a pod. Under OnDelete the operator may write progress without touching a pod.
     """
     if tree.pcs.on_delete:
         return
     items: tuple[PodCliqueSet | PodCliqueScalingGroup | PodClique, ...] = (tree.pcs, *tree.scaling_groups)
+    why = "no record shows whether the upgrade began it" if since is None else "it is later than the migration"
     for item in (*items, *tree.pod_cliques):
-        name, progress = newest_update(item.status)
-        if progress and not progress.get("updateEndedAt"):
-            began = f"{item.ref}: an update that began at {progress['updateStartedAt']} has not ended"
-            message = f"{began}, and no record shows whether the upgrade began it"
+        name = open_progress(item)
+        began = kubernetes_time(item.status[name].get("updateStartedAt")) if name else None
+        if began is not None and (since is None or began > since):
+            message = f"{item.ref}: an update that began at {began:%Y-%m-%d %H:%M:%S} UTC has not ended, and {why}"
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
 
 
-def changes_since(tree: Tree, before: Baseline) -> Iterator[Problem]:
-    """The changes of a tree since its migration: updates that began, replicas that are behind, pods that are lost."""
-    on_delete = tree.pcs.on_delete  # then the operator may write progress without touching a pod
-    if not on_delete:
-        yield from _replicas(tree.pcs, before.status)
-        for group in tree.scaling_groups:
-            if group.ref.name in before.scaling_groups:
-                yield from _replicas(group, before.scaling_groups[group.ref.name])
+def lost_pods(tree: Tree, table: Table) -> Iterator[Problem]:
+    """The pods of the table that are gone, by uid, unless their owner has scaled them in."""
     found = {clique.ref.name: clique for clique in tree.pod_cliques}
-    wanted = frozenset(_expected(tree))
-    for name, clique_before in before.pod_cliques.items():
+    expected = frozenset(_expected(tree))
+    for name, pods in table.pods.items():
         clique = found.get(name)
-        if clique is None:
-            ref = Ref("PodClique", tree.ref.namespace, name)
-            if name in wanted:
-                missing = f"{ref} is missing, with its {len(clique_before.pods)} earlier pods"
-                yield Problem(ref, None, missing, settles=False, lost_pods=True)
-            else:
-                yield Problem(ref, None, f"{ref} is gone: its owner scaled it in", owner=True)
+        if clique is not None:
+            yield from _lost_in(clique, pods)
             continue
-        if not on_delete:
-            yield from _replicas(clique, clique_before.status, may_end=clique.standalone)
-        yield from _pods(clique, clique_before)
+        ref = Ref("PodClique", tree.ref.namespace, name)
+        if name in expected:
+            missing = f"{ref} is missing, with its {len(pods)} earlier pods"
+            yield Problem(ref, None, missing, settles=False, lost_pods=True)
+        else:
+            yield Problem(ref, None, f"{ref} is gone: its owner scaled it in", owner=True)
 
 
 def _expected(tree: Tree) -> Iterator[str]:
@@ -135,38 +134,14 @@ def _expected(tree: Tree) -> Iterator[str]:
                 yield from (f"{name}-{replica}-{clique}" for clique in config.get("cliqueNames") or ())
 
 
-def _pods(clique: PodClique, before: CliqueBaseline) -> Iterator[Problem]:
-    """Earlier pods that are gone, by uid, unless their owner has scaled them in."""
+def _lost_in(clique: PodClique, before: tuple[str, ...]) -> Iterator[Problem]:
     present = {pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating}
-    lost = [uid for uid in before.pods if uid not in present]
-    wanted = integer(clique.spec.get("replicas"), len(before.pods))
-    scaled_in = max(0, len(before.pods) - wanted)
+    lost = [uid for uid in before if uid not in present]
+    wanted = integer(clique.spec.get("replicas"), len(before))
+    scaled_in = max(0, len(before) - wanted)
     if len(lost) > scaled_in:
-        message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before.pods)} earlier pods are missing"
+        message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before)} earlier pods are missing"
         yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
     elif lost:
-        message = f"{clique.ref} was scaled in from {len(before.pods)} to {wanted}"
+        message = f"{clique.ref} was scaled in from {len(before)} to {wanted}"
         yield Problem(clique.ref, "/spec/replicas", message, owner=True)
-
-
-def _replicas(
-    item: PodCliqueSet | PodClique | PodCliqueScalingGroup, before: Replicas, *, may_end: bool = False
-) -> Iterator[Problem]:
-    """A new update of an object, and the replicas that it has lost. With ``may_end`` one that has ended is none.
-
-    alpha.12-rc1 begins an update of every standalone PodClique without ``updateProgress``, though all hashes are
-    right (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It ends by itself, and the
-    other checks prove that it replaced nothing. If pods are to be replaced, the set's own update begins first.
-    """
-    now = replicas_of(item)
-    if now.update_started is not None and now.update_started != before.update_started:
-        name, progress = newest_update(item.status)
-        if not (may_end and progress.get("updateEndedAt")):
-            began = f"an update began at {now.update_started}, after the migration: the operator found a change"
-            yield Problem(item.ref, f"/status/{name}", f"{item.ref}: {began}", settles=may_end)
-    updated, replicas = now.updated or 0, now.replicas or 0
-    was_updated, was_replicas = before.updated or 0, before.replicas or 0
-    wanted = replicas if was_updated == was_replicas else min(was_updated, replicas)
-    if updated < wanted:
-        fell = f"{updated} of {replicas}, before the upgrade it was {was_updated} of {was_replicas}"
-        yield Problem(item.ref, "/status/updatedReplicas", f"{item.ref}: updatedReplicas is {fell}")

@@ -1,8 +1,8 @@
-"""The record of a migration: its run, the table of each set, and the baselines for ``verify``.
+"""The record of a migration: its run, and the table of each set.
 
 There is one record, of one pair of schemes. It is open until its run has ended well; then it serves revert and verify.
 The ConfigMap ``grove-migrator-run`` holds the run as JSON and names the ConfigMaps ``grove-migrator-tables-<n>``, the
-pieces of gzip streams with tables and baselines. New pieces are written first, then the run record that names them (the
+pieces of a gzip stream with the tables. New pieces are written first, then the run record that names them (the
 commit), and then the pieces that it does not name are deleted: after a crash the earlier tables or the new ones are
 whole. What cannot be read, or was written by another version, is refused: it never counts as absent.
 """
@@ -13,12 +13,12 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from migrator.errors import AlreadyExists, ClusterError, LostRace, LostReply, NotFound, TestFailed, Unreadable
 from migrator.exact_json import JSONObject
@@ -26,19 +26,12 @@ from migrator.hashing import schemes
 from migrator.planning.model import Table
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.run.codec import from_json, plain
-from migrator.run.tables import (
-    Baseline,
-    BaselinesDocument,
-    RecordState,
-    RunDocument,
-    RunRecord,
-    TablesDocument,
-)
+from migrator.run.tables import RecordState, RunRecord
 from migrator.store import Store
 
 T = TypeVar("T")
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 RUN_NAME: Final = "grove-migrator-run"
 TABLES_PREFIX: Final = "grove-migrator-tables-"
 LABELS: Final = {
@@ -79,35 +72,30 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class _RunDocument:
+    """The text of the run record; ``tables`` are names of ConfigMaps, ``digest`` is of what they hold together."""
+
+    format: int = FORMAT
+    run: RunRecord | None = None
+    tables: tuple[str, ...] = ()
+    tables_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _TablesDocument:
+    """The tables, and the layouts that they need and that are not shipped, by scheme name."""
+
+    tables: tuple[Table, ...] = ()
+    layouts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class _Current:
     """The run record as it stands in the cluster; ``uid`` is empty where there is none."""
 
-    document: RunDocument = field(default_factory=lambda: RunDocument(FORMAT), compare=False)
+    document: _RunDocument = field(default_factory=_RunDocument, compare=False)
     text: str = ""
     uid: str = ""
-
-
-def encode(document: object) -> bytes:
-    """Compress a document; equal ones give equal bytes."""
-    text = json.dumps({"format": FORMAT, **plain(document)}, default=plain, separators=(",", ":"), sort_keys=True)
-    return gzip.compress(text.encode(), mtime=0)
-
-
-def decode(kind: type[T], data: bytes) -> T:
-    """Read a document; raises ``ValueError`` where it cannot be understood."""
-    try:
-        text = gzip.decompress(data).decode()
-    except (OSError, EOFError) as error:
-        raise ValueError(f"broken gzip stream: {error}") from error
-    return _parse(kind, text)
-
-
-def _parse(kind: type[T], text: str) -> T:
-    document = json.loads(text)
-    number = document.get("format") if isinstance(document, dict) else None
-    if number != FORMAT:
-        raise ValueError(f"it has format {number}, and this version of grove-migrator reads format {FORMAT} only")
-    return from_json(kind, document)
 
 
 class Recorder:
@@ -135,7 +123,7 @@ class Recorder:
         while current != self._known:
             document = current.document
             try:
-                found = self._document(TablesDocument, document.tables, document.tables_digest)
+                found = self._tables(document)
             except Unreadable:
                 before, current = current, self._current()
                 if current == before:
@@ -146,30 +134,19 @@ class Recorder:
             self._known, self._loaded = current, Recorded(document.run, found.tables)
         return self._loaded
 
-    def baselines(self) -> dict[str, Baseline]:
-        """The baseline of each PodCliqueSet, by uid."""
-        document = (self._known or self._current()).document
-        found = self._document(BaselinesDocument, document.baselines, document.baselines_digest)
-        return {baseline.uid: baseline for baseline in found.baselines}
-
-    def save(self, recorded: Recorded, *, baselines: Iterable[Baseline] | None = None) -> None:
-        """Replace the record; without ``baselines`` the recorded ones stay."""
+    def save(self, recorded: Recorded) -> None:
+        """Replace the record."""
         self.load(again=False)
         current = self._known or _Current()
-        document = replace(current.document, run=recorded.run)
-        taken = {*document.tables, *document.baselines}
+        before = current.document
+        names, digest = before.tables, before.tables_digest
         if self._loaded.tables != recorded.tables:
             spoken = {name for table in recorded.tables for name in (table.source, table.target)}
-            names, digest = self._write(TablesDocument(recorded.tables, schemes.layouts_of(spoken)), taken)
-            document = replace(document, tables=names, tables_digest=digest)
-        if baselines is not None:
-            found = BaselinesDocument(tuple(sorted(baselines, key=lambda baseline: baseline.uid)))
-            names, digest = self._write(found, {*taken, *document.tables})
-            document = replace(document, baselines=names, baselines_digest=digest)
-        self._commit(current, document)
+            names, digest = self._write(_TablesDocument(recorded.tables, schemes.layouts_of(spoken)), before.tables)
+        self._commit(current, _RunDocument(FORMAT, recorded.run, names, digest))
         self._loaded = recorded
-        if taken - {*document.tables, *document.baselines}:
-            self._sweep((*document.tables, *document.baselines))
+        if names != before.tables:
+            self._sweep(names)
 
     def delete_all(self) -> None:
         """Forget everything, the run record first: a piece that nothing names is not a record, and may stay."""
@@ -189,16 +166,22 @@ class Recorder:
             return _Current()
         with self._readable(RUN_NAME):
             text = raw["data"][_RUN_KEY]
-            return _Current(_parse(RunDocument, text), text, raw["metadata"]["uid"])
+            document = json.loads(text)
+            number = document.get("format") if isinstance(document, dict) else None
+            if number != FORMAT:
+                raise ValueError(
+                    f"it has format {number}, and this version of grove-migrator reads format {FORMAT} only"
+                )
+            return _Current(from_json(_RunDocument, document), text, raw["metadata"]["uid"])
 
-    def _document(self, kind: type[T], names: Collection[str], digest: str) -> T:
-        if not names:
-            return kind()
-        stream = b"".join(map(self._piece, names))
-        with self._readable(*names):
-            if hashlib.sha256(stream).hexdigest() != digest:
+    def _tables(self, document: _RunDocument) -> _TablesDocument:
+        if not document.tables:
+            return _TablesDocument()
+        stream = b"".join(map(self._piece, document.tables))
+        with self._readable(*document.tables):
+            if hashlib.sha256(stream).hexdigest() != document.tables_digest:
                 raise ValueError("its pieces are not those that the run record names")
-            return decode(kind, stream)
+            return from_json(_TablesDocument, json.loads(gzip.decompress(stream)))
 
     def _piece(self, name: str) -> bytes:
         with self._readable(name):
@@ -220,7 +203,7 @@ class Recorder:
                 f"delete it: kubectl -n {self._namespace} delete configmap {RUN_NAME}"
             ) from error
 
-    def _commit(self, current: _Current, document: RunDocument) -> None:
+    def _commit(self, current: _Current, document: _RunDocument) -> None:
         text = json.dumps(document, default=plain, indent=2)
         if text == current.text:
             return
@@ -248,9 +231,9 @@ class Recorder:
             "wait for its end, then run again"
         )
 
-    def _write(self, document: object, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
-        """Write a document in pieces; returns their names and the digest of all together."""
-        stream = encode(document)
+    def _write(self, document: _TablesDocument, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
+        """Write the tables in pieces; returns their names and the digest of all together."""
+        stream = gzip.compress(json.dumps(document, default=plain, separators=(",", ":")).encode(), mtime=0)
         free = (name for name in map(f"{TABLES_PREFIX}{{}}".format, count()) if name not in taken)
         starts = range(0, len(stream), self._bytes)
         names = tuple(self._write_piece(free, stream[at : at + self._bytes]) for at in starts)

@@ -1,42 +1,17 @@
-"""The values that a run records. Pure; :mod:`migrator.run.codec` writes them as text."""
+"""The values that a run records: the run itself, and for each set the old and new hashes and the pods. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, auto
-from typing import Any
+from hashlib import blake2b
 
-from migrator.planning.model import Table
-
-
-@dataclass(frozen=True, slots=True)
-class Replicas:
-    """An object's ``status.updatedReplicas``, ``status.replicas`` and last ``updateStartedAt`` before the run."""
-
-    updated: int | None = None
-    replicas: int | None = None
-    update_started: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CliqueBaseline:
-    """A PodClique before the migration. ``pods`` holds 8 bytes for each non-terminating pod, by its uid, sorted."""
-
-    pods: tuple[str, ...] = ()
-    status: Replicas = field(default_factory=Replicas)
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """A set before the migration, for ``verify``: its PodCliques and scaling groups by name, and itself."""
-
-    uid: str
-    run: str
-    pod_cliques: Mapping[str, CliqueBaseline] = field(default_factory=dict)
-    scaling_groups: Mapping[str, Replicas] = field(default_factory=dict)
-    status: Replicas = field(default_factory=Replicas)
+from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.objects import Tree
+from migrator.planning.model import AlreadyNew, SetPlan, Table
+from migrator.planning.planner import template_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +54,39 @@ class RunRecord:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunDocument:
-    """The contents of the run record, and where tables and baselines are."""
+def table_of(plan: SetPlan, run: str = "") -> Table:
+    """The table of a tree that will be written to; raises ``ValueError`` for a plan without source or hashes."""
+    source, target, pcs = plan.source_hashes, plan.target_hashes, plan.tree.pcs
+    if plan.source is None or source is None or target is None:
+        raise ValueError(f"{pcs.ref} has no source, so its hashes cannot be translated")
+    kept = tuple(
+        AlreadyNew(item.ref, item.field, item.value)
+        for item in stored_hashes(plan.tree)
+        if item.value == target.of(item) and item.value != source.of(item)
+    )
+    return Table(
+        namespace=pcs.ref.namespace,
+        name=pcs.ref.name,
+        uid=pcs.ref.uid,
+        generation=pcs.generation,
+        source=plan.source,
+        target=plan.target,
+        source_hashes=source,
+        target_hashes=target,
+        template_digest=template_digest(pcs),
+        kept=kept,
+        run=run,
+    )
 
-    format: int
-    run: RunRecord | None = None
-    tables: tuple[str, ...] = ()  # names of ConfigMaps, in order
-    baselines: tuple[str, ...] = ()
-    tables_digest: str = ""  # sha256 of the pieces put together
-    baselines_digest: str = ""
+
+def pods_of(tree: Tree) -> Mapping[str, tuple[str, ...]]:
+    """The pods of each PodClique that stays, with which ``verify`` compares: :func:`pod_id` of those that live."""
+    return {
+        clique.ref.name: tuple(sorted(pod_id(pod.ref.uid) for pod in clique.pods if not pod.terminating))
+        for clique in tree.staying
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class TablesDocument:
-    """Every open table, and the layouts that they need and that are not shipped, by scheme name."""
-
-    tables: tuple[Table, ...] = ()
-    layouts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class BaselinesDocument:
-    """Every open baseline."""
-
-    baselines: tuple[Baseline, ...] = ()
+def pod_id(uid: str) -> str:
+    """8 bytes of a pod's uid, in hexadecimal."""
+    return blake2b(uid.encode(), digest_size=8).hexdigest()

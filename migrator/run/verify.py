@@ -25,7 +25,6 @@ from migrator.run.leases import OWN_LEASE, Lease, Leases
 from migrator.run.problems import Problem, problems_of
 from migrator.run.record import RUN_NAME, Recorded, Recorder
 from migrator.run.snapshot import take
-from migrator.run.tables import Baseline
 from migrator.store import Store
 
 _NAMED: Final = 3
@@ -60,7 +59,6 @@ class _Known:
     home: str | None = None
     recorded: Recorded = field(default_factory=Recorded)
     tables: Mapping[str, Table] = field(default_factory=dict)
-    baselines: Mapping[str, Baseline] = field(default_factory=dict)
 
 
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
@@ -68,10 +66,10 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 
     Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``wait`` is over.
 
-    With ``after_upgrade`` an operator of the target must run, and the cluster is compared with the record: an update
-    that began since, ``updatedReplicas`` that fell and a pod that is missing are problems. If there is none, the
-    record is removed. Without a record only the cluster is checked. The record is in ``namespace`` if no operator is
-    found; one of another migration raises :class:`~migrator.errors.UsageError`.
+    With ``after_upgrade`` an operator of the target must run, and an update that began since and a pod of the record
+    that is missing are problems. If there is none, the record is removed. Without a record only the cluster is checked.
+    The record is in ``namespace`` if no operator is found; one of another migration raises
+    :class:`~migrator.errors.UsageError`.
     """
     known = _read(store, options, namespace)
     run = known.recorded.run
@@ -117,10 +115,9 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         home = (operator.find(store, options.flags).home or namespace) if store.is_cluster else None
         if home is None:
             return _Known()
-        recorder = Recorder(store, home)
-        recorded = recorder.load()
+        recorded = Recorder(store, home).load()
         tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
-        return _Known(home, recorded, tables, recorder.baselines() if options.after_upgrade else {})
+        return _Known(home, recorded, tables)
     except (errors.NotAuthorised, errors.Unreadable, errors.UsageError):
         if options.after_upgrade:
             raise
@@ -129,7 +126,8 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
-    yield from problems_of(snapshot, options.way, known.tables, known.baselines, after_upgrade=after)
+    since = known.recorded.run.started if known.tables and known.recorded.run else None
+    yield from problems_of(snapshot, options.way, known.tables, after_upgrade=after, since=since)
     if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:

@@ -22,7 +22,7 @@ from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Ta
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
-from migrator.run.baseline import table_of
+from migrator.run.tables import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow

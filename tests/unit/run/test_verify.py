@@ -26,10 +26,12 @@ from testbed.trees import State, grow
 from tests.faults import cluster
 from tests.support.memory_store import MemoryStore
 from tests.support.small_cluster import Clock, context_of
+from tests.support.tables import table
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
 PLAN = PlanOptions(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
+_EARLIER, _LATER = "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"  # than the migration
 
 
 class Site(MemoryStore):
@@ -126,40 +128,35 @@ def _generation(value: str) -> Change:
     return lambda item: item["status"].update(currentPodCliqueSetGenerationHash=value)
 
 
-def _behind(item: dict[str, Any]) -> None:
-    item["status"]["updatedReplicas"] = 0
-
-
 BEFORE = podcliqueset.hash_pod_clique_set(workloads.disaggregated("disagg"), schemes.by_name(SOURCE))
 
 
-@pytest.mark.parametrize(
-    ("resource", "name", "ended", "passes"),
-    [
-        (resources.POD_CLIQUES, "disagg-0-frontend", True, True),
-        (resources.POD_CLIQUES, "disagg-0-frontend", False, False),
-        (resources.POD_CLIQUES, "disagg-0-workers-0-prefill", True, False),
-        (resources.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", True, False),
-        (resources.POD_CLIQUE_SETS, "disagg", True, False),
-    ],
+def _begun(moment: str, *, ended: bool = False) -> Change:
+    end = {"updateEndedAt": moment} if ended else {}
+    return lambda item: item["status"].update(updateProgress={"updateStartedAt": moment, **end})
+
+
+@table(
+    "kind name moment ended fails",
+    ("An update of the set began since, and is in flight.", (resources.POD_CLIQUE_SETS, "disagg", _LATER, False, True)),
+    (
+        "An update of a scaling group began since.",
+        (resources.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", _LATER, False, True),
+    ),
+    ("An update of a PodClique began since.", (resources.POD_CLIQUES, "disagg-0-frontend", _LATER, False, True)),
+    ("An update that has ended left the pods.", (resources.POD_CLIQUES, "disagg-0-frontend", _LATER, True, False)),
+    ("The run saw that update, and went on.", (resources.POD_CLIQUE_SETS, "disagg", _EARLIER, False, False)),
+    ("Under OnDelete progress touches no pod.", (resources.POD_CLIQUES, "patient-0-frontend", _LATER, False, False)),
 )
-def test_a_standalone_pod_cliques_update_is_nothing_once_it_has_ended(
-    migrated: Site, resource: Resource, name: str, *, ended: bool, passes: bool
+def test_an_update_that_began_since_the_migration_fails_while_it_is_in_flight(
+    migrated: Site, kind: Resource, name: str, moment: str, *, ended: bool, fails: bool
 ) -> None:
-    """alpha.12-rc1 begins one of each; one of a set, a group or a grouped PodClique means that pods were replaced."""
-
-    def begin(item: dict[str, Any]) -> None:
-        progress = item["status"].setdefault("updateProgress", {})
-        progress["updateStartedAt"] = "2026-04-01T00:00:00Z"
-        progress.pop("updateEndedAt", None)
-        if ended:
-            progress["updateEndedAt"] = "2026-04-01T00:00:01Z"
-
-    migrated.change(begin, resource, name)
-    if passes:
-        assert migrated.verified().attempts == 1
+    """The operator found a change; whether it costs a pod shows at its end."""
+    migrated.change(_begun(moment, ended=ended), kind, name)
+    if fails:
+        migrated.fails(rf"{name}: an update that began at 2026-04-01 00:00:00 UTC has not ended, and it is later")
     else:
-        migrated.fails(rf"{name}: an update began at 2026-04-01T00:00:00Z, after")
+        assert migrated.verified().attempts == 1
 
 
 def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Site) -> None:
@@ -175,22 +172,14 @@ def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Site)
     [
         (_old_value, "/metadata/labels/grove.io~1pod-template-hash is 4567c, not legacy-1.35's"),
         (_generation(BEFORE.generation_hash), "/status/currentPodCliqueSetGenerationHash is "),
-        (_behind, "updatedReplicas is 0 of 1, before the upgrade it was 1 of 1"),
     ],
-    ids=["a foreign value", "a value that was not migrated", "replicas behind"],
+    ids=["a foreign value", "a value that was not migrated"],
 )
 def test_what_changed_for_the_worse_is_named_with_its_object(migrated: Site, how: Change, words: str) -> None:
-    """A foreign value or fallen updatedReplicas fails, naming the PodClique."""
+    """A foreign value, or one of the source's, fails and names the PodClique."""
     migrated.change(how)
     assert words in migrated.fails("PodClique default/disagg-0-frontend")
     assert migrated.records()
-
-
-def test_an_update_under_on_delete_is_no_failure(migrated: Site) -> None:
-    """There the operator writes progress without touching a pod."""
-    begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
-    migrated.change(lambda item: item["status"]["updateProgress"].update(begun), name="patient-0-frontend")
-    migrated.verified()
 
 
 def test_a_missing_pod_is_counted_and_events_tell_how_it_ended(migrated: Site) -> None:
@@ -338,15 +327,15 @@ def test_a_record_that_a_run_holds_stays(migrated: Site) -> None:
 
 
 def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
-    """Replicas that catch up within --wait pass, after as many snapshots as it took."""
-    migrated.change(_behind)
+    """A PodClique's update that ends within --wait passes, after as many snapshots as it took."""
+    migrated.change(_begun(_LATER))
     began = migrated.clock()
 
-    def catch_up(_: float) -> None:
+    def end(_: float) -> None:
         if migrated.clock() >= began + 3:
-            migrated.change(lambda item: item["status"].update(updatedReplicas=1))
+            migrated.change(_begun(_LATER, ended=True))
 
-    migrated.clock.on_sleep.append(catch_up)
+    migrated.clock.on_sleep.append(end)
     assert migrated.verified(wait=10.0).attempts == 3
 
 
@@ -364,8 +353,7 @@ def test_what_cannot_settle_ends_the_wait(migrated: Site, resource: Resource) ->
 def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site) -> None:
     """It may be the upgrade's, and its end would look like a migrated cluster: it is not waited for."""
     assert migrated.verified().compared
-    begun = {"updateStartedAt": "2026-04-01T00:00:00Z"}
-    migrated.change(lambda item: item["status"].update(updateProgress=begun), resources.POD_CLIQUE_SETS, "disagg")
+    migrated.change(_begun(_EARLIER), resources.POD_CLIQUE_SETS, "disagg")
     waited = migrated.clock()
     migrated.fails("no record shows whether the upgrade began it", wait=100.0)
     assert migrated.clock() == waited

@@ -8,9 +8,8 @@ import pytest
 
 from migrator.planning.model import SetHashes
 from migrator.planning.planner import template_digest
-from migrator.run.baseline import baseline_of, newest_update, pod_id, table_of
-from migrator.run.tables import CliqueBaseline, Replicas
-from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
+from migrator.run.tables import pod_id, pods_of, table_of
+from tests.support.builders import HASH_LABEL, LATER, World
 
 
 def hashes(world: World, scheme: str) -> SetHashes:
@@ -46,31 +45,23 @@ def test_values_that_were_the_targets_before_are_kept() -> None:
     assert [value.ref.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
 
 
-def test_the_baseline_names_the_pods_that_live() -> None:
-    """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted, beside the status."""
+def test_the_pods_that_live_are_recorded_by_their_uids() -> None:
+    """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted; a PodClique without one is there too."""
     world = World().grow(pods=3)
     world.of("Pod", "web-0-front-1")["metadata"]["deletionTimestamp"] = LATER
-    begun = {"updateStartedAt": EARLIER, "updateEndedAt": LATER}
-    world.pcs["status"] = {"updatedReplicas": 1, "replicas": 2}
-    world.of("PodClique", "web-0-front")["status"] = {"updatedReplicas": 2, "replicas": 3, "updateProgress": begun}
-    world.of("PodCliqueScalingGroup", "web-0-sg")["status"] = {}
-    (tree,) = world.snapshot().trees
-    found = baseline_of(tree, "run-1")
-    ids = sorted(pod_id(world.of("Pod", f"web-0-front-{number}")["metadata"]["uid"]) for number in (0, 2))
-    assert [len(one) for one in ids] == [16, 16]
-    assert found.pod_cliques["web-0-front"] == CliqueBaseline(tuple(ids), Replicas(2, 3, EARLIER))
-    assert found.scaling_groups == {"web-0-sg": Replicas(None, None, None)}
-    assert (found.uid, found.run, found.status) == (tree.ref.uid, "run-1", Replicas(1, 2, None))
+    found = pods_of(world.snapshot().trees[0])["web-0-front"]
+    assert found == tuple(sorted(pod_id(world.of("Pod", f"web-0-front-{n}")["metadata"]["uid"]) for n in (0, 2)))
+    assert [len(one) for one in found] == [16, 16]
     world.objects = [item for item in world.objects if item["kind"] != "Pod"]
-    assert baseline_of(world.snapshot().trees[0]).pod_cliques["web-0-front"].pods == ()
+    assert pods_of(world.snapshot().trees[0])["web-0-front"] == ()
 
 
 @pytest.mark.parametrize("leaves", [("PodClique", "web-0-sg-1-work"), ("PodCliqueScalingGroup", "web-0-sg")])
-def test_pods_that_go_whatever_happens_are_in_no_baseline(leaves: tuple[str, str]) -> None:
+def test_pods_that_go_whatever_happens_are_not_recorded(leaves: tuple[str, str]) -> None:
     """A PodClique that is being deleted takes its pods along, alone or with its scaling group."""
     world = World().grow().put(*leaves, "/metadata/deletionTimestamp", LATER)
     (tree,) = world.snapshot().trees
-    found = set(baseline_of(tree).pod_cliques)
+    found = set(pods_of(tree))
     assert "web-0-front" in found
     assert "web-0-sg-1-work" not in found
 
@@ -79,24 +70,3 @@ def test_a_tree_without_a_source_has_no_table() -> None:
     """Nothing explains it, so nothing of it can be translated."""
     with pytest.raises(ValueError, match="no source"):
         table_of(replace(World().grow().decide(), source=None))
-
-
-@pytest.mark.parametrize(
-    ("status", "field", "started"),
-    [
-        ({}, "updateProgress", None),
-        ({"updateProgress": None}, "updateProgress", None),
-        (
-            {"updateProgress": {"updateStartedAt": "new"}, "rollingUpdateProgress": {"updateStartedAt": "old"}},
-            "updateProgress",
-            "new",
-        ),
-        ({"rollingUpdateProgress": {"updateStartedAt": "old"}}, "rollingUpdateProgress", "old"),
-    ],
-)
-def test_the_newest_update_is_the_one_that_the_operator_reads(
-    status: dict[str, object], field: str, started: str | None
-) -> None:
-    """``updateProgress`` since alpha.7, ``rollingUpdateProgress`` before."""
-    name, progress = newest_update(status)
-    assert (name, progress.get("updateStartedAt")) == (field, started)
