@@ -21,15 +21,12 @@ from tests.support.fake_api import (
     Answer,
     FakeApi,
     FakeTime,
-    Hang,
     Reset,
     Seen,
     Serve,
     Step,
     store_on,
 )
-
-Outcomes = dict[int, MigratorError | None]
 
 
 def writes(count: int, before: Callable[[int], object] = lambda _: None) -> Callable[[], tuple[int, Write] | None]:
@@ -48,40 +45,30 @@ def writes(count: int, before: Callable[[int], object] = lambda _: None) -> Call
 
 def send(
     store: KubeStore, count: int, *, concurrency: int = 4, before: Callable[[int], object] = lambda _: None
-) -> Outcomes:
+) -> dict[int, MigratorError | None]:
     """Send so many patches as one stream."""
     return dict(store.patches(writes(count, before), concurrency=concurrency))
 
 
-class Meeting:
-    """Answers only when so many requests are there at once; counts how many ever were."""
-
-    def __init__(self, count: int) -> None:
-        self.most = 0
-        self._here = 0
-        self._wanted = count
-        self._lock = threading.Lock()
-        self._met = threading.Event()
-
-    def __call__(self, _seen: Seen) -> Step:
-        """A step of the server."""
-        with self._lock:
-            self._here += 1
-            self.most = max(self.most, self._here)
-            if self._here == self._wanted:
-                self._met.set()
-        self._met.wait(20)
-        with self._lock:
-            self._here -= 1
-        return POD
-
-
 def test_patches_are_under_way_at_the_same_time(serve: Serve) -> None:
     """As many as are allowed, and never more."""
-    meeting = Meeting(4)
-    api = serve(meeting)
-    assert send(store_on(api.url), 13, concurrency=4) == dict.fromkeys(range(13))
-    assert meeting.most == 4
+    lock, met, here, most = threading.Lock(), threading.Event(), 0, 0
+
+    def meet(_: Seen) -> Step:
+        nonlocal here, most
+        with lock:
+            here += 1
+            most = max(most, here)
+            if here == 4:
+                met.set()
+        met.wait(20)
+        with lock:
+            here -= 1
+        return POD
+
+    api = serve(meet)
+    assert send(store_on(api.url), 13) == dict.fromkeys(range(13))
+    assert most == 4
     assert sorted(seen.path for seen in api.seen) == sorted(f"/api/v1/namespaces/a/pods/p-{n}" for n in range(13))
 
 
@@ -89,11 +76,8 @@ def test_each_patch_has_its_own_outcome(serve: Serve) -> None:
     """What became of one says nothing of another, whatever the order of the answers."""
     api = serve(lambda seen: {"p-1": FAILED_TEST, "p-3": Reset, "p-5": Answer(200, b"<html>")}.get(seen.path[-3:], POD))
     found = send(store_on(api.url), 8)
-    assert {number: type(error) for number, error in found.items() if error} == {
-        1: FailedTest,
-        3: LostReply,
-        5: LostReply,
-    }
+    failed = {number: type(error) for number, error in found.items() if error}
+    assert failed == {1: FailedTest, 3: LostReply, 5: LostReply}
     assert sorted(found) == list(range(8))
     assert len(api.seen) == 8
 
@@ -144,7 +128,7 @@ def test_what_take_raises_ends_the_stream_after_what_is_under_way(serve: Serve) 
 
     api = serve(slowly)
     with pytest.raises(ZeroDivisionError):
-        send(store_on(api.url), 9, concurrency=4, before=fail)
+        send(store_on(api.url), 9, before=fail)
     assert len(answered) == len(api.seen) == 3
 
 
@@ -156,14 +140,6 @@ def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_a
     sent = len(api.seen)
     found.close()
     assert len(api.seen) <= sent + 3
-
-
-def test_a_server_that_never_answers_is_not_waited_for_twice(serve: Serve) -> None:
-    """All that hangs runs out at the same time, each as a lost reply."""
-    api = serve(Hang)
-    found = send(store_on(api.url, request_timeout=0.3), 4)
-    assert [type(error) for error in found.values()] == [LostReply] * 4
-    assert len(api.seen) == 4
 
 
 def test_nothing_is_sent_in_a_dry_run_of_the_client(api: FakeApi, store: KubeStore) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import os
@@ -77,18 +76,14 @@ class Kubeconfig:
 
     def chosen(self, context: str | None) -> str:
         """The context to use; raises ``UsageError`` if there is none, or if it lacks what the client needs."""
-        files, contexts = ", ".join(self.files), self.contexts
-        name, known = context or self.current, ", ".join(contexts) or "none"
+        files, known = ", ".join(self.files), ", ".join(self.contexts) or "none"
+        name = context or self.current
         if name is None:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
         entry = self._entry("contexts", "context", name)
         if entry is None:
-            close = difflib.get_close_matches(name, contexts, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {known}"
-            raise UsageError(f"context {name} is not in kubeconfig {files}; {hint}")
-        cluster, user = entry.get("cluster"), entry.get("user")
-        if self._entry("clusters", "cluster", cluster) is None:
-            raise UsageError(f"context {name} names the cluster {cluster}, which is not in kubeconfig {files}")
+            raise UsageError(f"context {name} is not in kubeconfig {files}; known are {known}")
+        user = entry.get("user")
         identity = self._entry("users", "user", user) if user else {}
         if identity is None:
             raise UsageError(f"context {name} names the user {user}, which is not in kubeconfig {files}")
@@ -100,12 +95,6 @@ class Kubeconfig:
                 "supported: choose a context whose user has credentials of its own"
             )
         return name
-
-    def plugin(self, context: str) -> str | None:
-        """The program that a context's user gets credentials from."""
-        entry = self._entry("contexts", "context", context) or {}
-        user = self._entry("users", "user", entry.get("user")) or {}
-        return (user.get("exec") or {}).get("command")
 
     def _entry(self, key: str, kind: str, name: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any YAML
         return next((entry[kind] or {} for entry in self._entries(key) if entry["name"] == name), None)
@@ -220,19 +209,12 @@ def _load_files(kubeconfig: Kubeconfig, context: str | None, configuration: Conf
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except UnicodeEncodeError:  # not quoted: it has a letter of the password
-        raise NotAuthorised(
-            f"kubeconfig {files}: the credentials cannot be sent: the user name or the password has a character "
-            "outside Latin-1"
-        ) from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from error
+    except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # not quoted: the last has a letter of a password
+        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, yaml.YAMLError, ValueError) as error:
         raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
     if complaints:
-        plugin = kubeconfig.plugin(name)
-        missing = f"the credential plugin {plugin} is not on PATH" if "[Errno 2]" in complaints[0] else complaints[0]
-        raise NotAuthorised(f"kubeconfig {files}: no credentials: {missing}")
+        raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
 
 
 def _load_in_cluster(configuration: Configuration) -> None:

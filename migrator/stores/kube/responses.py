@@ -10,8 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from migrator.errors import (
     NotFound,
     Rejected,
     TestFailed,
+    first_of,
 )
 
 OK: Final = range(200, 300)
@@ -76,20 +75,6 @@ class Failure:
             return True
         return self.code in SERVER_ERRORS and self._failed_webhook is None
 
-    def retry_after(self, headers: Mapping[str, str], now: datetime) -> float | None:
-        """How long the server asks us to wait, in seconds: from the header (RFC 9110), else from the ``Status``."""
-        header = headers.get("Retry-After", "").strip()
-        if header.isascii() and header.isdigit():
-            return float(header)
-        if header:
-            try:
-                at = parsedate_to_datetime(header)
-            except ValueError:
-                at = now
-            return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds())
-        asked = self._details.get("retryAfterSeconds")
-        return float(asked) if isinstance(asked, int) and asked > 0 else None
-
     def error(self, what: str, *, patching: bool) -> MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, reason, text = self.code, str(self.status.get("reason") or ""), f"{what}: {self}"
@@ -113,8 +98,7 @@ class Failure:
         causes = [cause for cause in self._details.get("causes") or () if isinstance(cause, dict)]
         fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
         if fields:
-            more = f" (and {len(fields) - _SHOWN_CAUSES} more)" if len(fields) > _SHOWN_CAUSES else ""
-            parts.append(f"{', '.join(fields[:_SHOWN_CAUSES])}{more}")
+            parts.append(first_of(fields, _SHOWN_CAUSES))
         if self._failed_webhook:
             parts.append(f"failed calling webhook {self._failed_webhook}")
         elif self._denied_by:
@@ -145,6 +129,12 @@ class Failure:
     @property
     def _is_anonymous(self) -> bool:
         return bool(self.status) and not self._details.get("causes") and not self._details.get("name")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks us to wait, in seconds; as client-go, we read no dates (``rest/request.go``)."""
+    header = headers.get("Retry-After", "")
+    return float(header) if header.isascii() and header.isdigit() else None
 
 
 def _word(value: object) -> str:

@@ -24,8 +24,8 @@ from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: The request timeout, in seconds, where the user asks for none: the API server's own (``--request-timeout``).
-LONGEST_REQUEST: Final = 60.0
+#: How long one request may take, in seconds.
+_REQUEST_TIMEOUT: Final = 15.0
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
@@ -49,20 +49,17 @@ def connect(
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
-    request_timeout: float | None = 15.0,
+    request_timeout: float = _REQUEST_TIMEOUT,
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
-    ``request_timeout`` is in seconds, ``None`` for no limit. Nothing is sent yet. Raises
-    :class:`~migrator.errors.UsageError` where there is no usable configuration.
+    Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     client, renew = api_client(kubeconfig, context)
-    transport = Transport(
-        client, request_timeout=request_timeout or LONGEST_REQUEST, renew=renew, deadline=deadline, timing=timing
-    )
+    transport = Transport(client, request_timeout=request_timeout, renew=renew, deadline=deadline, timing=timing)
     return KubeStore(transport, dry_run=dry_run)
 
 

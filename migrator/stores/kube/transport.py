@@ -10,8 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
 import urllib3
@@ -62,29 +61,14 @@ _SHORTEST_TIMEOUT: Final = 0.001
 #: The part of a write's time in which a connection must be made; the server gets the rest.
 _CONNECTING: Final = 1 / 3
 
-#: Errors of urllib3 after which the server cannot have the request.
+#: Errors of urllib3 after which the server cannot have the request; after any other it may. TLS errors are among those:
+#: with TLS 1.3 a server refuses a certificate after the request was sent.
 NOT_SENT: Final = (
     http.ClosedPoolError,
     http.ConnectTimeoutError,
     http.EmptyPoolError,
     http.LocationValueError,
     http.ProxyError,
-)
-#: Errors after which it may have the request. With TLS 1.3 a server refuses a certificate after the request was sent.
-MAYBE_SENT: Final = (
-    http.BodyNotHttplibCompatible,
-    http.DecodeError,
-    http.FullPoolError,
-    http.HeaderParsingError,
-    http.IncompleteRead,
-    http.InvalidChunkLength,
-    http.InvalidHeader,
-    http.ProtocolError,
-    http.RequestError,
-    http.ResponseError,
-    http.SSLError,
-    http.TimeoutStateError,
-    http.UnrewindableBodyError,
 )
 
 
@@ -123,7 +107,6 @@ class Timing:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
 @dataclass(slots=True)
@@ -149,7 +132,7 @@ class Transport:
         api_client: ApiClient,
         *,
         request_timeout: float,
-        renew: Callable[[], None] = lambda: None,
+        renew: Callable[[], None],
         deadline: Deadline | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -240,7 +223,7 @@ class Transport:
             raise error
         if not request.repeatable and answer.status in responses.SERVER_ERRORS:
             call.in_doubt = True  # a timeout of etcd is a 500
-        return str(failure), failure.retry_after(answer.headers, self._timing.now())
+        return str(failure), responses.retry_after(answer.headers)
 
     def _unanswered(self, request: Request, error: http.HTTPError) -> str:
         """What went wrong without an answer, if the request may be sent again; else raises what it ends with."""
