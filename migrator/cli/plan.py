@@ -28,7 +28,7 @@ from migrator.errors import NotAuthorised, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
-from migrator.planning.outlook import Outlook, Target
+from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
 from migrator.render.summary import Origin
 from migrator.selectors import matches_labels

@@ -70,14 +70,9 @@ def decode(text: bytes) -> OperatorScheme:
             number = document["formatVersion"]
             raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read. {_AGAIN}")
         return _decoded(document)
-    except KeyError as error:
-        raise InputError(
-            f"this is not a scheme.json that can be read: it lacks {error}; make it again with `scheme PROGRAM -o json`"
-        ) from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"this is not a scheme.json that can be read: {error}; make it again with `scheme PROGRAM -o json`"
-        ) from error
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise InputError(f"this is not a scheme.json that can be read: {why}. {_AGAIN}") from error
 
 
 def _decoded(document: Mapping[str, Any]) -> OperatorScheme:

@@ -1,4 +1,4 @@
-"""From trees to a plan: the changes, the refusals, and the pods at stake. Pure.
+"""From trees to a plan, or to one for each possible target: the changes, the refusals, and the pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -32,6 +32,35 @@ from migrator.planning.releases import build_range, builds_of, speakers
 OPERATOR_UPGRADE: Final = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their live pods.
+
+    ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
+    ``resumes`` is the target of that run.
+    """
+
+    name: str | None
+    is_cluster: bool
+    sets: int = 0
+    pods: int = 0
+    gpus: int = 0
+    operator: str | None = None
+    running: str | None = None
+    record: str = ""
+    resumes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A scheme, the releases that speak it (``running``: one of them runs), and the plan of an upgrade to them."""
+
+    scheme: Scheme
+    releases: tuple[str, ...]
+    running: bool
+    plan: Plan
+
+
 def make_plan(
     snapshot: Snapshot,
     options: PlanOptions,
@@ -52,7 +81,7 @@ def make_plan(
     way = direction(options)
     now = now if snapshot.is_cluster else None
     planner = _Planner(options, way, tables or {}, now, snapshot.sightings)
-    plans = planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees])
+    plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
         selected = tuple(_skipped(p) if p.state is SetState.REFUSED else p for p in selected)
@@ -65,6 +94,25 @@ def make_plan(
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
+
+
+def outlook(
+    snapshot: Snapshot,
+    options: PlanOptions,
+    *,
+    tables: Mapping[str, Table] | None = None,
+    now: datetime | None = None,
+    running: str | None = None,
+) -> Iterator[Target]:
+    """Plan for every scheme that a release speaks, one by one, because a plan is as large as a cluster.
+
+    Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
+    """
+    for scheme in schemes.spoken_schemes():
+        builds = schemes.speakers(scheme)
+        if releases := tuple(one.name for one in builds if not one.dev and not one.hash_in_names):
+            plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
+            yield Target(scheme, releases, running in {build.name for build in builds}, plan)
 
 
 def template_digest(pcs: PodCliqueSet) -> str:
@@ -175,20 +223,18 @@ class _Planner:
             target_hashes=pair.target,
         )
 
-    def with_gang_terminations(self, plans: Sequence[SetPlan]) -> list[SetPlan]:
+    def with_gang_terminations(self, plans: Sequence[SetPlan]) -> Iterator[SetPlan]:
         """The plans with GM-116, which needs the downtime that all of them cause together."""
         writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
-        return [self._with_gang_termination(plan, writing + OPERATOR_UPGRADE) for plan in plans]
-
-    def _with_gang_termination(self, plan: SetPlan, downtime: float) -> SetPlan:
-        if plan.state is SetState.SKIPPED:
-            return plan
-        builds = builds_of(self.options.target, schemes.by_name(plan.target))
-        found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime)
-        new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
-        refused = any(finding.severity is Severity.REFUSAL for finding in new)
-        state = SetState.REFUSED if refused else plan.state
-        return replace(plan, state=state, findings=(*plan.findings, *new)) if new else plan
+        downtime = writing + OPERATOR_UPGRADE
+        for plan in plans:
+            builds = builds_of(self.options.target, schemes.by_name(plan.target))
+            live = plan.state is not SetState.SKIPPED
+            found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime) if live else ()
+            new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
+            refused = any(finding.severity is Severity.REFUSAL for finding in new)
+            state = SetState.REFUSED if refused else plan.state
+            yield replace(plan, state=state, findings=(*plan.findings, *new))
 
 
 def _of_cluster(finding: Finding, options: PlanOptions) -> Finding:
@@ -267,5 +313,4 @@ def to_do(changes: tuple[Change, ...]) -> SetState:
 
 
 def _skipped(plan: SetPlan) -> SetPlan:
-    findings = tuple(replace(f, severity=Severity.WARNING) for f in plan.findings)
-    return replace(plan, state=SetState.SKIPPED, changes=(), findings=findings)
+    return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))

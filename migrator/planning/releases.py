@@ -56,15 +56,6 @@ def speakers(scheme: Scheme) -> tuple[str, ...]:
     return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
 
 
-def targets() -> tuple[tuple[Scheme, tuple[str, ...]], ...]:
-    """Every scheme that a release uses, in table order, with these releases."""
-    found = (
-        (scheme, tuple(r.name for r in schemes.speakers(scheme) if not r.dev and not r.hash_in_names))
-        for scheme in schemes.spoken_schemes()
-    )
-    return tuple((scheme, releases) for scheme, releases in found if releases)
-
-
 def build_range(names: tuple[str, ...]) -> str:
     """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetPlan, SetState
-from migrator.planning.outlook import Outlook
 from migrator.planning.patches import PATCHES_PER_SECOND
+from migrator.planning.planner import Outlook
 from migrator.planning.releases import build_range, speakers
 from migrator.render import figures
 from migrator.render import summary as report

@@ -14,7 +14,7 @@ from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
 from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
-from migrator.planning.outlook import Outlook, Target
+from migrator.planning.planner import Outlook, Target
 from migrator.planning.releases import builds, builds_of, knows_on_delete
 from migrator.render.figures import recreated_with_migration
 from migrator.render.text import count

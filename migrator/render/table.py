@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan
-from migrator.planning.outlook import Outlook
+from migrator.planning.planner import Outlook
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
 from migrator.render.summary import (
     TargetRow,

@@ -14,8 +14,7 @@ from migrator.planning.guards.base import as_warning, report
 from migrator.planning.guards.cluster import operator_unseen, record_unseen
 from migrator.planning.model import Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Outlook, Target, outlook
-from migrator.planning.planner import make_plan
+from migrator.planning.planner import Outlook, Target, make_plan, outlook
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from migrator.errors import UsageError, suggestion
-from migrator.grove.hash_fields import CLIQUE_LABEL, StoredHash
+from migrator.grove.hash_fields import StoredHash
 from migrator.grove.objects import Ref, Sighting, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Verdict, unlabelled
@@ -110,11 +110,6 @@ class Case:
     def foreign(self) -> Sequence[StoredHash]:
         """The values of neither scheme that OnDelete does not permit."""
         return self.others[Verdict.FOREIGN]
-
-    @property
-    def old_cliques(self) -> frozenset[str]:
-        """The PodCliques whose label is of neither scheme, by uid."""
-        return frozenset(stored.ref.uid for stored in self.foreign if stored.place is CLIQUE_LABEL)
 
     @property
     def old_is_left(self) -> bool:

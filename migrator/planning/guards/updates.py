@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
-from migrator.grove.hash_fields import PROGRESS_FIELDS
+from migrator.grove.hash_fields import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import Case, report
@@ -107,7 +107,7 @@ def _selected_but_old(case: Case, group: PodCliqueScalingGroup, name: str) -> li
     """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
     selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
     index = str(selected.get("current", 0)) if selected else None
-    old = case.old_cliques
+    old = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
     members = (clique for clique in case.tree.pod_cliques if clique.owner_uid == group.ref.uid)
     return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
 

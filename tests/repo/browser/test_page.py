@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Outlook, outlook
+from migrator.planning.planner import Outlook, outlook
 from migrator.render.page import SHOWN, render, render_outlook
 from migrator.render.summary import Origin, target_rows
 from tests.repo.browser.chromium import Page

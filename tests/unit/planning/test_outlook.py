@@ -8,8 +8,7 @@ import pytest
 
 from migrator.planning.model import SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Target, outlook
-from migrator.planning.planner import make_plan
+from migrator.planning.planner import Target, make_plan, outlook
 from tests.support.builders import LABEL, NOW, World, clique, hashes_of, refusals
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Outlook, outlook
+from migrator.planning.planner import Outlook, outlook
 from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report

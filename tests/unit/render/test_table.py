@@ -20,7 +20,7 @@ from migrator.planning.model import (
     Severity,
 )
 from migrator.planning.options import PlanOptions
-from migrator.planning.outlook import Outlook, outlook
+from migrator.planning.planner import Outlook, outlook
 from migrator.render import summary
 from migrator.render.findings import change_groups, grouped
 from migrator.render.table import outlook_text, plan_text
