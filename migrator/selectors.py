@@ -11,21 +11,20 @@ from migrator.errors import UsageError
 _WORD: Final = r"[^\s=!(),<>]"
 _REQUIREMENT: Final = re.compile(
     rf"""\s*(?P<not>!)?\s*(?P<key>{_WORD}++)\s*
-    (?:(?P<operator>==|!=|[=<>]) \s* (?P<value>{_WORD}*+) \s* | (?P<among>in|notin) \s* \( (?P<values>[^()]*) \) \s*)?
+    (?:(?P<operator>==|!=|=) \s* (?P<value>{_WORD}*+) \s* | (?P<among>in|notin) \s* \( (?P<values>[^()]*) \) \s*)?
     (?P<more>,|$)""",
     re.VERBOSE,
 )
 _NAME: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)", re.ASCII)
 _PREFIX: Final = re.compile(r"(?=.{1,253}/)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/", re.ASCII)
 _ONE_OF: Final = frozenset({"In", "Exists"})
-_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 Labels = Mapping[str, str]
 Requirement = Callable[[Labels], bool]
 
 
 def matches_labels(selector: str | None, labels: Labels) -> bool:
-    """Evaluate a label selector as the API server does (k8s.io/apimachinery ``labels.Parse``).
+    """Evaluate a label selector as the API server does (k8s.io/apimachinery ``labels.Parse``), without ``<`` and ``>``.
 
     Raises :class:`~migrator.errors.UsageError` for a selector that it would not accept.
     """
@@ -56,22 +55,12 @@ def _requirement(match: re.Match[str]) -> Requirement | None:
         return None
     if match["not"]:
         return None if operator or match["among"] else lambda labels: key not in labels
-    if match["among"] or operator in {"=", "==", "!="}:
-        values = [text.strip() for text in match["values"].split(",")] if match["among"] else [value]
-        among = match["among"] != "notin" and operator != "!="
-        valid = all(not text or _NAME.fullmatch(text) for text in values)
-        return (lambda labels: (labels.get(key) in values) is among) if valid else None
-    if operator is None:
+    if not operator and not match["among"]:
         return lambda labels: key in labels
-    if not _NUMBER.fullmatch(value):
-        return None
-    return lambda labels: _compares(labels.get(key), int(value), above=operator == ">")
-
-
-def _compares(text: object, bound: int, *, above: bool) -> bool:
-    if not isinstance(text, str) or not _NUMBER.fullmatch(text):  # a label of a file may be anything
-        return False
-    return int(text) > bound if above else int(text) < bound
+    values = [text.strip() for text in match["values"].split(",")] if match["among"] else [value]
+    among = match["among"] != "notin" and operator != "!="
+    valid = all(not text or _NAME.fullmatch(text) for text in values)
+    return (lambda labels: (labels.get(key) in values) is among) if valid else None
 
 
 def matches_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

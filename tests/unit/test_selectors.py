@@ -25,9 +25,6 @@ LABELS = {"app": "web", "tier": "", "grove.io/x": "1", "size": "7", "in": "y", "
         *((text, True) for text in ("app in (web, api)", "tier in ()", "tier in (,a)", "in in (y)")),
         *((text, False) for text in ("app in(api)", "absent in (web)", "app notin (web)")),
         *((text, True) for text in ("app notin (api,db)", "absent notin (web)")),
-        # numbers
-        *((text, True) for text in ("size>6", "size<8")),
-        *((text, False) for text in ("size > 7", "size<7", "app>1", "absent<1")),
         # several
         ("grove.io/x=1,app=web,!absent", True),
         *((text, False) for text in ("grove.io/x=1,app=db", "app=web,app!=web")),
@@ -45,7 +42,7 @@ def test_selectors_match_as_in_the_api_server(selector: str | None, *, matches: 
         *(",", "app,", ",app", "app,,tier", "=web", "app=web tier", "app web"),
         *("app in web", "app in (web", "app in (web))", "app in (a b)", "app=-web", "app=web)"),
         *("-app", "a/b/c", "Upper/x=1", "/x", "x/", "!app=web", "!!app", "app=wéb"),
-        *("size>", "size>big", "size>-1", f"size>{'9' * 5000}"),
+        *("size>", "size>6", "size < 8"),
         *(f"{'x' * 64}=1", f"app={'x' * 64}", f"{'x' * 254}/y"),
     ],
 )
@@ -53,11 +50,6 @@ def test_what_the_api_server_rejects_is_rejected(selector: str) -> None:
     """A selector that is none says so, with examples, whatever there is to select from."""
     with pytest.raises(UsageError, match=r"is not a valid label selector; examples: app=web, tier!=cache"):
         matches_labels(selector, LABELS)
-
-
-def test_a_large_number_in_a_label_is_no_number() -> None:
-    """A label that no int64 holds compares with nothing."""
-    assert not matches_labels("size>1", {"size": "9" * 5000})
 
 
 @pytest.mark.parametrize(
