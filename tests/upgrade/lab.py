@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +15,19 @@ import urllib3
 import yaml
 
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, Object
+from testbed.controlplane.client import NOT_FOUND, Object, eventually
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.options import Options, Ready
 from testbed.controlplane.server import ControlPlane
 from testbed.helm import PROGRAMS
 from tests.e2e.charts import Charts
 from tests.e2e.commands import run
-from tests.support.pods.container import Program, image_of
-from tests.support.pods.kubelet import Kubelet
-from tests.upgrade import builds
+from tests.support.paths import ROOT
+from tests.upgrade import builds, photo
 from tests.upgrade.builds import Build
-from tests.upgrade.cluster import Cluster, Ran
+from tests.upgrade.cluster import RUN_SECONDS, Cluster, Ran
+from tests.upgrade.kubelet import Kubelet
+from tests.upgrade.photo import Photo
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
@@ -52,6 +55,19 @@ _TOPOLOGY: Final = {
         ],
     },
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """A run that was caught among its writes."""
+
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return self.log_file.read_text(encoding="utf-8")
 
 
 class Lab(Cluster):
@@ -145,6 +161,32 @@ class Lab(Cluster):
         """Run the tool to its end, as an administrator does."""
         return self.from_here(*arguments)
 
+    @contextmanager
+    def in_mid_run(self, before: Photo, target: Build, *, pods: int = 0) -> Iterator[Caught]:
+        """Run slowly; the block begins once the run has written to so many pods (a third), and ends with the run."""
+        command = self.command("run", *target.target, "--stop-operator", "--concurrency", "1")
+        slowly = {**os.environ, "PYTHONPATH": str(ROOT / "tests/support/slow_network"), "PATCH_DELAY": "0.12"}
+        log = self._directory / "mid-run.txt"
+        old, pods = before.labels(), pods or len(before.pods()) // 3
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, cwd=ROOT, env=slowly, stdout=output, stderr=output)
+            run = Caught(process, log)
+
+            def written() -> bool:
+                """Whether so many pods have another hash than before."""
+                now = self.photo().labels()
+                return sum(key[0] == photo.POD and now[key] != value for key, value in old.items()) >= pods
+
+            try:
+                eventually(lambda: process.poll() is not None or written(), what="the run writes nothing")
+                assert process.poll() is None, run.log
+                assert set(old.items()) & set(self.photo().labels().items()), "everything is written"
+                yield run
+                process.wait(RUN_SECONDS)
+            finally:
+                process.kill()
+                process.wait()
+
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"
         try:
@@ -153,15 +195,13 @@ class Lab(Cluster):
             return ""
 
     def _log(self) -> str:
-        return self.kubelet.log(installation.NAME)
+        return self.kubelet.log
 
 
-def _program(pod: Object) -> Program | None:
-    repository, _, tag = image_of(pod).rpartition(":")
-    if repository != builds.REPOSITORY:
-        return None
-    build = builds.BUILDS[tag]
-    return Program((str(build.binary()),), {"GOMAXPROCS": str(os.cpu_count() or 1)})
+def _program(pod: Object) -> Path | None:
+    """An operator's program, if a pod is of one."""
+    repository, _, tag = str(pod["spec"]["containers"][0]["image"]).rpartition(":")
+    return builds.BUILDS[tag].binary() if repository == builds.REPOSITORY else None
 
 
 def _free_ports(count: int) -> list[int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from testbed.controlplane.client import Object
 from tests.upgrade import photo, samples
@@ -65,17 +65,6 @@ _ALPHA_12: Final = "v0.1.0-alpha.12-rc1"
 _ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
 _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
-#: Of the set "ordered" the generation hash moves and no template hash: a canonical one covers the names of cliques that
-#: start in order. So its update replaces no pod, and whether alpha.11 ends it is a race (see test_unfinished.py).
-CANONICAL_TO_LEGACY: Final = Pair(
-    _CANONICAL_35,
-    _ALPHA_11,
-    may_leave=(
-        "PodCliqueSet ordered: an update is in flight",
-        "PodCliqueSet ordered: its generation hash has not reached each PodClique",
-    ),
-)
-
 #: The upgrades of Dynamo 1.3 to 1.4 and of Grove alone, where two are enough.
 TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12, may_stall=True), Pair(_ALPHA_9, _ALPHA_11))
 PAIRS: Final = (
@@ -91,7 +80,18 @@ PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_12),
     Pair(_ALPHA_3, _CANONICAL_34),
     Pair(_ALPHA_9, _CANONICAL_35),
-    CANONICAL_TO_LEGACY,
+    # Of the set "ordered" the generation hash moves and no template hash: a canonical one covers the names of cliques
+    # that start in order. So its update replaces no pod, and whether alpha.11 ends it is a race: up to alpha.11 (Grove
+    # #671) podclique/reconcilestatus.go:reconcileStatus judges by updatedReplicas, which was set to 0, before it counts
+    # again, and no other reconciliation follows, because no pod changes.
+    Pair(
+        _CANONICAL_35,
+        _ALPHA_11,
+        may_leave=(
+            "PodCliqueSet ordered: an update is in flight",
+            "PodCliqueSet ordered: its generation hash has not reached each PodClique",
+        ),
+    ),
     # That build accepts the legacy hash of its own layout.
     Pair(_ALPHA_9, _CANONICAL_34, recreates=False),
 )
@@ -182,7 +182,7 @@ def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
         if pair.may_stall:
             after = _rolled(cluster, wanted)
         else:
-            ends = ([], [*pair.may_leave])
+            ends: tuple[list[str], ...] = ([], [*pair.may_leave])
             after = cluster.settle(lambda now: wanted.isdisjoint(now.pods()) and now.unrest() in ends, unrest=None)
         if not wanted:
             time.sleep(soak())
@@ -299,16 +299,11 @@ def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
 
 
 def record(name: str, result: Result) -> None:
-    """Add a pair's result to the file that the environment names, if it names one."""
-    rounded = {key: round(getattr(result, key), 1) for key in ("run_seconds", "downtime_seconds")}
-    _keep(name, asdict(result) | rounded)
-
-
-def _keep(name: str, result: Mapping[str, Any]) -> None:
-    """Add a result under its name to the JSON file that the environment names, if it does."""
+    """Add a result under its name to the JSON file that the environment names, if it names one."""
     named = os.environ.get(RESULTS)
     if not named:
         return
     path = Path(named)
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**results, name: result}, indent=2) + "\n", encoding="utf-8")
+    rounded = {key: round(getattr(result, key), 1) for key in ("run_seconds", "downtime_seconds")}
+    path.write_text(json.dumps({**results, name: asdict(result) | rounded}, indent=2) + "\n", encoding="utf-8")

@@ -57,6 +57,13 @@ class Photo:
                 found.add(uid)
         return found
 
+    def labels(self) -> dict[Key, str | None]:
+        """The hash that each object carries as a label; a set's is in its status."""
+        return {
+            key: item["status"].get("currentGenerationHash") if key[0] == SET else item["metadata"]["labels"].get(HASH)
+            for key, item in self.objects.items()
+        }
+
     def updated_replicas(self) -> dict[Key, int]:
         """``status.updatedReplicas`` of everything that has it."""
         return {key: item["status"].get("updatedReplicas", 0) for key, item in self.objects.items() if key[0] != POD}

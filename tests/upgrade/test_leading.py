@@ -10,8 +10,7 @@ from testbed import operator_installation as installation
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
 from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import Pair, prepare
-from tests.upgrade.mid_run import in_mid_run
+from tests.upgrade.matrix import TWO, Pair, prepare
 
 pytestmark = pytest.mark.upgrade
 
@@ -43,32 +42,35 @@ def test_later_releases_hold_the_lease_and_give_it_back(build: Build, tmp_path: 
         assert not _holder(lab)
 
 
-def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(tmp_path: Path) -> None:
-    """alpha.9 to alpha.11: it is scaled up among the writes; no pod is recreated, and the run ends with 0."""
-    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """It is scaled up among the writes; no pod is recreated, and the run ends with 0."""
+    source, target = pair.need()
     with Lab(tmp_path / "lab", elects=False) as lab:
         before = prepare(lab, source)
         with lab.diary() as diary:
-            with in_mid_run(lab, before, target) as run:
+            with lab.in_mid_run(before, target) as run:
                 lab.start_operator()
-            log = (lab.control_plane.directory / "mid-run.txt").read_text(encoding="utf-8")
-            assert (run.returncode, diary.deleted) == (0, []), log[-3000:]
-            assert "leader election" in log
+            assert (run.process.returncode, diary.deleted) == (0, []), run.log[-3000:]
+            assert "leader election" in run.log
             lab.install(target)
             after = lab.settle()
         assert (diary.deleted, after.pods()) == ([], before.pods())
 
 
-def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(tmp_path: Path) -> None:
-    """alpha.9 to alpha.11: a run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
-    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair: Pair, tmp_path: Path) -> None:
+    """A run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
+    source, target = pair.need()
     with Lab(tmp_path / "lab", elects=False) as lab:
         lab.install(source)
         lab.create_set(samples.busybox())
         before = lab.settle(lambda now: now.of(photo.SET))
         with lab.diary() as diary:
-            with in_mid_run(lab, before, target, pods=len(before.pods())) as run:
-                run.kill()
+            with lab.in_mid_run(before, target, pods=len(before.pods())) as run:
+                run.process.kill()
             lab.install(target)
             # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
             lab.settle(unrest=None, quiet=10)

@@ -20,7 +20,7 @@ from testbed.controlplane.client import Object, eventually
 from tests.upgrade import photo, samples
 from tests.upgrade.cluster import WORKLOADS
 from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import CANONICAL_TO_LEGACY, Pair, change_template, soak
+from tests.upgrade.matrix import Pair, change_template, soak
 from tests.upgrade.photo import Photo
 
 pytestmark = pytest.mark.upgrade
@@ -173,33 +173,6 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
             lab.install(target)
             after = quiet(lab, lambda now: now.of(photo.SET))
         assert (diary.deleted, after.pods()) == ([], before.pods())
-
-
-def test_an_update_that_replaces_nothing_stands_still_until_the_operator_restarts(tmp_path: Path) -> None:
-    """Without the tool alpha.11 leaves a set whose generation hash alone moved in an update, until it restarts."""
-    # Up to alpha.11 (Grove #671) podclique/reconcilestatus.go:reconcileStatus judges by updatedReplicas, which was set
-    # to 0, before it counts again. So the reconciliation that begins and ends the update stores no generation hash, and
-    # no other one follows, because no pod changes. A PodClique that was never updated escapes if it is reconciled once
-    # before its update begins: hence the change of a template.
-    source, target = CANONICAL_TO_LEGACY.need()
-    with Lab(tmp_path / "lab") as lab:
-        lab.install(source)
-        lab.create_set(samples.ordered())
-        lab.settle(lambda now: now.of(photo.SET))
-        change_template(lab, "ordered", 0, "1")
-        before = lab.settle(lambda now: (photo.SET, "ordered") in now.updates())
-        with lab.diary() as diary:
-            lab.stop_operator()
-            lab.install(target)
-            lab.settle(unrest=CANONICAL_TO_LEGACY.may_leave, quiet=_QUIET)
-            planned = json.loads(lab.tool("plan", "--to", "v0.1.0-alpha.9", "-o", "json").out)
-            assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["migrate"])
-            assert {"GM-107"} == {warning["code"] for warning in planned["warnings"]}
-            lab.stop_operator()
-            lab.install(target)
-            after = lab.settle()
-        assert (diary.deleted, diary.created) == ([], [])
-        assert after.pods() == before.pods()
 
 
 def _is_leaving(now: Photo, name: str) -> bool:

@@ -16,7 +16,6 @@ from tests.upgrade import dynamo_cluster, photo, samples
 from tests.upgrade.builds import BUILDS, need
 from tests.upgrade.lab import Lab
 from tests.upgrade.matrix import PAIRS, TWO, Pair, change_template, compare, prepare, record, upgrade_twice
-from tests.upgrade.mid_run import in_mid_run, labels
 
 pytestmark = pytest.mark.upgrade
 
@@ -92,11 +91,11 @@ def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: boo
     with Lab(tmp_path / "lab") as lab:
         before = prepare(lab, source)
         with lab.diary() as diary:
-            with in_mid_run(lab, before, target) as run:
-                run.kill()
+            with lab.in_mid_run(before, target) as run:
+                run.process.kill()
             lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
             if reverted:
-                assert labels(lab.photo()) == labels(before)
+                assert lab.photo().labels() == before.labels()
             lab.install(source if reverted else target)
             after = lab.settle()
         assert diary.deleted == []
@@ -115,7 +114,7 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
         with lab.diary() as diary:
             with _gitops(lab):
                 refused = lab.tool("run", *target.target, "--stop-operator")
-            unchanged = labels(lab.photo()) == labels(before)
+            unchanged = lab.photo().labels() == before.labels()
             assert (refused.code, unchanged) in {(_REFUSED, True), (_STUCK, False)}, refused.err
             assert "pause it" in refused.err
             lab.migrate(target)

@@ -1,0 +1,236 @@
+"""Run an operator's container as a process that sees what a container would: token, configuration, environment."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from testbed.controlplane.client import AnswerError, Client, Object
+from testbed.controlplane.server import ControlPlane
+
+_REFRESH_SECONDS: Final = 0.5
+_RESTART_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.05
+_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
+#: Succeeds where this machine permits the mounts of `_private_mounts`.
+_PROBE: Final = (
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work && "
+    "mount -t overlay overlay -o lowerdir=/run,upperdir=/mnt/upper,workdir=/mnt/work /run"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a process of a container ran, on the monotonic clock; ``ended`` is None while it does."""
+
+    started: float
+    ended: float | None = None
+
+
+@functools.cache
+def isolation() -> tuple[str, ...] | None:
+    """The command that gives a process mounts of its own; None where this machine does not permit it."""
+    mapped = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    command = ("unshare", *mapped, "--mount", "--propagation", "private")
+    try:
+        probe = subprocess.run([*command, "sh", "-c", _PROBE], capture_output=True, check=False, timeout=30)
+    except OSError:
+        return None
+    return command if probe.returncode == 0 else None
+
+
+class Container:
+    """The one container of a pod, restarted whenever it ends, until it is stopped.
+
+    ``report`` is called at every change of ``restarts``, ``ready`` (a process runs) and ``ended`` (the last one ran).
+    """
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        client: Client,
+        pod: Object,
+        program: Path,
+        *,
+        directory: Path,
+        report: Callable[[Container], None],
+    ) -> None:
+        [self._container] = pod["spec"]["containers"]
+        self.pod = pod
+        self.spans: list[Span] = []
+        self.restarts = 0
+        self.ready = self.ended = False
+        self._control_plane, self._client = control_plane, client
+        self._program = program
+        self._directory = directory
+        self._report = report
+        self._token = ""
+        self._grace: float | None = None
+        self._asked = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+
+    @property
+    def image(self) -> str:
+        """What it runs."""
+        return str(self._container["image"])
+
+    @property
+    def log(self) -> str:
+        """What it has printed so far, on both channels."""
+        path = self._directory / "log.txt"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        """Start; from now on every change of state is reported."""
+        self._directory.mkdir(parents=True)
+        self._thread.start()
+
+    def stop(self, grace: float) -> None:
+        """Ask it to end, by SIGTERM, and by SIGKILL when the grace period (in seconds) is over."""
+        self._grace = grace if self._grace is None else min(self._grace, grace)
+        self._asked.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended and that was reported."""
+        self._thread.join(seconds)
+
+    def _live(self) -> None:
+        while self._volumes_are_there():
+            self._run_once()
+            if self._asked.is_set():
+                break
+            self.restarts += 1
+            self._report(self)
+            self._asked.wait(_RESTART_SECONDS)
+        self.ended = True
+        self._report(self)
+
+    def _volumes_are_there(self) -> bool:
+        """Fill the volumes and wait for what they refer to, as kubelet does; false if asked to end meanwhile."""
+        while not self._asked.is_set():
+            if self._refresh():
+                return True
+            self._asked.wait(_REFRESH_SECONDS)
+        return False
+
+    def _run_once(self) -> None:
+        """Run one process to its end."""
+        with (self._directory / "log.txt").open("ab") as output:
+            # The process is killed with the thread that started it (prctl(2), PR_SET_PDEATHSIG), which is this one.
+            process = subprocess.Popen(
+                self._command(), env=self._environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        began = refreshed = time.monotonic()
+        self.spans.append(Span(began))
+        self.ready = True
+        self._report(self)
+        while process.poll() is None and not self._asked.wait(_POLL_SECONDS):
+            if time.monotonic() > refreshed + _REFRESH_SECONDS:
+                refreshed = time.monotonic()
+                self._refresh()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(self._grace)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.ready = False
+        self.spans[-1] = Span(began, time.monotonic())
+
+    def _command(self) -> list[str]:
+        mounts = {
+            mount["mountPath"]: self._directory / "volumes" / mount["name"] for mount in self._container["volumeMounts"]
+        }
+        script = _private_mounts(self._directory, mounts)
+        return [*(isolation() or ()), "sh", "-c", script, "sh", str(self._program), *self._container["args"]]
+
+    def _environment(self) -> dict[str, str]:
+        server = urlsplit(self._control_plane.url)
+        found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        found |= {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+        for variable in self._container["env"]:
+            source = variable.get("valueFrom")
+            found[variable["name"]] = self._field(source["fieldRef"]["fieldPath"]) if source else variable["value"]
+        return found
+
+    # --- what kubelet puts into volumes ---------------------------------------------------------------------------
+
+    def _refresh(self) -> bool:
+        """Write what has changed, each file in one step; false where a source cannot be read (yet)."""
+        try:
+            for volume in self.pod["spec"]["volumes"]:
+                home = self._directory / "volumes" / volume["name"]
+                home.mkdir(parents=True, exist_ok=True)
+                for name, content in self._files(volume):
+                    path = home / name
+                    if not path.exists() or path.read_bytes() != content:
+                        fresh = path.with_name(f".{path.name}.new")
+                        fresh.write_bytes(content)
+                        fresh.replace(path)
+        except AnswerError:
+            return False
+        return True
+
+    def _files(self, volume: Object) -> Iterator[tuple[str, bytes]]:
+        for source in volume["projected"]["sources"] if "projected" in volume else [volume]:
+            match source:
+                case {"serviceAccountToken": token}:
+                    yield token["path"], self._service_account_token().encode()
+                case {"downwardAPI": fields}:
+                    for item in fields["items"]:
+                        yield item["path"], self._field(item["fieldRef"]["fieldPath"]).encode()
+                case {"configMap": reference}:
+                    for name, text in self._data("ConfigMap", reference["name"]).items():
+                        yield name, text.encode()
+                case {"secret": reference}:
+                    for name, text in self._data("Secret", reference["secretName"]).items():
+                        yield name, base64.b64decode(text)
+                case _:
+                    raise ValueError(f"this kubelet does not know such a volume: {source}")
+
+    def _data(self, kind: str, name: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._client.get("v1", kind, name, self.pod["metadata"]["namespace"]).get("data", {})
+        return found
+
+    def _service_account_token(self) -> str:
+        if not self._token:
+            account = self.pod["spec"]["serviceAccountName"]
+            self._token = self._client.service_account_token(self.pod["metadata"]["namespace"], account, pod=self.pod)
+        return self._token
+
+    def _field(self, path: str) -> str:
+        value: Any = self.pod
+        for step in path.split("."):
+            value = value[step]
+        return str(value)
+
+
+def _private_mounts(directory: Path, mounts: Mapping[str, Path]) -> str:
+    """The shell commands that show directories to one process alone: what is to be seen where.
+
+    A mount point is made in a layer over its top-level directory, so the machine's own files stay as they are.
+    """
+    wanted = {os.path.realpath(target): source for target, source in mounts.items()}
+    layers = directory / "layers"
+    layers.mkdir(exist_ok=True)
+    lines = ["set -e", f"mount -t tmpfs tmpfs '{layers}'"]
+    for top in sorted({Path(target).parts[1] for target in wanted}):
+        layer = layers / top
+        lines.append(f"mkdir -p '{layer}/upper' '{layer}/work'")
+        layered = f"lowerdir=/{top},upperdir={layer}/upper,workdir={layer}/work"
+        lines.append(f"mount -t overlay overlay -o '{layered}' /{top}")
+    for target, source in wanted.items():
+        lines += [f"mkdir -p '{target}'", f"mount --bind '{source}' '{target}'"]
+    lines.append('exec setpriv --pdeathsig KILL -- "$@"')
+    return "\n".join(lines)
