@@ -1,7 +1,7 @@
 """A state machine: users, operators and migrators act on one cluster in any order, and invariants hold after each step.
 
 The same happens in a second cluster, but no migrator ever runs there: an operator must never replace more pods in the
-first one. :mod:`tests.faults.twins` has the invariants, :mod:`tests.faults.mishaps` what happens to a run.
+first one. :mod:`tests.faults.shadow` has the invariants, :mod:`tests.faults.run_faults` what happens to a run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hypothesis.stateful import (
 )
 
 from tests.faults import cluster, users
-from tests.faults.mishaps import Mishap, fault, mishaps, numbers
+from tests.faults.exit_codes import DONE, NO_RECORD, REFUSED, STUCK
+from tests.faults.interleaving import Interleaving
 from tests.faults.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
 from tests.faults.process import MOMENTS, Ending, Moment
-from tests.faults.truth import DONE, NO_RECORD, REFUSED, STUCK
-from tests.faults.turns import Turns
-from tests.faults.twins import Twins, none
+from tests.faults.run_faults import RunFault, at_writes, numbers, run_faults
+from tests.faults.shadow import ShadowedCluster, none
 
 
 class Machine(RuleBasedStateMachine):
@@ -42,70 +42,70 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.looks = 0
         self.ended: Counter[int] = Counter()
-        self.twins = Twins(cluster.grown())
+        self.clusters = ShadowedCluster(cluster.grown())
 
     @initialize(planted=st.booleans(), line=st.sampled_from([ALPHA_11, ALPHA_12_RC1, MAIN]))
     def begin(self, line: Line, *, planted: bool) -> None:
         """Choose the next operator's line, and whether some values are the target's from the beginning."""
         if planted:
-            self.twins = Twins(users.planted(), planted=True)
-        self.twins.next_line = line
+            self.clusters = ShadowedCluster(users.planted(), planted=True)
+        self.clusters.next_line = line
 
     # --- users ------------------------------------------------------------------------------------------------------
 
     @rule(kind=st.sampled_from(users.USERS), choice=numbers, number=st.integers(1, 3))
     def somebody(self, kind: str, choice: int, number: int) -> None:
         """A user or a node acts, and no operator is awake."""
-        self.twins.happens(kind, choice, number)
+        self.clusters.happens(kind, choice, number)
 
-    @precondition(lambda self: not self.twins.upgraded)
+    @precondition(lambda self: not self.clusters.upgraded)
     @rule(kind=st.sampled_from(users.USERS), choice=numbers, number=st.integers(1, 3))
     def noticed(self, kind: str, choice: int, number: int) -> None:
         """A user or a node acts, and the old operator reacts."""
-        self.twins.happens(kind, choice, number)
-        self.twins.old_operator(None)
+        self.clusters.happens(kind, choice, number)
+        self.clusters.old_operator(None)
 
     # --- operators --------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.twins.upgraded)
+    @precondition(lambda self: not self.clusters.upgraded)
     @rule(replacing=st.sampled_from([None, 1]))
     def old_operator(self, replacing: int | None) -> None:
         """Start the old operator, which works to its end or is stopped after it replaced one pod."""
-        self.twins.old_operator(replacing)
+        self.clusters.old_operator(replacing)
 
     @rule()
     def new_operator(self) -> None:
         """Upgrade: what a run migrated stays, what was edited is rolled out; all else is no worse than without us."""
-        self.twins.new_operator()
+        self.clusters.new_operator()
 
-    @precondition(lambda self: self.twins.upgraded)
+    @precondition(lambda self: self.clusters.upgraded)
     @rule()
     def next_cluster(self) -> None:
         """Begin again with two new clusters."""
-        self.twins = Twins(cluster.grown(), self.twins.next_line)
+        self.clusters = ShadowedCluster(cluster.grown(), self.clusters.next_line)
 
     # --- migrators --------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.twins.pending)
+    @precondition(lambda self: self.clusters.pending)
     @rule(
-        found=st.lists(mishaps, min_size=1, max_size=2),
+        found=st.lists(run_faults, min_size=1, max_size=2),
         skip_refused=st.booleans(),
         allowed=st.booleans(),
     )
-    def migrate(self, found: list[Mishap], *, skip_refused: bool, allowed: bool) -> None:
-        """A run with one or two mishaps."""
+    def migrate(self, found: list[RunFault], *, skip_refused: bool, allowed: bool) -> None:
+        """A run with one or two faults."""
         more: dict[str, Any] = {"skip_refused": skip_refused}
         if allowed:
             more["allow"] = frozenset({"GM-101", "GM-102"})
         self._run(found, **more)
 
-    @precondition(lambda self: self.twins.pending)
+    @precondition(lambda self: self.clusters.pending)
     @rule(write=st.integers(1, 55), moment=st.sampled_from(MOMENTS))
     def die(self, write: int, moment: Moment) -> None:
         """A run that is killed at a write."""
-        self._run([Mishap("kill", write, moment, 0)])
+        self._run([RunFault("kill", write, moment, 0)])
 
-    @precondition(lambda self: self.twins.pending)
+    @precondition(lambda self: self.clusters.pending)
     @rule()
     def finish(self) -> None:
         """A run that nothing disturbs migrates everything, or is refused and writes nothing.
@@ -113,55 +113,55 @@ class Machine(RuleBasedStateMachine):
         Beside what was written before, a refusal ends with 6. Beside the next operator an unfinished run cannot be
         reverted: the advice is to let that operator run first.
         """
-        dirty, here = bool(self.twins.translated()), self.twins.here
+        dirty, here = bool(self.clusters.translated()), self.clusters.here
         ending = self._run(())
-        if self.twins.upgraded and ending.code == STUCK:
-            assert self.twins.here == here, f"written beside the next operator, which then ended with {ending}"
+        if self.clusters.upgraded and ending.code == STUCK:
+            assert self.clusters.here == here, f"written beside the next operator, which then ended with {ending}"
             assert "let the target's operator run" in str(ending), str(ending)
             return
         if ending.code == STUCK:
-            assert self.twins.here == here, f"written by a run that was refused: {ending}"
-        may_refuse = self.twins.done or not dirty
+            assert self.clusters.here == here, f"written by a run that was refused: {ending}"
+        may_refuse = self.clusters.done or not dirty
         assert ending.code in ({DONE, REFUSED, STUCK} if may_refuse else {DONE, STUCK}), str(ending)
 
-    @precondition(lambda self: not self.twins.upgraded)
-    @rule(found=st.lists(mishaps, min_size=1, max_size=2))
-    def revert(self, found: list[Mishap]) -> None:
-        """A revert with one or two mishaps."""
+    @precondition(lambda self: not self.clusters.upgraded)
+    @rule(found=st.lists(run_faults, min_size=1, max_size=2))
+    def revert(self, found: list[RunFault]) -> None:
+        """A revert with one or two faults."""
         self._run(found, revert=True)
 
-    @precondition(lambda self: not self.twins.upgraded)
+    @precondition(lambda self: not self.clusters.upgraded)
     @rule()
     def undo(self) -> None:
         """A revert that nothing disturbs leaves the cluster as it is without us."""
         ending = self._run((), revert=True)
         assert ending.code in {DONE, NO_RECORD}, str(ending)
-        none(f"left by a revert that ended with {ending}", self.twins.left())
+        none(f"left by a revert that ended with {ending}", self.clusters.left())
 
-    @precondition(lambda self: self.twins.pending and not self.twins.upgraded)
-    @rule(seed=st.integers(0, 99), found=mishaps, second=st.booleans())
-    def two_migrators(self, seed: int, found: Mishap, *, second: bool) -> None:
-        """Two runs, or a run and a revert, at the same time; the first with a mishap."""
-        one, other = (fault(self.twins, mishaps_of_one) for mishaps_of_one in ((found,), ()))
-        endings = Turns(self.twins.world, seed).run([(one, {"revert": False}), (other, {"revert": second})])
+    @precondition(lambda self: self.clusters.pending and not self.clusters.upgraded)
+    @rule(seed=st.integers(0, 99), found=run_faults, second=st.booleans())
+    def two_migrators(self, seed: int, found: RunFault, *, second: bool) -> None:
+        """Two runs, or a run and a revert, at the same time; the first with a fault."""
+        one, other = (at_writes(self.clusters, faults_of_one) for faults_of_one in ((found,), ()))
+        endings = Interleaving(self.clusters.world, seed).run([(one, {"revert": False}), (other, {"revert": second})])
         self._note(endings[0], revert=False)
         self._note(endings[1], revert=second)
 
-    def _run(self, found: Sequence[Mishap], **options: Any) -> Ending:
-        self.twins.restored = self.twins.restored and self.twins.world.replicas > 0
-        ending = self.twins.world.run(fault(self.twins, found), **options)
+    def _run(self, found: Sequence[RunFault], **options: Any) -> Ending:
+        self.clusters.restored = self.clusters.restored and self.clusters.world.replicas > 0
+        ending = self.clusters.world.run(at_writes(self.clusters, found), **options)
         self._note(ending, revert=options.get("revert", False))
         return ending
 
     def _note(self, ending: Ending, *, revert: bool) -> None:
         self.ended[ending.code] += 1
-        self.twins.claim(ending, revert=revert)
+        self.clusters.claim(ending, revert=revert)
 
     @invariant()
     def what_must_hold(self) -> None:
         """The migrators did nothing that they may not do, and no operator replaces more pods than without them."""
         self.looks += 1
-        self.twins.look()
+        self.clusters.look()
 
 
 @dataclass

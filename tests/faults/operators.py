@@ -15,7 +15,7 @@ from typing import Any, Final
 from migrator.hashing import podcliqueset, schemes
 from testbed.trees import Hashes, Object
 from tests.faults.cluster import HASH_LABEL, Key
-from tests.faults.tree import FOREVER, GROUP_INDEX, Tree, clique_of, hash_of, sync
+from tests.faults.ownership import FOREVER, GROUP_INDEX, OwnershipTree, clique_of, hash_of, sync
 from tests.support.memory_objects import copied
 
 _SETTLED: Final = 5
@@ -56,7 +56,7 @@ class Operator:
         self.objects = objects
         self.scheme = scheme
         self.line = line
-        self._tree = Tree(objects, now)
+        self._tree = OwnershipTree(objects, now)
 
     @property
     def deleted(self) -> list[str]:
@@ -100,7 +100,7 @@ def _computed(spec: str, scheme: str) -> podcliqueset.PodCliqueSetHashes:
 class OneSet:
     """A PodCliqueSet in one reconcile, with the hashes of its spec by the operator's scheme."""
 
-    tree: Tree
+    tree: OwnershipTree
     pcs: Object
     hashes: Hashes
     line: Line

@@ -10,7 +10,17 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.errors import Interrupted, MigratorError
+from migrator.errors import (
+    ApiError,
+    Conflict,
+    Interrupted,
+    LostReply,
+    MigratorError,
+    NotAuthorised,
+    Rejected,
+    TestFailed,
+    Unreachable,
+)
 from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
 from migrator.run import migration, verify
@@ -28,6 +38,20 @@ Moment = Literal["before", "after"]
 Kind = Literal["read", "dry run", "write", "sleep"]
 MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
 KILLED: Final = -9
+
+
+#: What the API server, a proxy before it or the network can answer with.
+ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
+    "a lost reply": lambda: LostReply("no answer"),
+    "a conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
+    "a failed test": lambda: TestFailed("a test does not hold", status=422),
+    "a rejection": lambda: Rejected("is invalid: spec: forbidden", status=422, reason="Invalid"),
+    "an outage": lambda: Unreachable("HTTP 503, 8 times"),
+    "a lasting outage": lambda: Unreachable("HTTP 503, at every request"),
+    "a bug of the server": lambda: ApiError("HTTP 400", status=400),
+    "a missing right": lambda: NotAuthorised("HTTP 403"),
+    "a void token": lambda: NotAuthorised("HTTP 401"),
+}
 
 
 class Killed(BaseException):

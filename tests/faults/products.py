@@ -1,4 +1,4 @@
-"""A mishap, or a whole second command, at each step of a first command: requests, renewals and sleeps."""
+"""A fault, or a whole second command, at each step of a first command: requests, renewals and sleeps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from migrator.errors import Reverted
 from migrator.resources import LEASES
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.mishaps import ERRORS
-from tests.faults.points import GROVE, Command, perform, prepared, steps
-from tests.faults.process import KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
-from tests.faults.truth import DONE, FAILED, NO_RECORD, REFUSED, STUCK, lies
+from tests.faults.exit_codes import DONE, FAILED, NO_RECORD, REFUSED, STUCK, lies
+from tests.faults.process import ERRORS, KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
+from tests.faults.steps import GROVE, Command, perform, prepared, steps
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 _YEAR: Final = timedelta(days=365)
@@ -23,7 +22,7 @@ _STEPS: Final = 2000  # more than any command takes that ends by itself
 
 
 @dataclass(frozen=True, slots=True)
-class Mishap:
+class Fault:
     """Something that happens to a process at one step; ``kinds`` are the steps to which it can.
 
     ``lasts``: at every step from then on.
@@ -41,8 +40,8 @@ class Mishap:
         return step.kind in self.kinds and step.moment in self.moments and not patched
 
 
-def _error(name: str, kinds: frozenset[str], *moments: Moment, lasts: bool = False) -> Mishap:
-    return Mishap(name, raising(ERRORS[name]), kinds, moments or ("before",), lasts)
+def _error(name: str, kinds: frozenset[str], *moments: Moment, lasts: bool = False) -> Fault:
+    return Fault(name, raising(ERRORS[name]), kinds, moments or ("before",), lasts)
 
 
 def _jump(by: timedelta) -> Callable[[Process], object]:
@@ -55,7 +54,7 @@ def _jump(by: timedelta) -> Callable[[Process], object]:
 _REQUESTS: Final = frozenset({"read", "dry run", "write"})
 _SENT: Final = frozenset({"write", "dry run"})
 _ALL: Final = (
-    Mishap("a kill", Process.kill, moments=MOMENTS),
+    Fault("a kill", Process.kill, moments=MOMENTS),
     _error("a lost reply", _SENT, *MOMENTS),
     _error("an outage", _REQUESTS),
     _error("a lasting outage", _REQUESTS, lasts=True),
@@ -65,34 +64,32 @@ _ALL: Final = (
     _error("a rejection", _SENT),
     _error("a failed test", _SENT),
     _error("a conflict", frozenset({"write"})),
-    Mishap("a bug of ours", raising(lambda: ValueError("timeout"))),
-    Mishap("too little memory", raising(MemoryError)),
-    Mishap("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
-    Mishap("two signals", raising(KeyboardInterrupt), moments=MOMENTS),
-    Mishap("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
-    Mishap("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE)),
-    Mishap("a pause in which others take the Leases", lambda process: process.world.steal_leases()),
-    Mishap("a clock that jumps ahead", _jump(_YEAR)),
-    Mishap("a clock that jumps back", _jump(-_YEAR)),
+    Fault("a bug of ours", raising(lambda: ValueError("timeout"))),
+    Fault("too little memory", raising(MemoryError)),
+    Fault("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
+    Fault("two signals", raising(KeyboardInterrupt), moments=MOMENTS),
+    Fault("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
+    Fault("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE)),
+    Fault("a pause in which others take the Leases", lambda process: process.world.steal_leases()),
+    Fault("a clock that jumps ahead", _jump(_YEAR)),
+    Fault("a clock that jumps back", _jump(-_YEAR)),
 )
-MISHAPS: Final = {mishap.name: mishap for mishap in _ALL}
+FAULTS: Final = {fault.name: fault for fault in _ALL}
 
 
 def chosen(command: Command, name: str, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
     """At which steps it happens: at every one, or at one of so many."""
-    able = [(step.number, step.moment) for step in steps(command) if MISHAPS[name].may(step)]
+    able = [(step.number, step.moment) for step in steps(command) if FAULTS[name].may(step)]
     yield from able[first % every :: every]
 
 
-def strikes(mishap: Mishap, number: int, moment: Moment) -> At:
-    """The mishap, at that step; afterwards nothing may go on for ever."""
+def strikes(fault: Fault, number: int, moment: Moment) -> At:
+    """The fault, at that step; afterwards nothing may go on for ever."""
 
     def at(step: Step) -> None:
         assert step.number < _STEPS, "the command does not end"
-        if (step.number, step.moment) == (number, moment) or (
-            mishap.lasts and step.number > number and mishap.may(step)
-        ):
-            mishap.strike(step.process)
+        if (step.number, step.moment) == (number, moment) or (fault.lasts and step.number > number and fault.may(step)):
+            fault.strike(step.process)
 
     return at
 
@@ -103,7 +100,7 @@ def suffer(command: Command, name: str, number: int, moment: Moment, *, back: bo
     Returns that exit code.
     """
     world = prepared(command)
-    process = world.start(at=strikes(MISHAPS[name], number, moment))
+    process = world.start(at=strikes(FAULTS[name], number, moment))
     ending = perform(process, command)
     truthful(world, process, command, ending)
     world.free_leases()

@@ -17,10 +17,10 @@ from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
-from tests.faults.points import GROVE, Command, first, of_trees, perform, prepared, steps, tree_points
+from tests.faults.exit_codes import DONE, REFUSED, STUCK, lies
 from tests.faults.process import KILLED, At, Step, do_at, kill_at, raising
 from tests.faults.products import put_right, truthful
-from tests.faults.truth import DONE, REFUSED, STUCK, lies
+from tests.faults.steps import GROVE, Command, first, of_trees, perform, prepared, steps, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.memory_objects import timestamp
 from tests.support.tables import table

@@ -1,4 +1,4 @@
-"""Users, operators and migrators in any order: see :mod:`tests.faults.twins` for what must hold."""
+"""Users, operators and migrators in any order: see :mod:`tests.faults.shadow` for what must hold."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import SEED
+from tests.faults.exit_codes import DONE, NO_RECORD, REFUSED, STUCK
 from tests.faults.machine import Machine, Tally, explore, history
-from tests.faults.mishaps import Mishap
 from tests.faults.process import KILLED
-from tests.faults.truth import DONE, NO_RECORD, REFUSED, STUCK
+from tests.faults.run_faults import RunFault
 
 
 def reorder(machine: Machine) -> None:
@@ -63,7 +63,7 @@ def test_errors_that_last_and_an_old_operator_that_comes_back_end_with_6() -> No
 
     def disturbed(kind: str, write: int) -> Callable[[Machine], None]:
         def run(machine: Machine) -> None:
-            machine.migrate([Mishap(kind, write, "before", 0)], skip_refused=False, allowed=False)
+            machine.migrate([RunFault(kind, write, "before", 0)], skip_refused=False, allowed=False)
             assert machine.ended.pop(STUCK) == 1
 
         return run
@@ -82,9 +82,9 @@ def test_a_revert_undoes_every_run(*, killed: bool) -> None:
         machine.noticed("evict", 2, 1)
 
     def again(machine: Machine) -> None:
-        mishaps = [Mishap("kill", 14, "after", 0)] if killed else []
-        machine.migrate(mishaps, skip_refused=False, allowed=True)
-        assert machine.twins.world.record_state == ("writing" if killed else "done")
+        run_faults = [RunFault("kill", 14, "after", 0)] if killed else []
+        machine.migrate(run_faults, skip_refused=False, allowed=True)
+        assert machine.clusters.world.record_state == ("writing" if killed else "done")
 
     history(Machine.finish, operator, again, Machine.undo)
 

@@ -7,10 +7,10 @@ import pytest
 from migrator import resources
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.exit_codes import DONE, STUCK
 from tests.faults.operators import would_roll
-from tests.faults.points import CHOICE, of_trees, tree_points
 from tests.faults.process import KILLED, MOMENTS, Moment, do_at, kill_at
-from tests.faults.truth import DONE, STUCK
+from tests.faults.steps import CHOICE, of_trees, tree_points
 from tests.faults.world import World
 
 Objects = dict[cluster.Key, Object]

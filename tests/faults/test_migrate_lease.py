@@ -6,9 +6,9 @@ import pytest
 
 from migrator import resources
 from migrator.run.leases import DURATION, OWN_LEASE, QUIET, RENEW_EVERY
-from tests.faults.points import CHOICE, of_trees, tree_points
+from tests.faults.exit_codes import DONE, FAILED, STUCK, lies
 from tests.faults.process import MOMENTS, Moment, Step, do_at, kill_at
-from tests.faults.truth import DONE, FAILED, STUCK, lies
+from tests.faults.steps import CHOICE, of_trees, tree_points
 from tests.faults.world import World
 
 

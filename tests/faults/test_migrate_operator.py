@@ -14,9 +14,9 @@ from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.points import CHOICE, GROVE, first, of_trees, points, tree_points
+from tests.faults.exit_codes import DONE, FAILED, REFUSED, STUCK, lies
 from tests.faults.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at, raising
-from tests.faults.truth import DONE, FAILED, REFUSED, STUCK, lies
+from tests.faults.steps import CHOICE, GROVE, first, of_trees, points, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 

@@ -10,8 +10,8 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.exit_codes import DONE, NO_RECORD
 from tests.faults.process import KILLED, MOMENTS, Moment, Step, kill_at
-from tests.faults.truth import DONE, NO_RECORD
 from tests.faults.world import World
 
 

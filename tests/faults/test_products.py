@@ -1,13 +1,13 @@
-"""Mishaps at every step: the exit code agrees with the cluster, and no operator sees hashes that it does not know."""
+"""Faults at every step: the exit code agrees with the cluster, and no operator sees hashes that it does not know."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.faults.points import CHOICE, COMMANDS, Command, first_patch, points, steps
+from tests.faults.exit_codes import DONE, FAILED, REFUSED
 from tests.faults.process import KILLED, MOMENTS, Moment
-from tests.faults.products import MISHAPS, chosen, overtaken, suffer
-from tests.faults.truth import DONE, FAILED, REFUSED
+from tests.faults.products import FAULTS, chosen, overtaken, suffer
+from tests.faults.steps import CHOICE, COMMANDS, Command, first_patch, points, steps
 from tests.support.tables import table
 
 #: In a bounded run one step of so many.
@@ -19,11 +19,11 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
-@pytest.mark.parametrize("name", MISHAPS)
+@pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_mishap_at_any_step_is_told_truthfully(command: Command, name: str, every: int) -> None:
+def test_a_fault_at_any_step_is_told_truthfully(command: Command, name: str, every: int) -> None:
     """At every request and sleep: the exit code says what is there, and a rerun or a revert ends well."""
-    for number, moment in chosen(command, name, every=every, first=7 * [*MISHAPS].index(name)):
+    for number, moment in chosen(command, name, every=every, first=7 * [*FAULTS].index(name)):
         suffer(command, name, number, moment, back=(number + len(moment)) % 2 == 0)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from testbed.controlplane.client import Object
-from tests.faults.tree import GROUP as GROUP_LABEL
-from tests.faults.tree import PART_OF, clique_of
+from tests.faults.ownership import GROUP as GROUP_LABEL
+from tests.faults.ownership import PART_OF, clique_of
 
 GROVE: Final = "grove.io/v1alpha1"
 SET: Final = "PodCliqueSet"

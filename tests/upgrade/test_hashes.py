@@ -13,7 +13,7 @@ import pytest
 
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
-from tests.faults.tree import PART_OF, clique_of
+from tests.faults.ownership import PART_OF, clique_of
 from tests.golden.vectors import cases
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need

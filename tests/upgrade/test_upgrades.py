@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import eventually
-from tests.faults.tree import PART_OF
+from tests.faults.ownership import PART_OF
 from tests.upgrade import dynamo_cluster, photo, samples
 from tests.upgrade.builds import BUILDS, need
 from tests.upgrade.lab import Lab

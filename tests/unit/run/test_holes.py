@@ -15,9 +15,9 @@ from migrator.store import DryRun
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.points import GROVE, first, of_trees
+from tests.faults.exit_codes import DONE, FAILED, REFUSED, STUCK, lies
 from tests.faults.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
-from tests.faults.truth import DONE, FAILED, REFUSED, STUCK, lies
+from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 

@@ -21,7 +21,7 @@ from migrator.run import rights
 from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
-from tests.faults.points import GROVE
+from tests.faults.steps import GROVE
 from tests.faults.world import World
 from tests.support.memory_store import MemoryStore, Request
 from tests.support.paths import ROOT

@@ -1,4 +1,4 @@
-"""Where mishaps may strike: the steps of commands that nothing disturbs, the writes of a run among them."""
+"""Where faults may strike: the steps of commands that nothing disturbs, the writes of a run among them."""
 
 from __future__ import annotations
 

@@ -58,12 +58,6 @@ def lies(world: World, ending: Ending) -> list[str]:
     return [f"{problem} ({ending})" for problem in wrong]
 
 
-def half_migrated(world: World) -> list[str]:
-    """The sets that are neither as before nor as a migration must leave them."""
-    found = world.grove()
-    return [n for n in _sets(world) if not (_is(found, world.before, n) or _is(found, world.after, n))]
-
-
 def _sets(world: World) -> list[str]:
     return [key[2] for key in world.before if key[0] == "PodCliqueSet"]
 

@@ -21,7 +21,7 @@ _POD_CLIQUE: Final = "grove.io/podclique"
 
 
 @dataclass
-class Tree:
+class OwnershipTree:
     """The objects, which are changed in place.
 
     ``now`` is what is written as the time. ``deleted`` are the pods that were replaced, by name; those that a scale-in
@@ -90,7 +90,7 @@ class Tree:
         self.add(pod, pod_clique)
 
 
-def sync(tree: Tree, pcs: Object, hashes: Hashes) -> None:
+def sync(tree: OwnershipTree, pcs: Object, hashes: Hashes) -> None:
     """Make what the template and the replicas ask for and is missing, remove what is there beyond that.
 
     ``podcliqueset/components/podclique/podclique.go:Sync``,

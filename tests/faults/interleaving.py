@@ -16,7 +16,7 @@ _LONGEST: Final = 120.0
 _PAUSES: Final = (*[0.0] * 60, LONGER_THAN_A_LEASE)
 
 
-class Turns:
+class Interleaving:
     """Lets one of several processes run at any moment; who is next, and after which pause, is drawn."""
 
     def __init__(self, world: World, seed: int) -> None:

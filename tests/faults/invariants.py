@@ -14,9 +14,9 @@ from migrator.run.leases import OWN_LEASE, PARKED
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.cluster import HASH_LABEL, Key, set_of
-from tests.faults.points import GROVE
+from tests.faults.ownership import clique_of, containers_of
 from tests.faults.process import Step
-from tests.faults.tree import clique_of, containers_of
+from tests.faults.steps import GROVE
 from tests.faults.world import World
 from tests.support.memory_objects import copied
 
@@ -31,7 +31,7 @@ _TEMPLATES: Final = frozenset({"currentPodTemplateHash", "podTemplateHash"})
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class HashPair:
     """One hash of one spec, under the old scheme and under the new one."""
 
     old: str
@@ -39,7 +39,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class HashField:
     """One field that holds a hash: of a clique's template, or of the whole set (``clique`` is ``None``)."""
 
     key: Key
@@ -48,64 +48,64 @@ class Spot:
     clique: str | None
 
 
-class Lexicon:
+class HashTable:
     """The hashes of every spec that was ever seen, by set and clique."""
 
     def __init__(self) -> None:
-        self._words: dict[tuple[str, str | None], set[Word]] = {}
-        self._specs: dict[str, dict[str | None, Word]] = {}
+        self._pairs: dict[tuple[str, str | None], set[HashPair]] = {}
+        self._specs: dict[str, dict[str | None, HashPair]] = {}
 
     def learn(self, objects: Objects) -> None:
         """Take in the present specs of all sets."""
         for key, item in objects.items():
             if key[0] == "PodCliqueSet":
-                for clique, word in self.present(item).items():
-                    self._words.setdefault((key[2], clique), set()).add(word)
+                for clique, pair in self.present(item).items():
+                    self._pairs.setdefault((key[2], clique), set()).add(pair)
 
-    def present(self, pcs: Object) -> dict[str | None, Word]:
-        """The words of a set's present spec, by clique; the generation's under ``None``."""
+    def present(self, pcs: Object) -> dict[str | None, HashPair]:
+        """The pairs of a set's present spec, by clique; the generation's under ``None``."""
         text = json.dumps(pcs["spec"], sort_keys=False)
         if text not in self._specs:
             old, new = (
                 podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(name))
                 for name in (cluster.SOURCE, cluster.TARGET)
             )
-            found: dict[str | None, Word] = {
-                name: Word(value, new.pod_template_hashes[name]) for name, value in old.pod_template_hashes.items()
+            found: dict[str | None, HashPair] = {
+                name: HashPair(value, new.pod_template_hashes[name]) for name, value in old.pod_template_hashes.items()
             }
-            self._specs[text] = {**found, None: Word(old.generation_hash, new.generation_hash)}
+            self._specs[text] = {**found, None: HashPair(old.generation_hash, new.generation_hash)}
         return self._specs[text]
 
-    def of(self, spot: Spot) -> set[Word]:
-        """All words that may stand there."""
-        return self._words.get((spot.set_name, spot.clique), set())
+    def of(self, hash_field: HashField) -> set[HashPair]:
+        """All pairs that may stand there."""
+        return self._pairs.get((hash_field.set_name, hash_field.clique), set())
 
 
-def spots(key: Key, item: Object) -> Iterator[tuple[Spot, str]]:
+def hash_fields(key: Key, item: Object) -> Iterator[tuple[HashField, str]]:
     """Every field of an object that holds a hash, and its value."""
     name = set_of(item)
     label = item["metadata"].get("labels", {}).get(HASH_LABEL)
     clique = clique_of(item) if key[0] in {"Pod", "PodClique"} else None
     if label is not None:
-        yield Spot(key, _LABEL, name, clique), label
+        yield HashField(key, _LABEL, name, clique), label
     for path, value in _leaves(item.get("status") or {}, ("status",)):
         if path[-1] in _GENERATIONS:
-            yield Spot(key, path, name, None), value
+            yield HashField(key, path, name, None), value
         elif path[-1] in _TEMPLATES:
-            yield Spot(key, path, name, clique), value
+            yield HashField(key, path, name, clique), value
 
 
-def all_spots(objects: Objects) -> dict[Spot, str]:
+def all_hash_fields(objects: Objects) -> dict[HashField, str]:
     """Those of all objects."""
-    return {spot: value for key, item in objects.items() for spot, value in spots(key, item)}
+    return {hash_field: value for key, item in objects.items() for hash_field, value in hash_fields(key, item)}
 
 
 @dataclass
-class Witness:
+class InvariantChecker:
     """Checks every write of the migrators, and keeps what is wrong in ``wrongs``."""
 
     world: World
-    lexicon: Lexicon
+    table: HashTable
     wrongs: list[str] = field(default_factory=list)
     _before: dict[str, Object | None] = field(default_factory=dict)
 
@@ -132,13 +132,13 @@ class Witness:
             self.wrongs.append(f"{write.target} was {'created' if before is None else 'deleted'} by a migrator")
             return
         key = cluster.key_of(before)
-        old, new = dict(spots(key, before)), dict(spots(key, after))
-        for spot in old.keys() | new.keys():
-            pair = (old.get(spot), new.get(spot))
-            if pair[0] != pair[1] and pair not in {
-                way for word in self.lexicon.of(spot) for way in ((word.old, word.new), (word.new, word.old))
+        old, new = dict(hash_fields(key, before)), dict(hash_fields(key, after))
+        for hash_field in old.keys() | new.keys():
+            change = (old.get(hash_field), new.get(hash_field))
+            if change[0] != change[1] and change not in {
+                way for pair in self.table.of(hash_field) for way in ((pair.old, pair.new), (pair.new, pair.old))
             }:
-                self.wrongs.append(f"{write.target}: {'/'.join(spot.path)}: {pair[0]} became {pair[1]}")
+                self.wrongs.append(f"{write.target}: {'/'.join(hash_field.path)}: {change[0]} became {change[1]}")
         if _without_hashes(before) != _without_hashes(after):
             self.wrongs.append(f"{write.target}: more than hashes was changed")
 
@@ -151,43 +151,43 @@ class Witness:
             return None
 
 
-def strange(objects: Objects, lexicon: Lexicon, others: set[str]) -> list[str]:
+def strange(objects: Objects, table: HashTable, others: set[str]) -> list[str]:
     """Fields that hold neither an old nor a new hash of any spec of theirs, nor what somebody else put there."""
     return [
-        f"{spot.key}: {'/'.join(spot.path)} is {value}"
-        for spot, value in all_spots(objects).items()
-        if value not in others and all(value not in {word.old, word.new} for word in lexicon.of(spot))
+        f"{hash_field.key}: {'/'.join(hash_field.path)} is {value}"
+        for hash_field, value in all_hash_fields(objects).items()
+        if value not in others and all(value not in {pair.old, pair.new} for pair in table.of(hash_field))
     ]
 
 
-def half_committed(objects: Objects, lexicon: Lexicon) -> list[str]:
+def half_committed(objects: Objects, table: HashTable) -> list[str]:
     """Sets whose commit record is the new hash of their present spec, and fields that still hold an old one of it."""
-    found = all_spots(objects)
+    found = all_hash_fields(objects)
     wrong = []
     for key, pcs in objects.items():
-        if key[0] == "PodCliqueSet" and is_committed(pcs, lexicon):
-            words = lexicon.present(pcs)
+        if key[0] == "PodCliqueSet" and is_committed(pcs, table):
+            pairs = table.present(pcs)
             wrong += [
-                f"{key[2]} is committed, and {spot.key} has the old {'/'.join(spot.path)}"
-                for spot, value in found.items()
-                if spot.set_name == key[2] and value == words[spot.clique].old
+                f"{key[2]} is committed, and {hash_field.key} has the old {'/'.join(hash_field.path)}"
+                for hash_field, value in found.items()
+                if hash_field.set_name == key[2] and value == pairs[hash_field.clique].old
             ]
     return wrong
 
 
-def is_committed(pcs: Object, lexicon: Lexicon) -> bool:
+def is_committed(pcs: Object, table: HashTable) -> bool:
     """Whether a set's commit record is the new hash of its present spec."""
     value = (pcs.get("status") or {}).get("currentGenerationHash")
-    return bool(value == lexicon.present(pcs)[None].new)
+    return bool(value == table.present(pcs)[None].new)
 
 
-def translated(objects: Objects, without: Objects, lexicon: Lexicon) -> dict[Spot, str]:
+def translated(objects: Objects, without: Objects, table: HashTable) -> dict[HashField, str]:
     """The fields that hold a new hash which they do not hold where no migrator ever ran."""
-    other = all_spots(without)
+    other = all_hash_fields(without)
     return {
-        spot: value
-        for spot, value in all_spots(objects).items()
-        if other.get(spot) != value and any(word.new == value for word in lexicon.of(spot))
+        hash_field: value
+        for hash_field, value in all_hash_fields(objects).items()
+        if other.get(hash_field) != value and any(pair.new == value for pair in table.of(hash_field))
     }
 
 
@@ -248,9 +248,9 @@ def _without_hashes(item: Object) -> Object:
     kept = copied(item)
     for name in ("resourceVersion", "managedFields"):
         kept["metadata"].pop(name, None)
-    for spot, _ in spots(cluster.key_of(item), item):
+    for hash_field, _ in hash_fields(cluster.key_of(item), item):
         here: Any = kept
-        for part in spot.path[:-1]:
+        for part in hash_field.path[:-1]:
             here = here[part]
-        del here[spot.path[-1]]
+        del here[hash_field.path[-1]]
     return kept

@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from migrator.errors import Reverted
 from testbed.trees import Object
-from tests.faults import cluster, users, witness
+from tests.faults import cluster, invariants, users
+from tests.faults.exit_codes import DONE, FAILED, NO_RECORD, REFUSED, STUCK
+from tests.faults.invariants import HashTable, InvariantChecker
 from tests.faults.operators import ALPHA_9, ALPHA_11, Line, would_roll
 from tests.faults.process import KILLED, Ending
-from tests.faults.truth import DONE, FAILED, NO_RECORD, REFUSED, STUCK
-from tests.faults.witness import Lexicon, Witness
 from tests.faults.world import World
 
 T = TypeVar("T")
@@ -20,8 +20,8 @@ T = TypeVar("T")
 _LATE: Final = 60.0
 
 
-class Twins:
-    """The clusters ``world``, with migrators, and ``without``; and what has happened to them.
+class ShadowedCluster:
+    """The clusters ``world``, with migrators, and ``shadow``; and what has happened to them.
 
     ``next_line`` is the next operator's; once ``upgraded``, the old one never runs again. ``done``: a run has succeeded
     and was not reverted. ``meddled``: an old operator was awake beside half-migrated sets, so that the clusters differ
@@ -34,31 +34,31 @@ class Twins:
 
     def __init__(self, objects: Sequence[Object], line: Line = ALPHA_11, *, planted: bool = False) -> None:
         self.next_line = line
-        self.world, self.without = World(objects), World(objects)
-        self._read: dict[int, tuple[str, witness.Objects]] = {}
+        self.world, self.shadow = World(objects), World(objects)
+        self._read: dict[int, tuple[str, invariants.Objects]] = {}
         self._born = 0
-        self.lexicon = Lexicon()
-        self.lexicon.learn(self.world.grove())
-        self.witness = Witness(self.world, self.lexicon)
+        self.table = HashTable()
+        self.table.learn(self.world.grove())
+        self.checker = InvariantChecker(self.world, self.table)
         self.upgraded = self.done = self.meddled = self.restored = False
         self.pending = True
         self.moved: set[str] = set()
         self.begun: set[str] = set()
         self.marked: set[str] = set()
-        self.planted = set(witness.all_spots(self.here).items()) if planted else set()
+        self.planted = set(invariants.all_hash_fields(self.here).items()) if planted else set()
         self.others = {cluster.OLDER, users.FOREIGN, *(value for _, value in self.planted)}
 
     # --- what is there ----------------------------------------------------------------------------------------------
 
     @property
-    def here(self) -> witness.Objects:
+    def here(self) -> invariants.Objects:
         """Grove's objects beside migrators."""
         return self._seen(self.world)
 
     @property
-    def there(self) -> witness.Objects:
+    def there(self) -> invariants.Objects:
         """Those without."""
-        return self._seen(self.without)
+        return self._seen(self.shadow)
 
     @property
     def sets(self) -> dict[str, Object]:
@@ -75,7 +75,7 @@ class Twins:
         odd = self.begun if self.planted else self.begun & self.marked
         return odd | self.marked if self.upgraded else odd
 
-    def _seen(self, world: World) -> witness.Objects:
+    def _seen(self, world: World) -> invariants.Objects:
         """Grove's objects but for pods that are being deleted, read once after each write."""
         version, found = self._read.get(id(world), ("", {}))
         if version != world.store.version:
@@ -83,15 +83,15 @@ class Twins:
             self._read[id(world)] = (world.store.version, found)
         return found
 
-    def translated(self) -> dict[witness.Spot, str]:
+    def translated(self) -> dict[invariants.HashField, str]:
         """The new hashes that migrators wrote; if there are none, all is as without us."""
-        found = dict(witness.translated(self.here, self.there, self.lexicon).items() - self.planted)
+        found = dict(invariants.translated(self.here, self.there, self.table).items() - self.planted)
         if not found and not self.upgraded:
             self.moved.clear()
             self.done, self.pending = False, True
         return found
 
-    def left(self) -> dict[witness.Spot, str]:
+    def left(self) -> dict[invariants.HashField, str]:
         """The new hashes that matter to an old operator.
 
         Hashes of an earlier template do not matter in a set that an old operator saw committed, or that was edited
@@ -100,9 +100,13 @@ class Twins:
         """
         sets = self.sets
 
-        def is_present(spot: witness.Spot, value: str) -> bool:
-            word = self.lexicon.present(sets[spot.set_name]).get(spot.clique) if spot.set_name in sets else None
-            return word is None or word.new == value
+        def is_present(hash_field: invariants.HashField, value: str) -> bool:
+            pair = (
+                self.table.present(sets[hash_field.set_name]).get(hash_field.clique)
+                if hash_field.set_name in sets
+                else None
+            )
+            return pair is None or pair.new == value
 
         found, edited = self.translated(), self.begun | self.moved
         return {s: value for s, value in found.items() if s.set_name not in edited or is_present(s, value)}
@@ -118,7 +122,7 @@ class Twins:
         name = users.set_named(choice)
         self.pending = True
         self._born += 1
-        if kind in users.EDITS and (any(spot.set_name == name for spot in self.translated()) or written):
+        if kind in users.EDITS and (any(hash_field.set_name == name for hash_field in self.translated()) or written):
             self.moved.add(name)
         if kind == "mark":
             self.marked |= users.marks(self.world, choice)
@@ -142,21 +146,21 @@ class Twins:
         """Start the next operator, which works to its end."""
         self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None)
         self.upgraded = True
-        none("rollouts that were hidden", witness.hidden(self.here))
+        none("rollouts that were hidden", invariants.hidden(self.here))
 
     def _wake(self, scheme: str, line: Line, image: str, replacing: int | None) -> None:
         self.world.deploy(replicas=1, image=image)
         self.world.advance(_LATE)
         here, there = map(
-            witness.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
+            invariants.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
         )
-        none("replaced by an operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
+        none("replaced by an operator", invariants.more(here, there, lambda name: set_in(name) not in self.odd))
 
     def _both(self, action: Callable[[World], T]) -> tuple[T, T]:
         """The same in both clusters, at the same time."""
-        self.without.seconds = self.world.seconds
-        done = action(self.world), action(self.without)
-        self.lexicon.learn(self.world.grove())
+        self.shadow.seconds = self.world.seconds
+        done = action(self.world), action(self.shadow)
+        self.table.learn(self.world.grove())
         return done
 
     # --- what must hold ---------------------------------------------------------------------------------------------
@@ -168,10 +172,10 @@ class Twins:
         of that field, and only under the Lease. No object holds any other hash that was not there before. A commit
         comes last.
         """
-        none("wrong writes", self.witness.wrongs)
-        none("strange values", witness.strange(self.here, self.lexicon, self.others))
+        none("wrong writes", self.checker.wrongs)
+        none("strange values", invariants.strange(self.here, self.table, self.others))
         if not self.upgraded:  # an operator commits first, and then updates
-            none("early commits", witness.half_committed(self.here, self.lexicon))
+            none("early commits", invariants.half_committed(self.here, self.table))
         self._next_operator_rolls_no_more()
         if not self.upgraded:
             self._old_operator_rolls_no_more()
@@ -179,8 +183,8 @@ class Twins:
     def _next_operator_rolls_no_more(self) -> None:
         """Of a committed set it replaces nothing, except pods that a user gave another hash."""
         here, there = (_rolled(objects, cluster.TARGET, self.next_line) for objects in (self.here, self.there))
-        none("replaced by the next operator", witness.more(here, there, lambda name: set_in(name) not in self.odd))
-        safe = {name for name, pcs in self.sets.items() if witness.is_committed(pcs, self.lexicon)} - self.marked
+        none("replaced by the next operator", invariants.more(here, there, lambda name: set_in(name) not in self.odd))
+        safe = {name for name, pcs in self.sets.items() if invariants.is_committed(pcs, self.table)} - self.marked
         none("replaced by the next operator, though committed", [name for name in here if set_in(name) in safe])
 
     def _old_operator_rolls_no_more(self) -> None:
@@ -191,9 +195,9 @@ class Twins:
         # it replaces later what it has replaced already in the other cluster.
         going_on = _updating(self.here) if dirty or self.meddled else set()
         safe = set(users.NAMES) - self.odd - going_on - (committed(dirty) | self.moved if dirty else set())
-        none("replaced by the old operator", witness.more(here, there, lambda name: set_in(name) in safe))
+        none("replaced by the old operator", invariants.more(here, there, lambda name: set_in(name) in safe))
         if not dirty and not self.meddled:
-            none("not as without us", witness.differences(self.here, self.there))
+            none("not as without us", invariants.differences(self.here, self.there))
 
     def claim(self, ending: Ending, *, revert: bool) -> None:
         """Check that what an ending claims is true."""
@@ -209,20 +213,20 @@ class Twins:
             none(f"the old operator may run after {ending}, beside", left)
 
 
-def _rolled(objects: witness.Objects, scheme: str, line: Line) -> Counter[str]:
+def _rolled(objects: invariants.Objects, scheme: str, line: Line) -> Counter[str]:
     """How many pods of each PodClique an operator would replace."""
-    return witness.by_pod_clique(would_roll(objects, scheme, line))
+    return invariants.by_pod_clique(would_roll(objects, scheme, line))
 
 
-def _updating(objects: witness.Objects) -> set[str]:
+def _updating(objects: invariants.Objects) -> set[str]:
     """The sets with an update that has not ended, of their own or of a PodClique."""
     found = ((key[2], item.get("status", {}).get("updateProgress")) for key, item in objects.items() if key[0] != "Pod")
     return {set_in(name) for name, progress in found if progress and not progress.get("updateEndedAt")}
 
 
-def committed(translated: Iterable[witness.Spot]) -> set[str]:
+def committed(translated: Iterable[invariants.HashField]) -> set[str]:
     """The sets whose commit record is among what was translated."""
-    return {spot.set_name for spot in translated if spot.path[-1] == "currentGenerationHash"}
+    return {hash_field.set_name for hash_field in translated if hash_field.path[-1] == "currentGenerationHash"}
 
 
 def set_in(name: str) -> str:
