@@ -1,8 +1,9 @@
-"""Installing as a user does: from the built wheel and sdist, into an environment that holds nothing of the checkout."""
+"""Installing as a user does, from the built wheel and sdist; and what a release relies upon: locks and versions."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from migrator import __version__
+from scripts import lock, set_version
 from tests.support.paths import ROOT
 
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
@@ -93,3 +95,25 @@ def _without_ourselves(dependencies: Path, directory: Path) -> Path:
         if "grove_migrator" not in path.name and path.suffix != ".pth":
             (view / path.name).symlink_to(path)
     return view
+
+
+def test_the_locks_pin_every_file_by_hash_and_name_no_place() -> None:
+    """Where packages come from is the environment's business."""
+    for path in lock.REQUIREMENTS.iterdir():
+        text = path.read_text(encoding="utf-8")
+        pinned = re.findall(r"^\S+==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+        assert len(pinned) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 0
+        assert not re.search(r"https?:|--(?:extra-)?index|find-links|trusted-host", text)
+
+
+def test_a_new_version_reaches_every_file_that_names_it() -> None:
+    """No file but the listed ones names our version, and in each of those it is replaced; Grove's versions stay."""
+    pattern = re.compile(rf"(?<![v\d.]){re.escape(__version__)}(?![-.\d])")
+    unasked = (":!*.md", ":!*.mod", ":!*.sum", ":!requirements", ":!tests", ":!testbed")
+    tracked = run("git", "ls-files", *unasked, cwd=ROOT).split()
+    texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in tracked}
+    assert {name for name, text in texts.items() if pattern.search(text)} == set(set_version.FILES)
+    for name in set_version.FILES:
+        new = set_version.renamed(texts[name], __version__, "7.8.9")
+        assert not pattern.search(new)
+        assert new.replace("7.8.9", __version__) == texts[name]

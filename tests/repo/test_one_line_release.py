@@ -57,19 +57,3 @@ def test_a_release_of_an_unknown_minor_is_named() -> None:
     """A line whose API minor has no layout yet is an error that names the line and the scheme."""
     with pytest.raises(ValueError, match=r"releases\.json line 2: there is no scheme legacy-1\.99"):
         schemes.parse_releases(LINE + LINE.replace("1.36", "1.99"))
-
-
-def test_contributing_shows_the_line_and_the_commands() -> None:
-    """The document names the file, a line of its form, and commands that exist."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert "migrator/hashing/releases.json" in text
-    for module in ("tests.golden.add_minor", "tests.golden.regenerate"):
-        assert f"python -m {module}" in text
-        assert (ROOT / f"{module.replace('.', '/')}.py").exists()
-    for verb in ("make test", "make test-all", "make lint", "make lock"):
-        assert verb in text
-        assert f"\n{verb.partition(' ')[2]}:" in (ROOT / "Makefile").read_text()
-    shown = [line.strip() for line in text.splitlines() if line.strip().startswith('{"release"')]
-    assert shown
-    for line in shown:
-        assert json.loads(line).keys() >= {"release", "algorithm"}
