@@ -135,6 +135,8 @@ def _usage(error: click.ClickException, session: Session) -> int:
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         variable = variable_of(error.param, context)
         message += f" (from {variable})" if variable else ""
+    elif context is not None and "Did you mean" not in message:
+        message = f"{message.removesuffix('.')}. See `{context.command_path} --help`."
     return _fail("usage", error.exit_code, message.replace("\n", " "), session)
 
 

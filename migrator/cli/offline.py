@@ -239,7 +239,7 @@ def guards(*, codes: tuple[str, ...]) -> None:
     wanted = [named.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
     for code, typed in zip(wanted, codes, strict=True):
         if code not in texts:
-            hint = suggestion(code, texts, alike=ALIKE)
+            hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), named)
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
     write("\n".join(_filled(texts[code]) for code in wanted))
 

@@ -76,8 +76,10 @@ def _warn_of_unused(target: str) -> None:
     log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
 
 
-def require_target(target: str | None, to_binary: str | None) -> None:
-    """Raise ``UsageError`` if no target is named."""
+def require_target(target: str | None, to_binary: str | None, *, revert: bool = False) -> None:
+    """Raise ``UsageError`` if no target is named; a revert needs that of the run which it undoes."""
+    if target is None and to_binary is None and revert:
+        raise UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
     if target is None and to_binary is None:
         raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
 

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from migrator import durations
-from migrator.errors import UsageError
+from migrator.errors import UsageError, suggestion
 
 #: Each flag can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the command line wins.
 PREFIX: Final = "GROVE_MIGRATOR"
@@ -70,10 +70,26 @@ class Command(click.Command):
         rest = super().parse_args(ctx, args)
         for param in self.params:
             value = ctx.params.get(str(param.name))
-            # An empty path would be the current directory to Python; --from and --to know their names themselves.
-            if "" in (value if isinstance(value, tuple) else (value,)) and param.name not in {"source", "to"}:
+            # An empty path would be the current directory to Python.
+            if "" in (value if isinstance(value, tuple) else (value,)):
                 raise click.BadParameter("The value is empty: give one, or leave it out.", ctx, param)
+        if not ctx.resilient_parsing:
+            self._warn_of_variables(ctx)
         return rest
+
+    def _warn_of_variables(self, ctx: click.Context) -> None:
+        """Warn of variables of this command that no flag reads. Kubernetes sets such too, for a Service's name."""
+        from migrator.cli import log
+
+        prefix = f"{ctx.auto_envvar_prefix}_"
+        flags = {flag: param for param in self.params for flag in param.opts if flag.startswith("--")}
+        read = {
+            prefix + flag.removeprefix("--").upper().replace("-", "_")
+            for flag, param in flags.items()
+            if getattr(param, "allow_from_autoenv", False)
+        }
+        for variable in sorted(name for name in os.environ if name.startswith(prefix) and name not in read):
+            log.write_warning("unknown_variable", f"{variable} is not read.{suggestion(variable, read, alike=0.9)}")
 
     def invoke(self, ctx: click.Context) -> object:
         """Run; a usage error names the variables that hold what it quotes."""
@@ -175,19 +191,6 @@ def complete_scheme(_ctx: click.Context, param: click.Parameter, incomplete: str
     return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_context(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion: the contexts of the kubeconfig that begin like this; none if it cannot be read."""
-    import yaml
-
-    from migrator.stores.kube.kubeconfig import Kubeconfig
-
-    try:
-        names = Kubeconfig.read(ctx.params.get("kubeconfig")).contexts
-    except (UsageError, OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):
-        return []
-    return [name for name in names if name.startswith(incomplete)]
-
-
 def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
     if value:
         setattr(ctx.ensure_object(Session), str(param.name), value)
@@ -198,6 +201,7 @@ LOG: Final = (
     click.Option(
         ["-v", "--verbose"],
         is_flag=True,
+        is_eager=True,
         help="Show debug events, each patch, and a traceback if there is a bug.",
         expose_value=False,
         callback=_remember,
@@ -205,6 +209,7 @@ LOG: Final = (
     click.Option(
         ["--log-format"],
         type=click.Choice(["auto", "console", "json"]),
+        is_eager=True,  # errors about other flags have this format
         help="Format of stderr. Default: auto, which is console on a terminal and JSON lines otherwise.",
         envvar=f"{PREFIX}_LOG_FORMAT",
         expose_value=False,
@@ -225,7 +230,6 @@ CLUSTER: Final = together(
     option(
         "--context NAME",
         "The kubeconfig context to use.",
-        shell_complete=complete_context,
         envvar=f"{PREFIX}_CONTEXT",
     ),
 )

@@ -124,7 +124,7 @@ def run(
     shown = progress.Progress(sys.stderr)
     with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
         try:
-            operator_source.require_target(to, to_binary)
+            operator_source.require_target(to, to_binary, revert=revert)
             _check_files(filename, write, output, mode)
             names = operator_source.choose_schemes(
                 *(source, to, from_binary, to_binary),

@@ -202,10 +202,10 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
 def _identity(raw: JSONObject) -> tuple[Ref, Mapping[str, Any]]:
     """An object's reference and metadata. Whatever a store lists has a kind and a name."""
     kind, meta = raw["kind"], raw["metadata"]
-    name, uid = meta["name"], meta.get("uid")
+    namespace, name, uid = str(meta.get("namespace") or DEFAULT_NAMESPACE), meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
-        raise InputError(f"{kind} {name} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    namespace = str(meta.get("namespace") or DEFAULT_NAMESPACE)
+        what = f"{kind} {namespace}/{name}"
+        raise InputError(f"{what} has no metadata.uid: a dump of live objects is needed, not a manifest")
     return Ref(kind, namespace, name, uid), meta
 
 

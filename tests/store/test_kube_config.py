@@ -137,7 +137,7 @@ def test_a_variable_that_names_no_file_is_a_usage_error(monkeypatch: pytest.Monk
 def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
     """A mistyped context must not be looked up in a file by hand."""
     config = kubeconfig(tmp_path / "config", "https://example.test")
-    with pytest.raises(UsageError, match=f"context oter is not in kubeconfig {config}; known are main, other"):
+    with pytest.raises(UsageError, match=f"oter is not in kubeconfig {config}, whose contexts are: main, other"):
         kube_store.connect(kubeconfig=config, context="oter")
 
 

@@ -22,7 +22,7 @@ from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Re
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look
 from migrator.stores.dump import writer
-from migrator.stores.dump.reader import STDIO, DumpFile
+from migrator.stores.dump.reader import DumpFile
 
 T = TypeVar("T")
 
@@ -78,8 +78,9 @@ class DumpStore:
     @classmethod
     def read(cls, *paths: str) -> DumpStore:
         """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
-        if paths.count(STDIO) > 1:
-            raise UsageError("stdin can be read once: give -f - once")
+        twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
+        if twice is not None:
+            raise UsageError(f"-f {twice} is given twice: give it once")
         files = [DumpFile.read(path) for path in paths]
         entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
         found: Counter[str] = Counter()
@@ -138,7 +139,10 @@ class DumpStore:
         for (home, _), entry in self._held(resource).items():
             raw = entry.value
             if namespace in {None, home} and matches_labels(label_selector, _labels(raw)):
-                items.append(project(raw))
+                try:
+                    items.append(project(raw))
+                except InputError as error:
+                    raise InputError(f"{entry.file}: {error}") from error
                 if look is not None:
                     look(raw)
         return tuple(items)

@@ -82,7 +82,7 @@ class Kubeconfig:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
         entry = self._entry("contexts", "context", name)
         if entry is None:
-            raise UsageError(f"context {name} is not in kubeconfig {files}; known are {known}")
+            raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
         user = entry.get("user")
         identity = self._entry("users", "user", user) if user else {}
         if identity is None:

@@ -16,8 +16,6 @@ from typing import Any
 
 import click
 import pytest
-import yaml
-from click.shell_completion import ShellComplete
 
 from migrator import cli
 from migrator.cli import connect
@@ -93,7 +91,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         ([], "usage", "A command is missing"),
         (["migrate"], "usage", "migrate"),
         (["plna"], "usage", "Did you mean 'plan'?"),
-        (["plan", "--targte", "x"], "usage", "No such option '--targte'"),
+        (["plan", "--targte", "x"], "usage", "'--targte'. See `grove-migrator plan --help`."),
         (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
@@ -111,6 +109,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "Did you mean GM-201?"),
         (["guards", "GM-1011"], "usage", "Did you mean GM-101?"),
+        (["guards", "updat-in-flight"], "usage", "Did you mean update-in-flight?"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
         (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run=server"], "usage", "--dry-run=server sends patches to"),
         *(
@@ -126,14 +125,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["run", "--to", "legacy-1.35", "--allow", "gm-1011"], "usage", "Did you mean GM-101?"),
-        (["plan", "-f", "-", "-f", "-"], "usage", "stdin can be read once"),
+        (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
-        (
-            ["plan", "-f", "x.yaml", "--detailed-exitcode", "--to", ""],
-            "unknown-scheme",
-            "is not a known release",
-        ),  # an unset variable
+        (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
+        (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),
+        (["run", "--revert"], "usage", "--revert needs the --to (or --to-binary) of the run"),
         (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both write to stdout"),
     ],
 )
@@ -173,19 +170,6 @@ def test_completion_knows_releases_and_schemes() -> None:
     assert b"plain,canonical" not in process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
     environ |= {"COMP_WORDS": "grove-migrator run -f a -f b --to can", "COMP_CWORD": "7"}  # wrong, and not yet said
     assert b"plain,canonical" in process(env=environ, stdout=subprocess.PIPE).stdout.splitlines()
-
-
-def test_completion_knows_the_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
-    """--context is completed without a cluster, from the file that --kubeconfig names; what is not one offers none."""
-    known = [{"name": name} for name in ("staging", "production", "production-eu")]
-    good, bad = tmp_path / "config", tmp_path / "other"
-    good.write_text(yaml.safe_dump({"contexts": known}), encoding="utf-8")
-    bad.write_text("- [", encoding="utf-8")
-    for file, expected in ((good, ["production", "production-eu"]), (bad, []), (tmp_path / "none", [])):
-        completed = ShellComplete(cli.cli, {}, "grove-migrator", "_GROVE_MIGRATOR_COMPLETE").get_completions(
-            ["plan", "--kubeconfig", str(file), "--context"], "prod"
-        )
-        assert [item.value for item in completed] == expected
 
 
 def failing(error: BaseException) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.resources import POD_CLIQUE_SETS
 from testbed import operator_installation as installation
 from testbed.trees import as_list
-from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, written
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 
@@ -28,6 +28,12 @@ def annotated() -> list[dict[str, Any]]:
     return items
 
 
+def test_a_manifest_is_named_with_its_file(invoke: Invoke) -> None:
+    """An object that never was in a cluster has no uid: the file, the namespace and the name say which it is."""
+    message = invoke("plan", "-f", MANIFESTS, *TO, code=2).failure["message"]
+    assert message.startswith(f"{MANIFESTS}: PodCliqueSet inference/llama-70b has no metadata.uid")
+
+
 def test_several_files_are_read_together(tmp_path: Path, invoke: Invoke) -> None:
     """One file for each kind is one dump; the last one does not win."""
     flags: list[str | Path] = []
@@ -35,7 +41,7 @@ def test_several_files_are_read_together(tmp_path: Path, invoke: Invoke) -> None
         flags += ["-f", written(tmp_path / kind, [item for item in objects() if item["kind"] == kind])]
     together = invoke("plan", *flags, *TO, "-o", "json").json
     assert together["summary"] == invoke("plan", "-f", DUMP, *TO, "-o", "json").json["summary"]
-    assert "is in it twice" in invoke("plan", "-f", DUMP, "-f", DUMP, *TO, code=2).failure["message"]
+    assert f"-f {DUMP} is given twice" in invoke("plan", "-f", DUMP, "-f", DUMP, *TO, code=2).failure["message"]
 
 
 @pytest.mark.parametrize(
@@ -44,10 +50,7 @@ def test_several_files_are_read_together(tmp_path: Path, invoke: Invoke) -> None
         (as_list([]), "dump.json has no PodCliqueSet and no other object"),
         ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "but 1 Deployment;"),
         (as_list([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": n}} for n in "ab"]), "but 2 Services;"),
-        (
-            {**as_list(objects()), "metadata": {"continue": "abc"}},
-            "is one page of a longer list (metadata",
-        ),
+        ({**as_list(objects()), "metadata": {"continue": "abc"}}, "is one page of a longer list (metadata"),
     ],
 )
 def test_input_that_is_not_what_was_meant_is_exit_2(
