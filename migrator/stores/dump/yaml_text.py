@@ -32,6 +32,7 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _INFINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_EXPAND: Final = "{} not read: `kubectl create --dry-run=client -o yaml -f FILE` prints the file without"
 _NOT_FINITE: Final = "infinity and NaN are not JSON numbers"
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -50,7 +51,7 @@ def documents(source: str | IO[bytes]) -> Iterator[Any]:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                yield _value(next(events), events, {})
+                yield _value(next(events), events)
     except ReaderError as error:
         raise YAMLValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.YAMLError as error:
@@ -68,45 +69,29 @@ def printed(value: float) -> JSONNumber:
     return JSONNumber(f"{mantissa.removesuffix('.0')}e{exponent.replace('-0', '-')}")
 
 
-def _value(event: Any, events: Iterator[Any], anchors: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+def _value(event: Any, events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
     """The value that begins with an event."""
     kind = type(event)
-    if kind is yaml.AliasEvent:
-        if event.anchor not in anchors:
-            raise _at(event, "this alias has no anchor, or is within its own")
-        return anchors[event.anchor]
+    if kind is yaml.AliasEvent:  # a few lines of them can stand for billions of values
+        raise _at(event, _EXPAND.format("aliases (*) are"))
     if kind is yaml.ScalarEvent:
-        value = _scalar(event)
-    elif kind is yaml.MappingStartEvent:
-        value = _mapping(events, anchors)
-    else:
-        value = []
-        while type(item := next(events)) is not yaml.SequenceEndEvent:
-            value.append(_value(item, events, anchors))
-    if event.anchor:
-        anchors[event.anchor] = value
-    return value
+        return _scalar(event)
+    if kind is yaml.MappingStartEvent:
+        return _mapping(events)
+    items = []
+    while type(item := next(events)) is not yaml.SequenceEndEvent:
+        items.append(_value(item, events))
+    return items
 
 
-def _mapping(events: Iterator[Any], anchors: dict[str, Any]) -> dict[str, Any]:
-    """The mapping that has begun; its own keys win over those that ``<<`` merges."""
+def _mapping(events: Iterator[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    merged: dict[str, Any] = {}
     while type(event := next(events)) is not yaml.MappingEndEvent:
         if type(event) is yaml.ScalarEvent and event.value == "<<" and event.implicit[0]:
-            merged = _merge(event, _value(next(events), events, anchors)) | merged
-        else:
-            key = _key(event, _value(event, events, anchors), found)
-            found[key] = _value(next(events), events, anchors)
-    return merged | found if merged else found
-
-
-def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
-    """The mappings that ``<<`` merges; of several the earlier one wins."""
-    sources = value if isinstance(value, list) else [value]
-    if not all(isinstance(source, dict) for source in sources):
-        raise _at(event, "`<<` needs a mapping, or a list of mappings")
-    return {key: item for source in reversed(sources) for key, item in source.items()}
+            raise _at(event, _EXPAND.format("a merge (<<) is"))
+        key = _key(event, _value(event, events), found)
+        found[key] = _value(next(events), events)
+    return found
 
 
 def _key(event: Any, value: Any, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events
@@ -122,7 +107,7 @@ def _scalar(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events
     if event.tag in {"!", _STR} or (event.tag is None and not event.implicit[0]):
         return event.value
     if event.tag is not None:
-        raise _at(event, f"the tag {event.tag} is not supported: kubectl prints none")
+        raise _at(event, "tags other than !!str are not read: kubectl prints none")
     try:
         return _resolve(event.value)
     except ValueError as error:
