@@ -252,7 +252,7 @@ class Unreadable(HalfWay):
 class VerificationFailed(MigratorError):
     """Values are not the target's.
 
-    ``problems`` are :class:`migrator.run.problems.Problem` objects.
+    ``problems`` are :class:`migrator.run.verify.Problem` objects.
     """
 
     exit_code = 7

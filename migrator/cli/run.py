@@ -273,6 +273,7 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
 def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
     """Leave what was done in the pod's termination message, and as the last event of the log."""
     dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
+    replicas, image = result.replicas_and_image
     termination.write(
         {
             "outcome": "done",
@@ -282,8 +283,8 @@ def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
             "to": result.plan.requested_target,
             "podCliqueSets": result.trees,
             "patches": result.patches,
-            "operatorReplicas": result.operator_replicas,
-            "operatorImage": result.operator_image,
+            "operatorReplicas": replicas,
+            "operatorImage": image,
         }
     )
     counts = {**dry, **summary.summary(result.plan)}

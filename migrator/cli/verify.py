@@ -17,8 +17,7 @@ from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
-    from migrator.run.problems import Problem
-    from migrator.run.verify import VerifyOptions, VerifyResult
+    from migrator.run.verify import Problem, VerifyOptions, VerifyResult
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 10

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from migrator.errors import ApiError, Conflict, LostReply, NotAuthorised, NotFound, Refused, Rejected, TestFailed
+from migrator.errors import Conflict, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE
 from migrator.planning.guards.base import report
@@ -20,13 +20,6 @@ from migrator.resources import Resource
 from migrator.store import DryRun, Store
 
 WEBHOOK: Final = "authorizer.webhooks.grove.io"
-
-_SELF_SUBJECT_REVIEWS: Final = Resource(
-    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-)
-
-#: The name of the pod that a token was made for (kubernetes.io/docs/reference/access-authn-authz/authentication).
-_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 
 REMEDY: Final = (
     "disable the authorizer with the old chart first (helm upgrade ... --set config.authorizer.enabled=false "
@@ -44,16 +37,6 @@ def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
                 message = f"{what} rejects every label change while the operator is stopped"
                 yield report("GM-202", None, None, message, REMEDY)
                 return
-
-
-def own_pod(store: Store) -> str | None:
-    """The name of the pod that our token was made for; ``None`` outside a pod, or if the server does not know."""
-    try:
-        user = ask(store, _SELF_SUBJECT_REVIEWS).get("userInfo") or {}
-    except (ApiError, NotAuthorised, LostReply):
-        return None
-    names = (user.get("extra") or {}).get(_POD_NAME) or ()
-    return str(names[0]) if names else None
 
 
 def ask(store: Store, review: Resource, **content: JSONObject) -> JSONObject:

@@ -66,9 +66,13 @@ class RunResult:
     patches: int = 0  # that the server applied
     trees: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # of each stage
-    operator_replicas: int | None = None
-    operator_image: str | None = None
     operator: Operator | None = None  # as it was seen last
+
+    @property
+    def replicas_and_image(self) -> tuple[int | None, str | None]:
+        """Those of the operator's Deployment, if it has one."""
+        found = self.operator
+        return (found.replicas, found.image) if found is not None and found.deployment else (None, None)
 
 
 @contextmanager

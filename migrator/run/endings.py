@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from migrator.errors import HalfWay, Interrupted, MigratorError, Reverted, first_of
+from migrator.errors import HalfWay, Interrupted, MigratorError, Reverted
 from migrator.planning.releases import release_in
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
@@ -23,7 +22,6 @@ UNREAD: Final = (
     "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
     "operator at zero. Run again"
 )
-_NAMED: Final = 5
 
 
 def is_same(installed: Operator | None, was: OperatorBefore) -> bool:
@@ -68,24 +66,23 @@ def said(error: BaseException) -> str:
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
-def reverted(error: BaseException, recorded: Recorded, gone: Sequence[str]) -> Reverted:
+def reverted(error: BaseException, recorded: Recorded, gone: str) -> Reverted:
     """The error of a run that has restored everything that it wrote; ``gone`` are pods that were lost meanwhile."""
     run, more = recorded.unfinished, "the old operator may run"
     if run is not None and any(table.run != run.run_id for table in recorded.tables):
         more = "what an earlier run wrote stays, so do not start the old operator"
-    lost = f"; these pods are gone: {first_of(gone, _NAMED)}" if gone else ""
+    lost = f"; these pods are gone: {gone}" if gone else ""
     return Reverted(f"{said(error)}. Every old hash that this run replaced was restored{lost}: {more}")
 
 
 def reported(result: RunResult, options: RunOptions, installed: Operator | None, log: FilteringBoundLogger) -> None:
     """Add the operator as it was seen last to the result, and log it with what is next."""
     result.operator = installed
-    if installed is not None and installed.deployment:
-        result.operator_replicas, result.operator_image = installed.replicas, installed.image
+    replicas, image = result.replicas_and_image
     up = installed is not None and installed.replicas > 0
     following = "start the target's operator (helm upgrade)"
     if options.revert:
         following = "the old operator may run" if up else "start the old operator"
-    elif up and options.is_target(result.operator_image or ""):
+    elif up and options.is_target(image or ""):
         following = "grove-migrator verify --after-upgrade"
-    log.info("operator", replicas=result.operator_replicas, image=result.operator_image, up=up, next=following)
+    log.info("operator", replicas=replicas, image=image, up=up, next=following)

@@ -165,9 +165,6 @@ class _Run:
 
     def _begin(self, home: str) -> None:
         """Leases and record are kept in the operator's namespace, so they begin once that is known."""
-        pod = admission.own_pod(self._plain)
-        if pod is not None:
-            self._context = replace(self._context, identity=f"{pod}_{self._context.run_id}")
         self._leases = Leases(self._plain, home, self._context)
         self._store = self._plain.within(self._leases.left)
         self._recorder = Recorder(self._store, home)
@@ -179,7 +176,7 @@ class _Run:
             self._seen = read_sets(self._plain, self._seen, self._context, written=self._wrote)
         self._pods = self._pods or self._seen.pods
         if gone := self._gone():
-            self._log.warning("pods_gone", pods=errors.first_of(gone, _NAMED))
+            self._log.warning("pods_gone", pods=gone)
         if not self._wrote:
             self._result.plan = self._seen.plan
 
@@ -592,10 +589,10 @@ class _Run:
 
     # --- what is told -----------------------------------------------------------------------------------------------
 
-    def _gone(self) -> list[str]:
-        """The pods that the first reading saw, and the newest did not."""
+    def _gone(self) -> str:
+        """The pods that the first reading saw, and the newest did not; empty if there is none."""
         now = self._seen.pods
-        return [name for uid, name in self._pods.items() if uid not in now]
+        return errors.first_of([name for uid, name in self._pods.items() if uid not in now], _NAMED)
 
     def _timed(self, stage: str) -> AbstractContextManager[None]:
         return timed(stage, self._result.seconds, self._context)

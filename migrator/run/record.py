@@ -10,13 +10,17 @@ whole. What cannot be read, or was written by another version, is refused: it ne
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import hashlib
 import json
+import types
+import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -25,7 +29,6 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.planning.model import Table
 from migrator.resources import CONFIG_MAPS, Op
-from migrator.run.codec import from_json, plain
 from migrator.run.tables import RecordState, RunRecord
 from migrator.store import Store
 
@@ -172,7 +175,7 @@ class Recorder:
                 raise ValueError(
                     f"it has format {number}, and this version of grove-migrator reads format {FORMAT} only"
                 )
-            return _Current(from_json(_RunDocument, document), text, raw["metadata"]["uid"])
+            return _Current(_from_json(_RunDocument, document), text, raw["metadata"]["uid"])
 
     def _tables(self, document: _RunDocument) -> _TablesDocument:
         if not document.tables:
@@ -181,7 +184,7 @@ class Recorder:
         with self._readable(*document.tables):
             if hashlib.sha256(stream).hexdigest() != document.tables_digest:
                 raise ValueError("its pieces are not those that the run record names")
-            return from_json(_TablesDocument, json.loads(gzip.decompress(stream)))
+            return _from_json(_TablesDocument, json.loads(gzip.decompress(stream)))
 
     def _piece(self, name: str) -> bytes:
         with self._readable(name):
@@ -204,7 +207,7 @@ class Recorder:
             ) from error
 
     def _commit(self, current: _Current, document: _RunDocument) -> None:
-        text = json.dumps(document, default=plain, indent=2)
+        text = json.dumps(document, default=_plain, indent=2)
         if text == current.text:
             return
         self._known = None  # unknown until the write has returned
@@ -233,7 +236,7 @@ class Recorder:
 
     def _write(self, document: _TablesDocument, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
         """Write the tables in pieces; returns their names and the digest of all together."""
-        stream = gzip.compress(json.dumps(document, default=plain, separators=(",", ":")).encode(), mtime=0)
+        stream = gzip.compress(json.dumps(document, default=_plain, separators=(",", ":")).encode(), mtime=0)
         free = (name for name in map(f"{TABLES_PREFIX}{{}}".format, count()) if name not in taken)
         starts = range(0, len(stream), self._bytes)
         names = tuple(self._write_piece(free, stream[at : at + self._bytes]) for at in starts)
@@ -282,3 +285,58 @@ def _repeated(write: Callable[[], T]) -> T:
         with suppress(LostReply):
             return write()
     return write()
+
+
+# --- JSON with camelCase names, made from dataclasses and read by their types ---------------------------------------
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any recorded value
+    """What :mod:`json` cannot print by itself: a dataclass as a dict, a moment as text."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return {_camel(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _from_json(kind: type[T], raw: object) -> T:
+    """Read a value of a type; raises ``ValueError`` with the place of a wrong value."""
+    found: T = _read(kind, raw, kind.__name__)
+    return found
+
+
+def _read(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401, PLR0911 - types are values here; one line for each
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return raw
+    if origin in {types.UnionType, typing.Union}:
+        return None if raw is None else _read(next(a for a in arguments if a is not type(None)), raw, where)
+    if origin is tuple and isinstance(raw, list):
+        return tuple(_read(arguments[0], item, where) for item in raw)
+    if origin is Mapping and isinstance(raw, dict):
+        return {str(key): _read(arguments[1], item, f"{where}.{key}") for key, item in raw.items()}
+    if dataclasses.is_dataclass(kind) and isinstance(raw, dict):
+        return _object(kind, raw, where)
+    if kind is datetime and isinstance(raw, str):
+        return datetime.fromisoformat(raw)
+    if kind in {str, int, bool} and type(raw) is kind:
+        return raw
+    raise ValueError(f"{where} has the wrong type")
+
+
+def _object(kind: Any, raw: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - types are values here
+    values = {}
+    for name, key, of in _fields(kind):
+        if key not in raw:
+            raise ValueError(f"{where} lacks {key}")
+        values[name] = _read(of, raw[key], f"{where}.{key}")
+    return kind(**values)
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, str, Any], ...]:  # noqa: ANN401 - types are values here
+    hints = typing.get_type_hints(kind)
+    return tuple((field.name, _camel(field.name), hints[field.name]) for field in dataclasses.fields(kind))
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)

@@ -12,7 +12,7 @@ from testbed.controlplane.client import Object
 from tests.cluster.manifests.site import USER, Grant, Site
 
 #: What every authenticated user may do.
-_QUESTIONS: Final = {"selfsubjectaccessreviews", "selfsubjectreviews"}
+_QUESTIONS: Final = {"selfsubjectaccessreviews"}
 
 
 class Audit:
