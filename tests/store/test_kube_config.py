@@ -21,7 +21,6 @@ from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
-from tests.support.tables import table
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +33,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def kubeconfig(path: Path, server: str, *, current: str = "main", user: Any = None) -> str:
+def kubeconfig(path: Path, server: str, *, current: str = "main", name: str = "me", user: Any = None) -> str:
     """Write a kubeconfig with the contexts ``main`` and ``other``."""
     path.parent.mkdir(exist_ok=True)
     servers = {"main": server, "other": f"{server}/other"}
     document = {
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "me"}} for name in servers],
-        "clusters": [{"name": name, "cluster": {"server": address}} for name, address in servers.items()],
-        "users": [{"name": "me", "user": user or {"token": "sesame"}}],
+        "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in servers],
+        "clusters": [{"name": main, "cluster": {"server": address}} for main, address in servers.items()],
+        "users": [{"name": name, "user": user or {"token": "sesame"}}],
         "current-context": current,
     }
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -88,85 +87,67 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     assert [seen.path for seen in api.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
 
 
+def text_of(folder: Path, **parts: Any) -> str:
+    """The text of a kubeconfig with these parts."""
+    return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
+
+
+PROVIDER = {"name": "oidc", "config": {"client-secret": "sesame", "refresh-token": "{se}same"}}
+FORM = "cannot be used: it does not have the form of a kubeconfig"
+
+
 @pytest.mark.parametrize(
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
         ("", None, "has no current context; choose one with --context: none"),
-        ("just text", None, "cannot be used: it does not have the form of a kubeconfig"),
+        ("just text", None, FORM),
         ("a: [", None, "cannot be used: it is not YAML"),
         ("[]", None, "has no current context"),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         ("kind: Config\n", "nowhere", "nowhere"),
+        ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
+        ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
+        ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
+        ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
+        ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
+        ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
+        ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "Expected key id-token in .*/config$"),
+        ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
     ],
 )
-def test_a_bad_kubeconfig_is_a_usage_error(tmp_path: Path, text: str | None, context: str | None, message: str) -> None:
-    """Missing, empty, malformed or without the context: one sentence, exit code 2, and no request."""
+def test_a_bad_kubeconfig_is_a_usage_error(
+    tmp_path: Path, text: str | dict[str, Any] | None, context: str | None, message: str
+) -> None:
+    """Whatever cannot be used, or would be used with other rights than it says: one sentence without credentials."""
     path = tmp_path / "config"
     if text is not None:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text if isinstance(text, str) else text_of(tmp_path, **text), encoding="utf-8")
     with pytest.raises(UsageError, match=message) as caught:
         ask(kubeconfig=str(path), context=context)
     assert str(path) in str(caught.value)
+    assert "same" not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
 
 
-@table(
-    "context message",
-    (
-        "Neither kubeconfig nor pod: the sentence names every place that was looked at.",
-        (None, r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"),
-    ),
-    ("--context without any kubeconfig is not silently ignored.", ("prod", "context prod cannot be found")),
+@pytest.mark.parametrize(
+    ("variable", "context", "message"),
+    [
+        (None, None, r"--kubeconfig, \$KUBECONFIG, ~/.kube/config.*in-cluster"),
+        (None, "prod", "context prod cannot be found"),
+        ("/missing1:/missing2", None, "KUBECONFIG names no file that exists: /missing1:/missing2"),
+    ],
 )
-def test_no_configuration_at_all_names_what_was_tried(context: str | None, message: str) -> None:
+def test_no_configuration_at_all_names_what_was_tried(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, context: str | None, message: str
+) -> None:
     """Without a configuration there is no cluster, and none is guessed."""
+    if variable:
+        monkeypatch.setenv("KUBECONFIG", variable)
     with pytest.raises(UsageError, match=message):
         kube_store.connect(context=context)
-
-
-def test_a_variable_that_names_no_file_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The in-cluster configuration does not stand in for files that were named."""
-    monkeypatch.setenv("KUBECONFIG", "/missing1:/missing2")
-    with pytest.raises(UsageError, match="KUBECONFIG names no file that exists: /missing1:/missing2"):
-        kube_store.connect()
-
-
-def test_an_unknown_context_is_answered_with_those_that_there_are(tmp_path: Path) -> None:
-    """A mistyped context must not be looked up in a file by hand."""
-    config = kubeconfig(tmp_path / "config", "https://example.test")
-    with pytest.raises(UsageError, match=f"oter is not in kubeconfig {config}, whose contexts are: main, other"):
-        kube_store.connect(kubeconfig=config, context="oter")
-
-
-def test_a_context_whose_user_is_missing_is_a_usage_error(tmp_path: Path) -> None:
-    """Nobody is asked without credentials because of a user that was renamed."""
-    path = tmp_path / "config"
-    kubeconfig(path, "https://example.test")
-    path.write_text(path.read_text(encoding="utf-8").replace("name: me", "name: you"), encoding="utf-8")
-    with pytest.raises(UsageError, match="context main names the user me, which is not in kubeconfig"):
-        kube_store.connect(kubeconfig=str(path))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("as", "bob"), ("as-uid", "1"), ("as-groups", ["g"]), ("as-user-extra", {"a": ["b"]})]
-)
-def test_a_user_that_acts_as_another_is_a_usage_error(tmp_path: Path, api: FakeApi, field: str, value: Any) -> None:
-    """Nothing is asked or written with the rights that an impersonation is there to give up."""
-    with pytest.raises(UsageError, match=f"acts as another by `{field}`"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"token": "sesame", field: value}))
-    assert not api.seen
-
-
-def test_no_message_holds_credentials(tmp_path: Path) -> None:
-    """An entry that lacks a field is named without its token and its client secret."""
-    provider = {"name": "oidc", "config": {"client-secret": "sesame", "refresh-token": "{se}same"}}
-    path = kubeconfig(tmp_path / "config", "https://example.test", user={"token": "sesame", "auth-provider": provider})
-    with pytest.raises(UsageError, match=r"Expected key id-token in .*config/user/auth-provider/config$") as caught:
-        kube_store.connect(kubeconfig=path)
-    assert "same" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])

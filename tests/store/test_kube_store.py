@@ -134,11 +134,6 @@ def test_list_reads_every_page_consistently(serve: Serve) -> None:
     ]
 
 
-def test_the_store_has_the_name_of_its_server(store: KubeStore, api: FakeApi) -> None:
-    """`plan -o json`, `check` and the question before a run name the server."""
-    assert store.name == api.url
-
-
 def test_list_asks_for_what_is_wanted(serve: Serve) -> None:
     """Namespace, selector and metadata only."""
     api = serve(page())

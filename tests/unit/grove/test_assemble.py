@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
-from migrator.grove.assemble import check_complete
 from migrator.grove.objects import Snapshot
 from migrator.run.snapshot import take
-from tests.support.builders import DELETION, LATER, World
+from tests.support.builders import DELETION, LATER, OLD, World
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
@@ -94,15 +93,11 @@ def test_names_are_never_split() -> None:
 
 
 def test_without_grove_there_are_no_trees() -> None:
-    """A cluster without Grove's CRDs has nothing to migrate."""
-    store = store_of(World(), {"PodCliqueSet": NotFound("no such resource")})
+    """A cluster without Grove's CRDs has nothing to migrate, and one without PodGangs nothing to read of them."""
+    missing = NotFound("no such resource")
+    store = store_of(World(), {"PodCliqueSet": missing})
     snapshot = take(store)
     assert (snapshot.trees, snapshot.is_cluster, len(store.requests)) == ((), True, 1)
-
-
-def test_pod_gangs_and_their_maps_need_not_be_installed() -> None:
-    """Where the CRDs are missing there is nothing to read of them."""
-    missing = NotFound("no such resource")
     assert read(World().grow(), PodGangMap=missing, PodGang=missing).unlisted == ()
 
 
@@ -171,72 +166,58 @@ def without(world: World, kind: str) -> World:
     return World([o for o in world.objects if o["kind"] != kind])
 
 
+WHOLE = World().grow(groups={})
+BARE = World().grow().pcs
+DELETED = {"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}}
+FAILED = {"currentGenerationHash": OLD, "lastErrors": [{}]}
+
+
 @table(
-    "world",
-    ("What kubectl prints of a settled cluster is complete.", (World().grow(replicas=2),)),
-    ("Scaling groups are missed only where the template declares some.", (World().grow(groups={}),)),
-    ("An empty List is simply no PodCliqueSets.", (World(),)),
+    "objects",
+    ("What kubectl prints of a settled cluster is complete.", (World().grow(replicas=2).objects,)),
+    ("Scaling groups are missed only where the template declares some.", (WHOLE.objects,)),
+    ("An empty List is simply no PodCliqueSets.", ([],)),
+    ("No replicas are wanted.", ([{**BARE, "spec": {"replicas": 0, "template": {}}}],)),
+    ("No number of replicas is stored.", ([{**BARE, "spec": {"template": {}}}],)),
+    ("The set was not reconciled yet.", ([{**BARE, "status": {}}],)),
+    ("The set is being deleted.", ([{**BARE, **DELETED}],)),
+    ("A set whose reconciliation failed before its children were made has none.", ([{**WHOLE.pcs, "status": FAILED}],)),
 )
-def test_a_complete_dump_is_accepted(world: World) -> None:
+def test_a_complete_dump_is_accepted(objects: list[dict[str, Any]]) -> None:
     """Every set of it is planned."""
-    snapshot = dumped(world)
-    assert (snapshot.is_cluster, len(snapshot.trees)) == (False, len(world.all("PodCliqueSet")))
+    snapshot = dumped(World(objects))
+    assert (snapshot.is_cluster, len(snapshot.trees)) == (False, sum(o["kind"] == "PodCliqueSet" for o in objects))
 
 
-@pytest.mark.parametrize(
-    ("kind", "missing"),
-    [
-        ("PodClique", "PodCliqueSet default/web is there, but none of its PodCliques (podcliques)"),
-        (
-            "PodCliqueScalingGroup",
-            "PodCliqueSet default/web is there, but none of its PodCliqueScalingGroups (podcliquescalinggroups)",
-        ),
-        ("Pod", "PodClique default/web-0-front is there, but none of its pods (pods)"),
-    ],
+CLIQUES = "PodCliqueSet default/web is there, but none of its PodCliques (podcliques)"
+GROUPS = "PodCliqueSet default/web is there, but none of its PodCliqueScalingGroups (podcliquescalinggroups)"
+PODS = "PodClique default/web-0-front is there, but none of its pods (pods)"
+
+
+@table(
+    "world missing",
+    ("A dump of only some kinds lacks its PodCliques.", (without(World().grow(), "PodClique"), CLIQUES)),
+    ("Or its scaling groups.", (without(World().grow(), "PodCliqueScalingGroup"), GROUPS)),
+    ("Or its pods.", (without(World().grow(), "Pod"), PODS)),
+    (
+        "Standalone cliques are missed once the operator made them: without an error of its own.",
+        (World([{**WHOLE.pcs, "status": {"currentGenerationHash": OLD}}]), CLIQUES),
+    ),
+    (
+        "Or if replicas are counted.",
+        (World([{**WHOLE.pcs, "status": {**FAILED, "availableReplicas": 1}}]), CLIQUES),
+    ),
+    (
+        "A PodClique that counts pods must have some, even under a set that is scaled to zero.",
+        (without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0), PODS),
+    ),
 )
-def test_a_dump_without_a_kind_is_incomplete(kind: str, missing: str) -> None:
+def test_a_dump_without_a_kind_is_incomplete(world: World, missing: str) -> None:
     """A dump that lacks objects of its sets is refused by name; on a cluster the same is not an error."""
-    world = without(World().grow(), kind)
     with pytest.raises(IncompleteDump) as caught:
         dumped(world)
     assert missing in str(caught.value)
     assert len(read(world).trees) == 1
-
-
-@table(
-    "change",
-    ("No replicas are wanted.", ({"spec": {"replicas": 0, "template": {}}},)),
-    ("No number of replicas is stored.", ({"spec": {"template": {}}},)),
-    ("The set was not reconciled yet.", ({"status": {}},)),
-    ("The set is being deleted.", ({"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}},)),
-)
-def test_a_set_that_need_not_have_children_is_complete_without(change: dict[str, Any]) -> None:
-    """Then there need be no children."""
-    snapshot = World([{**World().grow().pcs, **change}]).snapshot()
-    check_complete(snapshot)
-    assert snapshot.trees[0].pod_cliques == ()
-
-
-@pytest.mark.parametrize(
-    ("status", "complete"),
-    [({}, False), ({"lastErrors": [{}]}, True), ({"lastErrors": [{}], "availableReplicas": 1}, False)],
-)
-def test_standalone_cliques_are_missed_once_the_operator_made_them(status: dict[str, Any], *, complete: bool) -> None:
-    """A set whose reconciliation failed before its children were made has none; one that counts replicas has them."""
-    world = World([World().grow(groups={}).pcs])
-    world.pcs["status"] = {"currentGenerationHash": world.pcs["status"]["currentGenerationHash"], **status}
-    if complete:
-        check_complete(world.snapshot())
-    else:
-        with pytest.raises(IncompleteDump, match="none of its PodCliques"):
-            check_complete(world.snapshot())
-
-
-def test_pods_are_missed_whatever_the_set_says() -> None:
-    """A PodClique that counts pods must have some, even under a set that is scaled to zero."""
-    world = without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0)
-    with pytest.raises(IncompleteDump, match="none of its pods"):
-        check_complete(world.snapshot())
 
 
 @pytest.mark.parametrize(("field", "value"), [("/status/replicas", 0), ("/status", {}), (DELETION, LATER)])
@@ -245,4 +226,4 @@ def test_a_clique_without_pods_need_not_have_any(field: str, value: object) -> N
     world = without(World().grow(groups={}), "Pod")
     for pclq in world.all("PodClique"):
         world.put("PodClique", pclq["metadata"]["name"], field, value)
-    check_complete(world.snapshot())
+    assert len(dumped(world).trees) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.grove import parse
+from migrator.grove.objects import Ref
 from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
 
 Trim = Callable[[dict[str, Any]], Any]
@@ -30,14 +31,15 @@ def raw(kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", TRIMS)
 def test_every_kind_keeps_its_identity(kind: str) -> None:
-    """Kind, namespace, name, uid and deletion are kept of each kind."""
+    """Kind, namespace, name, uid and deletion are kept of each kind; no namespace is the default one."""
     make, name = TRIMS[kind]
     body = raw(kind)
     found = make(body)
-    ref = found.ref
-    assert (ref.kind, ref.namespace, ref.name, ref.uid) == (kind, "default", name, body["metadata"]["uid"])
+    assert found.ref == Ref(kind, "default", name, body["metadata"]["uid"])
     assert not found.terminating
+    del body["metadata"]["namespace"]
     body["metadata"]["deletionTimestamp"] = LATER
+    assert make(body).ref.namespace == "default"
     assert make(body).terminating
 
 
@@ -45,11 +47,8 @@ def test_every_kind_keeps_its_identity(kind: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"uid": None}, "has no metadata.uid: a dump of live objects is needed"),
-        ({"uid": ""}, "has no metadata.uid"),
-        ({"uid": 5}, "has no metadata.uid"),
-        ({"labels": "x"}, "metadata.labels is not a map of strings"),
-        ({"labels": {"x": 1}}, "metadata.labels is not a map of strings"),
+        *(({"uid": uid}, "has no metadata.uid: a dump of live objects is needed") for uid in (None, "", 5)),
+        *(({"labels": labels}, "metadata.labels is not a map of strings") for labels in ("x", {"x": 1})),
     ],
 )
 def test_broken_metadata_is_refused(kind: str, change: dict[str, Any], message: str) -> None:
@@ -60,30 +59,15 @@ def test_broken_metadata_is_refused(kind: str, change: dict[str, Any], message: 
         TRIMS[kind][0](body)
 
 
-def test_a_namespace_that_is_not_said_is_default() -> None:
-    """As kubectl takes it."""
-    body = raw("PodClique")
-    del body["metadata"]["namespace"]
-    assert parse.pod_clique(body).ref.namespace == "default"
-
-
-@pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"])
-@pytest.mark.parametrize(("generation", "expected"), [(3, 3), (None, 0), ("3", 0)])
-def test_a_generation_is_a_number(kind: str, generation: object, expected: int) -> None:
-    """An absent generation counts as none."""
-    body = raw(kind)
-    body["metadata"]["generation"] = generation
-    assert TRIMS[kind][0](body).generation == expected
-
-
 @pytest.mark.parametrize("kind", ["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"])
 def test_absent_parts_are_empty(kind: str) -> None:
-    """Objects without spec and status have empty ones, and those without labels are of no replica."""
+    """Objects without spec and status have empty ones, those without labels are of no replica, no generation is 0."""
     body = raw(kind)
-    body["spec"], body["metadata"]["labels"] = None, None
+    assert TRIMS[kind][0](body).generation == body["metadata"]["generation"]
+    body["spec"], body["metadata"]["labels"], body["metadata"]["generation"] = None, None, None
     del body["status"]
     found = TRIMS[kind][0](body)
-    assert (found.spec, found.status) == ({}, {})
+    assert (found.spec, found.status, found.generation) == ({}, {}, 0)
     assert not (found.labels if kind == "PodCliqueSet" else found.set_index)
 
 
@@ -128,20 +112,14 @@ def put(body: Any, path: str, value: object) -> None:
 
 @pytest.mark.parametrize(("kind", "path", "shape", "value"), WRONG)
 def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str, value: object) -> None:
-    """A file may hold anything: what is looked into later is checked once, and named."""
+    """A file may hold anything: what is looked into later is checked once, and named. Null is absent, as in Go."""
+    make, name = TRIMS[kind]
     body = raw(kind)
     put(body, path, value)
-    name = TRIMS[kind][1]
     with pytest.raises(InputError, match=f"^{kind} default/{name}: {path} is not {shape}$"):
-        TRIMS[kind][0](body)
-
-
-@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, path, _, _ in WRONG])
-def test_null_is_absent_everywhere(kind: str, path: str) -> None:
-    """Null stands for absent, as in Go, whatever shape would be wanted."""
-    body = raw(kind)
+        make(body)
     put(body, path, None)
-    assert TRIMS[kind][0](body).ref.name == TRIMS[kind][1]
+    assert make(body).ref.name == name
 
 
 def test_a_pod_keeps_little() -> None:
