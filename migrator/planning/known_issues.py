@@ -14,11 +14,10 @@ from functools import cache
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.objects import Pod, PodClique, PodCliqueScalingGroup, Snapshot, Tree, condition, pod_spec_of
+from migrator.grove.objects import Pod, PodClique, PodCliqueScalingGroup, Tree, condition, pod_spec_of
 from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
-from migrator.planning.guards.base import report
-from migrator.planning.model import Advice, Plan
+from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
 from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, is_before, spared, speakers
 
@@ -224,15 +223,6 @@ def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tup
     """The known issues that concern such an upgrade, and the effect of each."""
     found = ((issue, issue.effect_on(sources, targets)) for issue in KNOWN_ISSUES)
     return [(issue, effect) for issue, effect in found if effect is not None]
-
-
-def unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
-    """The plan for a release whose hashes are not known: its known issues."""
-    selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
-    message = f"the hashes of {release} are not known, because its source could not be read"
-    finding = report("GM-310", None, None, message, schemes.WAY_OUT)
-    advisories = (advice for tree in selected for advice in advise(tree, options, running))
-    return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
 def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from migrator.planning import guards
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of, lagging
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.known_issues import advise, unknown_target
+from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import seconds_of
@@ -77,7 +77,7 @@ def make_plan(
     options = replace(options, allow=guards.allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
     if unread is not None and options.describes:
-        return unknown_target(snapshot, options, unread, running)
+        return _unknown_target(snapshot, options, unread, running)
     way = direction(options)
     now = now if snapshot.is_cluster else None
     planner = _Planner(options, way, tables or {}, now, snapshot.sightings)
@@ -94,6 +94,15 @@ def make_plan(
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
+
+
+def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
+    """The plan for a release whose hashes are not known: its known issues."""
+    selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
+    message = f"the hashes of {release} are not known, because its source could not be read"
+    finding = report("GM-310", None, None, message, schemes.WAY_OUT)
+    advisories = (advice for tree in selected for advice in advise(tree, options, running))
+    return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
 def outlook(

@@ -166,6 +166,12 @@ class World:
         """Take objects away, by name."""
         self.objects = [o for o in self.objects if o["metadata"]["name"] not in names]
 
+    def at_zero(self, name: str) -> World:
+        """Take a PodClique that once ran to zero."""
+        self.put("PodClique", name, "/spec/replicas", 0).put("PodClique", name, "/status/readyReplicas", 0)
+        self.objects = [o for o in self.objects if not o["metadata"]["name"].startswith(f"{name}-")]
+        return self
+
     def copy(self) -> World:
         """The same objects, apart."""
         return World(copy.deepcopy(self.objects))

@@ -104,47 +104,6 @@ def _two_orders(minor: str, place: Place) -> tuple[Any, Any]:
     return document(place.path, [one, two]), document(place.path, [two, one])
 
 
-@pytest.mark.parametrize(
-    ("path", "key", "tie"),
-    [
-        ("containers", {"name": "a"}, ("image", "x", "y")),
-        ("ephemeralContainers", {"name": "a"}, ("image", "x", "y")),
-        ("volumes", {"name": "a"}, ("hostPath", {"path": "x"}, {"path": "y"})),
-        ("hostAliases", {"ip": "::1"}, ("hostnames", ["x"], ["a"])),
-        ("topologySpreadConstraints", {"topologyKey": "z", "whenUnsatisfiable": "w"}, ("maxSkew", 1, 2)),
-        ("resourceClaims", {"name": "a"}, ("resourceClaimName", "x", "y")),
-    ],
-)
-def test_equal_keys_keep_their_order(path: str, key: dict[str, str], tie: tuple[str, Any, Any]) -> None:
-    """Canonical order is a stable sort by the list's key alone: elements with equal keys stay as they are."""
-    field, first, second = tie
-    elements = [{**key, field: first}, {**key, field: second}]
-    straight = _hash({"podSpec": {path: elements}}, "canonical-1.35")
-    assert straight == _hash({"podSpec": {path: elements}}, "legacy-1.35")
-    assert straight != _hash({"podSpec": {path: elements[::-1]}}, "canonical-1.35")
-
-
-def test_topology_spread_is_sorted_by_both_of_its_keys() -> None:
-    """Constraints of one topology key are ordered by whenUnsatisfiable."""
-    constraints = [{"topologyKey": "zone", "whenUnsatisfiable": when} for when in ("DoNotSchedule", "ScheduleAnyway")]
-    orders = [{"podSpec": {"topologySpreadConstraints": order}} for order in (constraints, constraints[::-1])]
-    assert _hash(orders[0], "canonical-1.35") == _hash(orders[1], "canonical-1.35")
-    assert _hash(orders[0], "legacy-1.35") != _hash(orders[1], "legacy-1.35")
-
-
-def test_ports_are_sorted_by_number_and_then_protocol() -> None:
-    """No port comes before 1, and 9 before 80, as numbers do and strings would not, and TCP before UDP."""
-    ports = [
-        {},
-        {"containerPort": 1},
-        {"containerPort": 9, "protocol": "UDP"},
-        {"containerPort": 80, "protocol": "TCP"},
-        {"containerPort": 80, "protocol": "UDP"},
-    ]
-    orders = [{"podSpec": {"containers": [{"ports": order}]}} for order in (ports, ports[::-1])]
-    assert _hash(orders[1], "canonical-1.35") == _hash(orders[0], "canonical-1.35") == _hash(orders[0], "legacy-1.35")
-
-
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_field_of_the_layout_flips_the_hash_when_set(minor: str) -> None:
     """Setting any field that JSON can reach changes both hashes, except the pod's own priority class."""
@@ -207,41 +166,8 @@ def _set(startup: str | None, *names: str) -> dict[str, Any]:
     return {"spec": {"template": {"cliqueStartupType": startup, "cliques": cliques}}}
 
 
-@pytest.mark.parametrize("startup", [None, "CliqueStartupTypeAnyOrder", "CliqueStartupTypeExplicit", "other"])
-def test_the_order_of_cliques_matters_to_legacy_only(startup: str | None) -> None:
-    """Reversed cliques change the legacy generation hash and not the canonical one."""
-    straight, reverse = _set(startup, "a", "b"), _set(startup, "b", "a")
-    assert _generation(straight, "canonical-1.34") == _generation(reverse, "canonical-1.34")
-    assert _generation(straight, "canonical-1.34") == _generation(straight, "legacy-1.34")
-    assert _generation(straight, "legacy-1.34") != _generation(reverse, "legacy-1.34")
-
-
-def test_the_order_of_cliques_matters_when_they_start_in_order() -> None:
-    """With InOrder the canonical generation hash keeps the order, and never equals the legacy one."""
-    straight, reverse = _set("CliqueStartupTypeInOrder", "a", "b"), _set("CliqueStartupTypeInOrder", "b", "a")
-    assert _generation(straight, "canonical-1.34") != _generation(reverse, "canonical-1.34")
-    assert _generation(straight, "canonical-1.34") != _generation(straight, "legacy-1.34")
-
-
-def test_a_clique_name_matters_only_when_cliques_start_in_order() -> None:
-    """Renaming a clique leaves every hash as it is, except the canonical generation hash with InOrder."""
-    for startup, flips in (("CliqueStartupTypeAnyOrder", False), ("CliqueStartupTypeInOrder", True)):
-        named = _set(startup, "a")
-        renamed = copy.deepcopy(named)
-        renamed["spec"]["template"]["cliques"][0]["name"] = "z"
-        assert _generation(named, "legacy-1.34") == _generation(renamed, "legacy-1.34")
-        assert (_generation(named, "canonical-1.34") != _generation(renamed, "canonical-1.34")) is flips
-
-
 def _generation(pcs: Mapping[str, Any], scheme: str) -> str:
     return hash_pod_clique_set(pcs, schemes.by_name(scheme)).generation_hash
-
-
-@pytest.mark.parametrize("scheme", ["legacy-1.33", "canonical-1.34"])
-def test_one_clique_makes_the_generation_hash(scheme: str) -> None:
-    """A set of one clique has that clique's template hash as its generation hash."""
-    hashes = hash_pod_clique_set(_set(None, "a"), schemes.by_name(scheme))
-    assert hashes.pod_template_hashes == {"a": hashes.generation_hash}
 
 
 def test_nothing_beside_the_templates_is_hashed() -> None:

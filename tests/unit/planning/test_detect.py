@@ -12,7 +12,7 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.hash_fields import HASH_FIELDS, HashField, StoredHash, stored_hashes
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import IN_ORDER, SetHasher
+from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
@@ -44,19 +44,6 @@ def names(found: Detection) -> tuple[str | None, str, bool, str]:
     return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
 
 
-def test_an_equal_spec_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second snapshot is planned with the hashes of the first; a spec that was edited meanwhile is hashed anew."""
-    world, hashed, under = World().grow("once"), list[object](), SetHasher.under
-    monkeypatch.setattr(SetHasher, "under", lambda hasher, scheme: (hashed.append(scheme), under(hasher, scheme))[1])
-    for edit in ("none", "none", "some"):
-        world.pcs["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": edit}
-        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
-        hashed.append((edit, found.generation))
-    (_, first), (_, second), (_, third) = hashed[1], hashed[2], hashed[4]
-    assert hashed == [SPOKEN[0], ("none", first), ("none", second), SPOKEN[0], ("some", third)]
-    assert first == second != third
-
-
 def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
     """A spec with such a number is hashed too, each time anew."""
     world = World().grow(cliques=[clique("front", gpus=JSONNumber("1e0"))], groups={})
@@ -74,12 +61,6 @@ def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
     pod_spec["hostNetwork"] = 1
     with pytest.raises(InputError):
         detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
-
-
-@pytest.mark.parametrize("scheme", [scheme.name for scheme in SPOKEN if scheme.name != "legacy-1.35"])
-def test_each_spoken_scheme_is_recognised(scheme: str) -> None:
-    """A tree at rest is explained by the scheme that its operator speaks, and by no other."""
-    assert names(find(World().grow(scheme=scheme))) == (scheme, "legacy-1.35", False, scheme)
 
 
 @pytest.mark.parametrize("scheme", ["legacy-1.36", "canonical-1.33", "canonical-1.36"])
@@ -199,11 +180,6 @@ TARGETS = "Where no candidate gives any value, and the target gives some, the ta
 def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str | None, closest: str) -> None:
     """Whatever is done to a tree, it is explained by one scheme, or by none, and then one is nearest."""
     assert names(find(world, candidates)) == (source, "legacy-1.35", False, closest)
-
-
-def test_on_delete_leftovers_do_not_undo_what_is_done() -> None:
-    """Under OnDelete a finished tree may hold leftovers."""
-    assert find(World().grow(on_delete=True, scheme="legacy-1.35").put(*STRAY)).done
 
 
 def test_what_explains_most_is_nearest() -> None:

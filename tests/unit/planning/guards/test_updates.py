@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrator.planning.model import SetState
-from tests.support.builders import DELETION, EARLIER, HASH_LABEL, LABEL, LATER, World, clique, refusals, warnings
+from tests.support.builders import DELETION, EARLIER, LABEL, LATER, OLD, World, clique, refusals, warnings
 from tests.support.tables import table
 
 #: The names of a progress: from alpha.7 on, and up to alpha.8.
@@ -41,16 +41,14 @@ def opened(*of: tuple[str, str]) -> Edit:
     return lambda world: [world.put(*one, PROGRESS, dict(STARTED)) for one in of]
 
 
-def scaled_below_minimum(world: World) -> None:
-    """KEDA at zero, and a clique that is scaled below its own minimum."""
-    world.remove("web-0-front-0", "web-0-front-1")
-    world.of(*CLIQUE)["spec"]["replicas"] = 0
-    world.of(*CLIQUE)["status"]["readyReplicas"] = 0
-
-
 def both(*edits: Edit) -> Edit:
     """All of these."""
     return lambda world: [edit(world) for edit in edits]
+
+
+def at_zero(world: World) -> None:
+    """KEDA at zero."""
+    world.at_zero(CLIQUE[1])
 
 
 A, B, C = "A", "B", "C"
@@ -59,7 +57,7 @@ A, B, C = "A", "B", "C"
 @table(
     "edit case of field",
     ("1. The spec is newer than the set's hash.", (lambda world: world.edit("front", "app:2"), A, SET, None)),
-    ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, "4445566677788899")), A, SET, PROGRESS)),
+    ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, OLD)), A, SET, PROGRESS)),
     ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
     ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),
     (
@@ -69,14 +67,17 @@ A, B, C = "A", "B", "C"
     ("5. Pods load, are Pending or crash-loop.", (both(opened(SET), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
     ("5. Enough of them are ready.", (both(opened(SET), put(CLIQUE, READY, 1)), C, SET, PROGRESS)),
     ("5. Those of a group, whose own update has ended.", (both(opened(SET), put(MEMBER, READY, 0)), C, SET, PROGRESS)),
-    ("6. A clique is below its minimum for good.", (both(opened(SET), scaled_below_minimum), C, SET, PROGRESS)),
+    (
+        "6. A clique is below its minimum for good.",
+        (both(opened(SET), at_zero), C, SET, PROGRESS),
+    ),
     ("8. Everything is ready and current.", (opened(SET), C, SET, PROGRESS)),
     ("9. Only a PodClique's progress is open.", (both(opened(CLIQUE), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
     ("9. And nothing is missing.", (opened(GROUP), C, GROUP, PROGRESS)),
     (
         "10. A status lags, labels and pods are current.",
         (
-            put(CLIQUE, "/status/currentPodTemplateHash", "4445566677788899"),
+            put(CLIQUE, "/status/currentPodTemplateHash", OLD),
             C,
             CLIQUE,
             "/status/currentPodTemplateHash",
@@ -84,7 +85,7 @@ A, B, C = "A", "B", "C"
     ),
     (
         "11. A terminating PodClique with an old value.",
-        (both(put(MEMBER, DELETION, LATER), put(MEMBER, LABEL, "4445566677788899")), A, MEMBER, DELETION),
+        (both(put(MEMBER, DELETION, LATER), put(MEMBER, LABEL, OLD)), A, MEMBER, DELETION),
     ),
     ("12. Terminating, values current.", (put(MEMBER, DELETION, LATER), B, MEMBER, DELETION)),
     (
@@ -105,7 +106,7 @@ A, B, C = "A", "B", "C"
         (
             both(
                 put(GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}}),
-                put(MEMBER, LABEL, "4445566677788899"),
+                put(MEMBER, LABEL, OLD),
             ),
             A,
             GROUP,
@@ -135,7 +136,7 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
 @table(
     "edit",
     ("7. Under OnDelete no release orchestrates an update.", (both(opened(SET, CLIQUE), gone("web-0-front-1")),)),
-    ("7. Whatever is old.", (both(opened(SET), put(POD, LABEL, "4445566677788899")),)),
+    ("7. Whatever is old.", (both(opened(SET), put(POD, LABEL, OLD)),)),
 )
 def test_on_delete_in_mid_update_only_warns(edit: Edit) -> None:
     """A set that was switched to OnDelete to freeze it keeps its progress open for ever, and its older pods."""
@@ -235,32 +236,6 @@ def test_a_missing_label_may_hide_an_older_template(expected: Sequence[str], *, 
     world.put(*CLIQUE, f"{PROGRESS}/updateEndedAt", None)
     found = world.findings(allow=["GM-101", "GM-102"])
     assert [code for code, *_ in refusals(found)] == expected
-
-
-def test_on_delete_progress_is_never_in_flight() -> None:
-    """Under OnDelete updateEndedAt is set at once, so half-replaced pods are not an update in flight."""
-    world = World().grow(on_delete=True)
-    world.edit("front", "app:2")
-    after = world.hashes("legacy-1.34")
-    world.pcs["status"]["currentGenerationHash"] = after.generation_hash
-    front = world.of(*CLIQUE)
-    front["metadata"]["labels"][HASH_LABEL] = after.pod_template_hashes["front"]
-    front["status"]["updateProgress"]["podTemplateHash"] = after.pod_template_hashes["front"]
-    for kind in ("PodClique", "PodCliqueScalingGroup"):
-        for child in world.all(kind):
-            child["status"]["updateProgress"]["podCliqueSetGenerationHash"] = after.generation_hash
-    decided = world.decide()
-    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
-    assert {finding.code for finding in decided.findings} == {"GM-112"}
-
-
-def test_nothing_is_awaited_where_source_and_target_hash_alike() -> None:
-    """A hook never blocks an upgrade that needs nothing: every state is a warning."""
-    world = World().grow(scheme="legacy-1.35")
-    both(opened(SET), put(CLIQUE, READY, 0), put(MEMBER, DELETION, LATER))(world)
-    decided = world.decide(target="v0.1.0-alpha.12-rc1")
-    assert (decided.state, refusals(decided.findings)) == (SetState.DONE, [])
-    assert {code for code, *_ in warnings(decided.findings)} == {"GM-102"}
 
 
 def test_a_group_waits_for_every_pod_clique_of_every_replica() -> None:
