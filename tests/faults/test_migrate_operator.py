@@ -18,6 +18,7 @@ from tests.faults.exit_codes import DONE, FAILED, REFUSED, STUCK, lies
 from tests.faults.process import KILLED, MOMENTS, Moment, Step, do_at, kill_at, raising
 from tests.faults.steps import CHOICE, GROVE, first, of_trees, points, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
 
 
 @pytest.fixture
@@ -162,6 +163,23 @@ def test_sigterm_while_waiting_gives_the_operator_back(world: World) -> None:
     scale = first("deployments", "scale")
     ending = world.run(do_at(scale, "after", lambda step: step.process.stop.set()))
     assert (ending.code, world.replicas, world.records) == (FAILED, 1, [])
+
+
+@table(
+    "number code replicas",
+    ("While the operator ends: it is given back.", (first("deployments", "scale"), FAILED, 1)),
+    ("While it writes: a later run does the rest.", (of_trees()[0].write, STUCK, 0)),
+)
+def test_an_expired_timeout_ends_the_run(world: World, number: int, code: int, replicas: int) -> None:
+    """``--timeout`` expires during a request: nothing more is begun, and the ending names it."""
+    calm, began = World(), world.seconds
+    taken = list[float]()
+    calm.run(do_at(number, "before", lambda _: taken.append(calm.seconds - began)))
+    ending = world.start(fault=do_at(number, "after", lambda _: world.advance(30))).run(timeout=taken[0])
+    assert (ending.code, world.replicas) == (code, replicas), str(ending)
+    assert "--timeout" in str(ending)
+    assert world.grove() != world.after
+    assert world.run().code == DONE
 
 
 def test_an_operator_that_never_ends_is_given_back(world: World) -> None:

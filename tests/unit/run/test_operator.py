@@ -183,6 +183,29 @@ def test_a_webhook_in_another_namespace_refuses() -> None:
     assert look(cluster).home == NAMESPACE
 
 
+@table(
+    "change refuses",
+    ("by its name", ({"name": "authorizer.webhooks.grove.io"}, True)),
+    ("by what it selects", ({}, True)),
+    ("of every operation and resource", ({"rules": [{"operations": ["*"], "resources": ["*/*"]}]}, True)),
+    ("a webhook that fails open", ({"failurePolicy": "Ignore"}, False)),
+    ("of deletions", ({"rules": [{"operations": ["DELETE"], "resources": ["pods"]}]}, False)),
+    ("of subresources", ({"rules": [{"operations": ["UPDATE"], "resources": ["pods/status"]}]}, False)),
+    ("of other pods", ({"objectSelector": {"matchLabels": {"app": "web"}}}, False)),
+    ("without a selector", ({"objectSelector": None}, False)),
+)
+def test_an_authorizer_that_fails_closed_refuses(change: JSONObject, *, refuses: bool) -> None:
+    """A webhook that rejects every change of Grove's pods while no operator answers, and not one beside it."""
+    hook = {
+        "name": "renamed.example.test",
+        "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}},
+        "rules": [{"operations": ["UPDATE"], "resources": ["podcliques"]}],
+    }
+    _, configuration = installation.webhook()
+    configuration |= {"metadata": {"name": "renamed"}, "webhooks": [hook | change]}
+    assert ("GM-202" in refusals(installed(configuration))) is refuses
+
+
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
     cluster = cluster_of(deployment(name="mine", labels={"app": "x"}), installation.config_map())
