@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +22,12 @@ _ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 _LEFT_OUT: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "dev")
 
 
-def lacking(*, root: bool | None = None, which: Callable[[str], object] = shutil.which) -> str | None:
+def lacking() -> str | None:
     """Why there cannot be an engine of ours on this machine, as one sentence; None if there can be one."""
-    if not (os.geteuid() == 0 if root is None else root):
+    if os.geteuid() != 0:
         return "An engine of its own needs root: namespaces, mounts and control groups."
     for program in ("apt-get", "dpkg", "unshare", "setpriv"):
-        if which(program) is None:
+        if shutil.which(program) is None:
             return f"An engine of its own needs {program}, which is not on PATH."
     return None
 

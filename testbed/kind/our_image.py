@@ -35,7 +35,7 @@ def build(tag: str, *more: str) -> list[str]:
 def our_image() -> Path:
     """The image as an archive, built if no build of these sources is kept: a minute or two."""
     base = _base()
-    kept = home() / f"ours-{_key()}.tar"
+    kept = home() / f"ours-{_key()}.tar.gz"
     if kept.exists():
         return kept
     with tempfile.TemporaryDirectory(dir=home()) as scratch:
@@ -43,9 +43,9 @@ def our_image() -> Path:
         command = [sys.executable, "-m", "testbed.kind.our_image", str(base), str(made)]
         if engine.run(command, online=True):
             raise RuntimeError("our image was not built; the lines on standard error are the reason")
-        for old in sorted(home().glob("ours-*.tar"), key=lambda path: path.stat().st_mtime)[:-1]:
+        for old in sorted(home().glob("ours-*"), key=lambda path: path.stat().st_mtime)[:-1]:
             old.unlink()  # another run may still have the newest of the others
-        made.rename(kept)
+        made.with_suffix(".tar.gz").rename(kept)
     return kept
 
 
@@ -72,13 +72,14 @@ def _key() -> str:
 
 
 def main() -> None:
-    """Where an engine runs, build the image on a base, and write it as an archive: two paths."""
+    """Where an engine runs, build the image on a base, and write it as a packed archive: two paths."""
     base, made = sys.argv[1:]
     os.environ |= {"BUILD_BASE": _BASE, "RUNTIME_BASE": _BASE, "DOCKER_BUILDKIT": "1"}
     for command in (
         ["docker", "load", "--input", base],
         build(TAG, "--network=host"),
         ["docker", "save", TAG, "-o", made],
+        ["gzip", "-1", made],
     ):
         subprocess.run(command, stdout=sys.stderr, check=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import Final, Protocol
+from typing import Final
 
 #: More than any one command needs; what waits for a Job has its own bound.
 SECONDS: Final = 1800
@@ -14,16 +14,8 @@ class CommandError(Exception):
     """A command failed or did not end; the message has its command line and what it said."""
 
 
-class Run(Protocol):
-    """Runs one command to its end and returns its standard output; raises CommandError if it fails."""
-
-    def __call__(self, *argv: str, seconds: float = SECONDS) -> str:
-        """Run it."""
-        ...
-
-
 def run(*argv: str, seconds: float = SECONDS) -> str:
-    """Run a command on this machine."""
+    """Run a command to its end and return its standard output; raises CommandError if it fails."""
     done = attempt(*argv, seconds=seconds)
     if done.returncode != 0:
         raise CommandError(f"{' '.join(argv)} ended with {done.returncode}: {(done.stderr or done.stdout)[-3000:]}")

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import yaml
 
-from testbed.controlplane.client import Client, eventually
+from testbed.controlplane.client import Client
 from testbed.controlplane.options import Ready
 from testbed.helm import PROGRAMS
 from testbed.kind import KIND, PUBLISHED
@@ -81,13 +81,6 @@ class Kind:
     def on_node(self, *argv: str) -> str:
         """Run a command on the node, whose processes are all those of its containers, too."""
         return run("docker", "exec", self.node, *argv)
-
-    def crash(self) -> None:
-        """End every process of the node at once, and start it again."""
-        attempt("docker", "kill", self.node)  # a busy engine may miss that it was done
-        running = ("docker", "inspect", "--format", "{{.State.Running}}", self.node)
-        eventually(lambda: "false" in run(*running), what="the node does not end", seconds=120, every=0.5)
-        run("docker", "start", self.node)
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as the administrator; nothing of its cache stays."""

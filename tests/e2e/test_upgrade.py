@@ -1,4 +1,4 @@
-"""An upgrade as a user makes it, with containers that run: workloads, the Job or the chart, Helm, and back again."""
+"""An upgrade as a user makes it, with containers that run: the Job and Helm, back again, and without the Job."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 
 from testbed import workloads
 from testbed.controlplane.client import eventually
-from tests.cluster.helm.wrapper import OURS
-from tests.e2e import images, pods
-from tests.e2e.installed import NEW, OLD, SECONDS, arguments
+from tests.e2e import pods
+from tests.e2e.installed import NAMESPACE, NEW, OLD, SECONDS
 from tests.e2e.scene import GROVE, JOB, WORKLOADS, Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(900)]
@@ -18,16 +17,39 @@ pytestmark = [pytest.mark.kind, pytest.mark.timeout(900)]
 QUIET_SECONDS = 5  # many looks of the stand-in operator, which recreates pods within one
 
 
-@pytest.fixture
-def served(recorded: Scene) -> Scene:
-    """The cluster with an operator of alpha.9 and the workloads that it has made, all of which run."""
-    recorded.stop_operator()
-    recorded.clear()
-    recorded.operate(OLD)
+def test_with_the_job_nothing_is_recreated_there_or_back_and_without_it_everything(recorded: Scene) -> None:
+    """The Job, then helm upgrade; the Job with --revert, then helm rollback: every pod stays. Helm alone: none does."""
+    begin(recorded)
+    before = recorded.uids()
+    recorded.run()
+    assert recorded.finish()[-1].code == 0
+    recorded.operate(NEW)
+    assert quiet(recorded) == before
+    recorded.kind.kubectl("--namespace", NAMESPACE, "delete", "job", JOB, "--wait")
+    recorded.run("--revert", "--yes")
+    assert recorded.finish()[-1].code == 0
+    recorded.succeed("rollback", "grove")
+    recorded.client.patch(recorded.deployment(), {"spec": {"replicas": 1}})
+    recorded.runs_operators(1, OLD)
+    assert quiet(recorded) == before
+    recorded.operate(NEW)
+
+    def recreated() -> bool:
+        after = recorded.uids()
+        return before.isdisjoint(after) and len(after) == len(before)
+
+    eventually(recreated, what="pods of before are left", seconds=SECONDS, every=0.5)
+    assert recorded.written() == len(before)
+
+
+def begin(scene: Scene) -> None:
+    """Let an operator of alpha.9 make workloads, and wait until all of them run."""
+    scene.stop_operator()
+    scene.clear()
+    scene.operate(OLD)
     for pcs in (workloads.standalone("web", namespace=WORKLOADS), workloads.disaggregated(namespace=WORKLOADS)):
-        recorded.client.create(pods.small(pcs))
-    eventually(lambda: all_run(recorded), what="the workloads do not run", seconds=SECONDS, every=0.5)
-    return recorded
+        scene.client.create(pods.small(pcs))
+    eventually(lambda: all_run(scene), what="the workloads do not run", seconds=SECONDS, every=0.5)
 
 
 def all_run(scene: Scene) -> bool:
@@ -41,50 +63,3 @@ def quiet(scene: Scene) -> set[str]:
     time.sleep(QUIET_SECONDS)
     eventually(lambda: all_run(scene), what="the workloads do not run", seconds=SECONDS, every=0.5)
     return scene.uids()
-
-
-def test_with_the_job_nothing_is_recreated_and_back_neither(served: Scene) -> None:
-    """The Job, then helm upgrade: every pod stays; the Job with --revert, then helm rollback: every pod stays."""
-    before = served.uids()
-    served.run()
-    assert served.finish()[-1].code == 0
-    served.operate(NEW)
-    assert quiet(served) == before
-    served.kind.kubectl("--namespace", "grove-system", "delete", "job", JOB, "--wait")
-    served.run("--revert", "--yes")
-    assert served.finish()[-1].code == 0
-    served.succeed("rollback", "grove")
-    served.client.patch(served.deployment(), {"spec": {"replicas": 1}})
-    served.runs_operators(1, OLD)
-    assert quiet(served) == before
-
-
-def test_with_the_chart_nothing_is_recreated(served: Scene) -> None:
-    """Our chart as a release of its own, then helm upgrade: every pod stays."""
-    before = served.uids()
-    repository, _, tag = images.OURS.rpartition(":")
-    values = arguments([f"target={NEW}", f"image.repository={repository}", f"image.tag={tag}"])
-    served.withdraw()
-    try:
-        served.succeed("install", "grove-migrator", str(OURS), *values)
-        assert served.finish()[-1].code == 0
-        served.operate(NEW)
-        assert quiet(served) == before
-    finally:
-        served.helm("uninstall", "grove-migrator", "--no-hooks")
-        served.grant()
-
-
-def test_without_us_everything_is_recreated(served: Scene) -> None:
-    """Helm upgrade alone: not one pod of before is left."""
-    before = served.uids()
-    served.operate(NEW)
-    after: set[str] = set()
-
-    def recreated() -> bool:
-        after.clear()
-        after.update(served.uids())
-        return before.isdisjoint(after) and len(after) == len(before)
-
-    eventually(recreated, what="pods of before are left", seconds=SECONDS, every=0.5)
-    assert served.written() == len(before)
