@@ -1,11 +1,10 @@
-"""Ask the oracle: many lines at once, or one at a time of a process that stays."""
+"""Ask the oracle: many lines at once."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from testbed.oracle import oracle_binary
@@ -33,31 +32,3 @@ def random_lines(minor: str, seed: int, count: int, *, sets: bool = False) -> li
     command = [str(oracle_binary(minor)), "random", f"-seed={seed}", f"-count={count}", f"-pcs={str(sets).lower()}"]
     printed = subprocess.run(command, check=True, capture_output=True)
     return [text for text in printed.stdout.split(b"\n") if text]
-
-
-class Oracle:
-    """A process of one minor that answers line by line."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def ask(self, text: bytes) -> Reply:
-        """Return the reply to one line."""
-        if self._process.stdin is None or self._process.stdout is None:
-            raise TypeError("the process must be started with pipes")
-        self._process.stdin.write(text + b"\n")
-        self._process.stdin.flush()
-        reply: Reply = json.loads(self._process.stdout.readline())
-        return reply
-
-
-@contextlib.contextmanager
-def running(minor: str) -> Iterator[Oracle]:
-    """Start an oracle that stays until the end of the block."""
-    with subprocess.Popen([oracle_binary(minor), "hash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            yield Oracle(process)
-        finally:
-            if process.stdin is not None:
-                process.stdin.close()
-            process.wait(timeout=10)

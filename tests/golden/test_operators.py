@@ -18,7 +18,7 @@ from migrator.operators import binary
 from migrator.operators.schemefile import OperatorScheme
 from testbed.oracle import MINORS
 from tests.golden.client import random_lines
-from tests.golden.differential.compare import UNKNOWABLE, set_hashes
+from tests.golden.compare import UNKNOWABLE, set_hashes
 from tests.golden.operator_build import LOCAL, NEWEST_GO, OLD, OLDEST, Program, built
 
 pytestmark = pytest.mark.differential

@@ -13,7 +13,7 @@ import pytest
 
 from migrator.exact_json import loads
 from testbed.oracle import MINORS
-from tests.golden.differential.compare import UNKNOWABLE, set_hashes, template_hash
+from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.golden.vectors import vectors
 from tests.golden.vectors.vectors import SCHEMES, Vector
 from tests.support.layout_walk import types

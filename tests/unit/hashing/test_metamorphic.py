@@ -13,7 +13,7 @@ from migrator.errors import DecodeError
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
 from testbed.oracle import MINORS
-from tests.golden.differential.compare import UNKNOWABLE, template_hash
+from tests.golden.compare import UNKNOWABLE, template_hash
 from tests.golden.vectors import vectors
 from tests.support.layout_walk import REFUSED, Place, document, filled, places, underlying
 

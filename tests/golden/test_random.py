@@ -9,7 +9,7 @@ import pytest
 from migrator.exact_json import loads
 from testbed.oracle import MINORS, NEWEST
 from tests.golden.client import ask, random_lines
-from tests.golden.differential.compare import mismatch
+from tests.golden.compare import mismatch
 from tests.support.tables import table
 
 pytestmark = pytest.mark.differential

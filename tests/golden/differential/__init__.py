@@ -1,1 +1,0 @@
-"""The Python hash against the Go oracle, on inputs that nobody wrote down before."""
