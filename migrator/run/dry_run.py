@@ -47,12 +47,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     if not store.is_cluster:
         return result
-    if batches:
-        rights.check(
-            store,
-            rights.of_migration(seen.patches, seen.home, seen.operator, stops_it=options.stop_operator),
-            context.log,
-        )
+    rights.check_run(store, seen, context.log)
     context.deadline.restart()
     if store.dry_run is DryRun.CLIENT:
         return result

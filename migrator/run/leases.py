@@ -93,12 +93,11 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSeen:
-    """A Lease as it was seen; after ``wait`` seconds it may be taken, or used, if it does not change until then."""
+    """A Lease as it was seen."""
 
     name: str
     standing: Lease
     holder: str = ""
-    wait: float = 0.0
 
     @property
     def obstacle(self) -> str:
@@ -154,9 +153,10 @@ class Leases:
             if record is None or asked is None or asked.record.term != record.term:
                 return self._judge(name, record, began)
             self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
-        quiet = max(self.quiet_until - self._clock(), 0.0)
-        standing = Lease.LOST if self._lost(self._held[name]) else Lease.QUIET if quiet else Lease.OURS
-        return LeaseSeen(name, standing, self._context.identity, quiet)
+        standing = Lease.OURS if self._clock() >= self.quiet_until else Lease.QUIET
+        if self._lost(self._held[name]):
+            standing = Lease.LOST
+        return LeaseSeen(name, standing, self._context.identity)
 
     def holds(self, *names: str) -> bool:
         """Whether all of these are ours now, and may be used; asks no server."""
@@ -174,8 +174,8 @@ class Leases:
                 return LeaseSeen(name, Lease.FREE)
             # The holder of a deleted Lease goes on until its next renewal fails.
             seen = self._sightings[name] = _Sighting(holder, record, self._clock())
-        left = seen.since + seen.holder.seconds - began
-        return LeaseSeen(name, Lease.FREE if left <= 0 else Lease.HELD, seen.holder.holder, max(left, 0.0))
+        expired = began >= seen.since + seen.holder.seconds
+        return LeaseSeen(name, Lease.FREE if expired else Lease.HELD, seen.holder.holder)
 
     def take(self, name: str) -> None:
         """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""

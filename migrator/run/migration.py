@@ -115,7 +115,7 @@ class _Run:
         if refusal is None and self._nothing_to_do():
             self._log.info("nothing_to_do", sets=len(self._seen.trees))
             return
-        self._check_rights()
+        rights.check_run(self._plain, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
             self._look()
@@ -287,14 +287,6 @@ class _Run:
         return self._leases
 
     # --- what is written --------------------------------------------------------------------------------------------
-
-    def _check_rights(self) -> None:
-        """See that the account may do all that follows, before anything is written."""
-        seen = self._seen
-        if pending(seen.plan):
-            stops_it = self._options.stop_operator
-            needed = rights.of_migration(seen.patches, seen.home, seen.operator, stops_it=stops_it)
-            rights.check(self._plain, needed, self._log)
 
     def _write_until_read_back(self) -> None:
         """Read, write what is to be written, and read it back, until nothing is left; six times at most."""

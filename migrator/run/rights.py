@@ -19,6 +19,7 @@ from migrator.resources import Resource
 from migrator.run import record
 from migrator.run.admission import ask
 from migrator.run.leases import OWN_LEASE
+from migrator.run.observation import Observation, pending
 from migrator.run.operator import Operator, lease_names
 from migrator.store import Store
 
@@ -64,6 +65,13 @@ def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None,
         rights.append(Right("get", resources.DEPLOYMENTS, "", operator.namespace, operator.deployment))
         rights.append(Right("patch", resources.DEPLOYMENTS, "scale", operator.namespace, operator.deployment))
     return rights
+
+
+def check_run(store: Store, seen: Observation, log: structlog.typing.FilteringBoundLogger) -> None:
+    """Check the rights to the run that an observation leads to, if that writes to a set."""
+    if pending(seen.plan):
+        stops_it = seen.options.stop_operator
+        check(store, of_migration(seen.patches, seen.home, seen.operator, stops_it=stops_it), log)
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
