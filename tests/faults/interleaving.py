@@ -37,7 +37,7 @@ class Interleaving:
 
     def _start(self, number: int, fault: At) -> Process:
         return self._world.start(
-            fault=fault,
+            at=fault,
             gate=lambda: self._pause(number, self._random.choice(_PAUSES) + self._random.random()),
             sleep=lambda seconds: self._pause(number, seconds),
         )

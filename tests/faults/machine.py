@@ -24,10 +24,9 @@ from hypothesis.stateful import (
 )
 
 from tests.faults import cluster, users
-from tests.faults.exit_codes import DONE, NO_RECORD, REFUSED, STUCK
 from tests.faults.interleaving import Interleaving
 from tests.faults.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
-from tests.faults.process import MOMENTS, Ending, Moment
+from tests.faults.process import DONE, MOMENTS, NO_RECORD, REFUSED, STUCK, Ending, Moment
 from tests.faults.run_faults import RunFault, at_writes, numbers, run_faults
 from tests.faults.shadow import ShadowedCluster, none
 

@@ -38,6 +38,12 @@ Moment = Literal["before", "after"]
 Kind = Literal["read", "dry run", "write", "sleep"]
 MOMENTS: Final[tuple[Moment, Moment]] = ("before", "after")
 KILLED: Final = -9
+#: What the exit codes claim, see :meth:`tests.faults.world.World.lies`.
+DONE: Final = 0
+FAILED: Final = 1
+NO_RECORD: Final = 2
+REFUSED: Final = 3
+STUCK: Final = 6
 
 
 #: What the API server, a proxy before it or the network can answer with.
@@ -95,9 +101,8 @@ class Process:
     """A migrator: its identity, its clock, its life.
 
     ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
-    after each step, ``fault`` before and after each write; the process meets the error that they raise. ``gate`` is
-    where it lets others go first; ``sleep`` passes its time. ``skew`` is by how much its wall clock is wrong; ``log``
-    is what it logs to, if anything.
+    after each step; the process meets the error that it raises. ``gate`` is where it lets others go first; ``sleep``
+    passes its time. ``skew`` is by how much its wall clock is wrong; ``log`` is what it logs to, if anything.
     """
 
     _numbers: Final = count(1)
@@ -106,10 +111,9 @@ class Process:
         self,
         world: World,
         *,
-        fault: At | None = None,
         gate: Callable[[], None] = lambda: None,
         sleep: Callable[[float], None] | None = None,
-        at: At = lambda _step: None,
+        at: At | None = None,
         log: Any = None,
     ) -> None:
         self.world = world
@@ -121,10 +125,9 @@ class Process:
         self._beats: list[Callable[[], object]] = []
         self._steps = count(1)
         self._dead = False
-        self._fault = fault or (lambda _step: None)
         self._gate = gate
         self._sleep = sleep or world.advance
-        self._at = at
+        self._at = at or (lambda _step: None)
         self._log = log
 
     def run(
@@ -168,7 +171,6 @@ class Process:
             of_write = (len(self.writes) + 1, request.resource, request.name, request.subresource)
             step = Step(next(self._steps), "before", "write", request.verb, request.target, self, *of_write)
             self.writes.append(step)
-            self._fault(step)
         else:
             kind: Kind = "read" if request.reads else "dry run"
             target = f"{request.resource.plural}/{request.name}" if request.reads else request.target
@@ -178,7 +180,6 @@ class Process:
         after = replace(step, moment="after")
         if step.write:
             self.applied.append(step)
-            self._fault(after)
         self._at(after)
 
     def _rest(self, seconds: float) -> None:

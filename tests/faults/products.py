@@ -11,8 +11,22 @@ from migrator.errors import Reverted
 from migrator.resources import LEASES
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.exit_codes import DONE, FAILED, NO_RECORD, REFUSED, STUCK, lies
-from tests.faults.process import ERRORS, KILLED, MOMENTS, At, Ending, Moment, Process, Step, raising
+from tests.faults.process import (
+    DONE,
+    ERRORS,
+    FAILED,
+    KILLED,
+    MOMENTS,
+    NO_RECORD,
+    REFUSED,
+    STUCK,
+    At,
+    Ending,
+    Moment,
+    Process,
+    Step,
+    raising,
+)
 from tests.faults.steps import GROVE, Command, perform, prepared, steps
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -113,7 +127,7 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
     wrote = any(step.resource in GROVE for step in process.applied)
     found = world.grove()
     if command == "forward":
-        assert lies(world, ending) == []
+        assert world.lies(ending) == []
     elif command == "revert":
         assert world.wrongs == []
         if ending.code == DONE:

@@ -53,6 +53,8 @@ def at_writes(clusters: ShadowedCluster, found: Sequence[RunFault]) -> At:
     """The faults of one run; each of its writes is witnessed."""
 
     def strike(step: Step) -> None:
+        if not step.write:
+            return
         due = [fault for fault in found if fault.strikes(step)]
         if step.moment == "after":
             clusters.checker.applied(step)

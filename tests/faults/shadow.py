@@ -9,10 +9,9 @@ from typing import Final, TypeVar
 from migrator.errors import Reverted
 from testbed.trees import Object
 from tests.faults import cluster, invariants, users
-from tests.faults.exit_codes import DONE, FAILED, NO_RECORD, REFUSED, STUCK
 from tests.faults.invariants import HashTable, InvariantChecker
 from tests.faults.operators import ALPHA_9, ALPHA_11, Line, would_roll
-from tests.faults.process import KILLED, Ending
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Ending
 from tests.faults.world import World
 
 T = TypeVar("T")

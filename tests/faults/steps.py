@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, Literal
 
-import pytest
-
 from migrator.resources import PODS
 from tests.faults import cluster
 from tests.faults.process import Ending, Process, Step
@@ -15,11 +13,6 @@ from tests.faults.world import World
 Command = Literal["forward", "revert", "verify"]
 COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
 GROVE: Final = frozenset(cluster.RESOURCES.values())
-
-#: A parameter ``every``: a choice of points by default, all of them where time does not matter.
-CHOICE: Final = pytest.mark.parametrize(
-    "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["chosen", "all"]
-)
 
 
 def prepared(command: Command) -> World:
@@ -68,11 +61,9 @@ def first_patch() -> int:
     return next(write.number for write in undisturbed() if write.resource == PODS)
 
 
-def points(*, every: bool) -> list[Step]:
-    """All of them, or those that differ in what they write or in what was written before."""
+def points() -> list[Step]:
+    """Those of them that differ in what they write or in what was written before."""
     writes = undisturbed()
-    if every:
-        return writes
     kinds = [(write.resource, write.subresource) for write in writes]
     second = first("pods") + 1
     return [
@@ -82,6 +73,6 @@ def points(*, every: bool) -> list[Step]:
     ]
 
 
-def tree_points(*, every: bool) -> list[Step]:
+def tree_points() -> list[Step]:
     """Of those, the writes to Grove's objects."""
-    return [write for write in points(every=every) if write.resource in GROVE]
+    return [write for write in points() if write.resource in GROVE]

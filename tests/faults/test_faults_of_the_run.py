@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,8 +18,7 @@ from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
-from tests.faults.exit_codes import DONE, REFUSED, STUCK, lies
-from tests.faults.process import KILLED, At, Step, do_at, kill_at, raising
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, do_at, kill_at, raising
 from tests.faults.products import put_right, truthful
 from tests.faults.steps import GROVE, Command, first, of_trees, perform, prepared, steps, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -127,16 +127,22 @@ def test_a_rerun_that_cannot_read_knows_nothing(target: str, error: Callable[[],
     assert ending.code in {DONE, STUCK}, str(ending)
 
 
-def test_a_damaged_record_proves_a_run() -> None:
-    """A record of half-written sets is damaged: 6, and nothing is written."""
+@pytest.mark.parametrize("state", [None, "done", "none", "other", "sleeping"])
+def test_a_damaged_record_proves_a_run(state: str | None) -> None:
+    """A record of half-written sets that is no JSON, or in a state that no run writes: 6, and nothing is written."""
     world = half_written()
     world.advance(LONGER_THAN_A_LEASE)
-    world.store.edit(
-        resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME, lambda body: body.update(data={"run.json": "{"})
-    )
+
+    def damage(body: Object) -> None:
+        text = json.loads(body["data"]["run.json"])
+        damaged = json.dumps(text | {"run": text["run"] | {"state": state}})
+        body["data"]["run.json"] = damaged if state else "{"
+
+    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME, damage)
     found = world.grove()
-    ending = world.run()
+    ending = world.run(kill_at(100, "before"))
     assert (ending.code, world.grove() == found) == (STUCK, True), str(ending)
+    assert state is None or "GM-205" in str(ending)
 
 
 def test_a_foreign_value_after_the_writes_is_seen() -> None:
@@ -229,12 +235,12 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop() -> No
     )
     ending = process.run()
     assert (ending.code, stops(process.writes)) == (REFUSED, 0), str(ending)
-    assert lies(world, ending) == []
+    assert world.lies(ending) == []
 
 
 def test_a_scale_during_the_run_is_no_edit() -> None:
     """`kubectl scale` of one set at any write: 0, and every hash is the target's."""
-    for step in tree_points(every=False):
+    for step in tree_points():
         world = World()
 
         def scale(_: Step, world: World = world) -> None:
@@ -273,7 +279,7 @@ def test_a_controller_that_scales_the_operator_up_is_named(begins: int, code: in
     ending = process.run()
     assert (ending.code, stops(process.writes) <= 4) == (code, True), str(ending)
     assert "pause it" in str(ending)
-    assert lies(world, ending) == []
+    assert world.lies(ending) == []
 
 
 def replaced(world: World, image: str, *, another: bool = False) -> None:
@@ -329,12 +335,12 @@ def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None
     world, said, warned, acted = unelected(), LogCapture(), list[bool](), list[str]()
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.before else None
 
-    def fault(step: Step) -> None:
+    def at(step: Step) -> None:
         if step.resource == resources.DEPLOYMENTS and not warned:
             warned.append("leader election" in str(said.entries))
         do_at(first("pods"), "after", lambda _: world.deploy(replicas=1))(step)
 
-    ending = world.start(fault=fault, log=wrap_logger(ReturnLogger(), processors=[said])).run()
+    ending = world.start(at=at, log=wrap_logger(ReturnLogger(), processors=[said])).run()
     assert (ending.code, acted, warned, world.replicas) == (DONE, [], [True], 0), str(ending)
     assert world.grove() == world.after
 
@@ -372,7 +378,7 @@ def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
 
 def test_a_set_that_is_being_deleted_is_left_alone() -> None:
     """`kubectl delete pcs` at any write: 0, and the other sets are migrated."""
-    for step in tree_points(every=False):
+    for step in tree_points():
         world = World()
 
         def delete(_: Step, world: World = world) -> None:
@@ -389,7 +395,7 @@ def test_a_set_that_is_being_deleted_is_left_alone() -> None:
 
 def test_a_pod_that_is_deleted_by_hand_during_the_run_fails_no_check() -> None:
     """A pod is deleted by hand at any write, and the next operator replaces it: `verify --after-upgrade` passes."""
-    for step in tree_points(every=False):
+    for step in tree_points():
         world = World()
         evict = partial(users.act, world, "evict", 3, 1, born=0)
         assert world.run(do_at(step.write, "before", lambda _, evict=evict: evict())).code == DONE

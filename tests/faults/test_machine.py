@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import SEED
-from tests.faults.exit_codes import DONE, NO_RECORD, REFUSED, STUCK
 from tests.faults.machine import Machine, Tally, explore, history
-from tests.faults.process import KILLED
+from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK
 from tests.faults.run_faults import RunFault
 
 

@@ -10,8 +10,7 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.exit_codes import DONE, NO_RECORD
-from tests.faults.process import KILLED, MOMENTS, Moment, Step, kill_at
+from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Moment, Step, kill_at
 from tests.faults.world import World
 
 
@@ -108,7 +107,7 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
 def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str) -> None:
     """A wrong --from, or the flags of another run, write nothing where the record has what was there before."""
     world = migrated_world()
-    records, process = world.records, world.start(fault=kill_at(100, "before"))
+    records, process = world.records, world.start(at=kill_at(100, "before"))
     ending = process.run(revert=True, source=source, target=target)
     assert ending.code == NO_RECORD
     assert f"run --revert --to {cluster.TARGET}" in str(ending.error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.exit_codes import DONE, FAILED, REFUSED
-from tests.faults.process import KILLED, MOMENTS, Moment
+from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, Moment
 from tests.faults.products import FAULTS, chosen, overtaken, suffer
-from tests.faults.steps import CHOICE, COMMANDS, Command, first_patch, points, steps
+from tests.faults.steps import COMMANDS, Command, first_patch, points, steps
 from tests.support.tables import table
 
 #: In a bounded run one step of so many.
@@ -53,20 +52,22 @@ def test_what_a_kill_at_any_write_interrupted_can_be_mended(moment: Moment, comm
     assert {suffer(command, "a kill", number, moment, back=back) for number in writes} == {KILLED}
 
 
-@CHOICE
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_lost_reply_never_ends_a_run(moment: Moment, *, every: bool) -> None:
+def test_a_lost_reply_never_ends_a_run(moment: Moment) -> None:
     """The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end."""
-    assert {suffer("forward", "a lost reply", write.number, moment) for write in points(every=every)} == {DONE}
+    assert {suffer("forward", "a lost reply", write.number, moment) for write in points()} == {DONE}
 
 
-@CHOICE
 @pytest.mark.parametrize(
-    "name", ["a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"]
+    "name",
+    [
+        *("a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"),
+        *("a void token", "a bug of ours", "two signals"),
+    ],
 )
-def test_an_error_at_any_write_is_told_truthfully(name: str, *, every: bool) -> None:
+def test_an_error_at_any_write_is_told_truthfully(name: str) -> None:
     """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
-    for write in points(every=every):
+    for write in points():
         suffer("forward", name, write.number, "before")
 
 

@@ -44,6 +44,16 @@ def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None
             world.store.drop(resources.PODS, *pod)
 
 
+def in_flight(pcs: Object) -> None:
+    """Edit a set as no operator has seen it: the set's hash is not its spec's."""
+    pcs["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
+
+
+def begin_update(world: World) -> None:
+    """An edit is in flight, which refuses."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+
+
 def set_named(choice: int) -> str:
     """The name of the set that is chosen."""
     return str(_pick(NAMES, choice))

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from migrator import resources
 from migrator.exact_json import JSONObject
-from migrator.run.leases import OWN_LEASE, micro_time
+from migrator.run.leases import OWN_LEASE, PARKED, micro_time
 from migrator.run.record import Recorder
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.operators import ALPHA_11, Line, Operator
-from tests.faults.process import At, Ending, Process
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
 from tests.support.memory_store import MemoryStore
 
@@ -71,6 +71,21 @@ class World:
         """What must hold at any moment and does not: see :func:`cluster.strays` and :func:`cluster.early_commits`."""
         found = self.grove()
         return cluster.strays(found, self.before, self.after) + cluster.early_commits(found, self.after)
+
+    def lies(self, ending: Ending) -> list[str]:
+        """What is not as the exit code of a migration says, of a cluster that was untouched before."""
+        found, wrong = self.grove(), self.wrongs
+        if ending.code == DONE:
+            wrong += _differences("done, but not migrated", found, self.after)
+            wrong += ["done, but the old operator may run"] if self.replicas else []
+        elif ending.code in {FAILED, NO_RECORD, REFUSED}:
+            wrong += _differences("not as before", found, self.before)
+            wrong += [] if self.replicas == 1 else [f"replicas are {self.replicas}"]
+        elif ending.code not in {STUCK, KILLED}:
+            wrong.append("no exit code that a run may have")
+        if self.replicas and self.holder != PARKED and _differences("migrated", found, self.before):
+            wrong.append("something is migrated, and the old operator may run")
+        return [f"exit {ending.code}: {problem} ({ending})" for problem in wrong]
 
     @property
     def replicas(self) -> int:
@@ -168,9 +183,9 @@ class World:
         """A migrator that has not begun yet."""
         return Process(self, **options)
 
-    def run(self, fault: At | None = None, **options: Any) -> Ending:
+    def run(self, at: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
-        return self.start(fault=fault).run(**options)
+        return self.start(at=at).run(**options)
 
 
 @dataclass
@@ -243,6 +258,10 @@ class Controllers:
             holder = ours
         if holder == ours:
             self.world.on_awake(self._images[first])
+
+
+def _differences(what: str, found: dict[cluster.Key, Object], wanted: dict[cluster.Key, Object]) -> list[str]:
+    return [f"{what}: {key}" for key in wanted if found.get(key) != wanted[key]]
 
 
 def image_of(deployment: JSONObject) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from migrator import resources
-from migrator.errors import NotAuthorised, Reverted
+from migrator.errors import Reverted
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run.dry_run import preview
@@ -15,24 +13,13 @@ from migrator.store import DryRun
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.exit_codes import DONE, FAILED, REFUSED, STUCK, lies
-from tests.faults.process import KILLED, Ending, Process, Step, do_at, kill_at, raising
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Ending, Step, do_at, kill_at
 from tests.faults.steps import GROVE, first, of_trees
+from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
 LOST_LABELS = {"app": "own"}
-_MANY = 500  # reads, more than any run here makes
-
-
-def in_flight(body: Object) -> None:
-    """An edit that no operator has seen: the set's hash is not its spec's."""
-    body["spec"]["template"]["cliques"][0]["annotations"] = {"example.test/edit": "1"}
-
-
-def begin_update(world: World) -> None:
-    """An edit is in flight, which refuses."""
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
 
 
 def bad(world: World) -> bool:
@@ -179,18 +166,16 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     """Where a read of Deployments takes 20 s, patches are sent between two looks for an operator: no look for each."""
     world, steps = World(), list[str]()
 
-    def slow(step: Step) -> None:
+    def at(step: Step) -> None:
+        if step.moment == "after" and step.resource in GROVE:
+            steps.append("patch")
         if step.moment == "before" and step.verb == "list" and step.target == "deployments/" and "patch" in steps:
             steps.append("look")
             for _ in range(20):
                 world.advance(1)
                 step.process.renew()
 
-    def note(step: Step) -> None:
-        if step.moment == "after" and step.resource in GROVE:
-            steps.append("patch")
-
-    assert world.start(fault=note, at=slow).run().code == DONE
+    assert world.start(at=at).run().code == DONE
     last = len(steps) - steps[::-1].index("patch")
     assert steps[:last].count("look") < steps.count("patch") / 2
 
@@ -220,16 +205,6 @@ def test_an_operator_under_its_own_labels_is_seen() -> None:
 
 
 # --- exits that say too little --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, MemoryError])
-def test_no_exception_hides_what_was_written(kind: type[BaseException]) -> None:
-    """An exception that is not ours, in the middle of the writes: the exit code is the cluster's state all the same."""
-    world = World()
-    ending = world.run(do_at(first("pods") + 2, "after", raising(kind)))
-    assert ending.code in {REFUSED, STUCK}, str(ending)
-    assert lies(world, ending) == []
-    assert world.run().code == DONE
 
 
 def test_a_half_written_cluster_never_ends_with_3() -> None:
@@ -283,25 +258,6 @@ def test_an_operator_that_waits_for_the_lease_never_gets_it_half_way() -> None:
     assert world.run().code == DONE
 
 
-def test_two_runs_exclude_each_other_whatever_their_flags() -> None:
-    """A revert waits for the run that is at work, and writes nothing: 6, because a record is open."""
-    world = World()
-    seen: list[tuple[Ending, Process]] = []
-
-    def meanwhile(step: Step) -> None:
-        def sleep(seconds: float) -> None:
-            world.advance(seconds)
-            step.process.renew()
-
-        other = world.start(sleep=sleep)
-        seen.append((other.run(revert=True, source=cluster.SOURCE), other))
-
-    ending = world.run(do_at(of_trees()[1].write, "after", meanwhile))
-    assert seen[0][0].code == STUCK, str(seen[0][0])
-    assert not [step for step in seen[0][1].writes if step.resource in GROVE]
-    assert ending.code == DONE, str(ending)
-
-
 # --- a record of another migration ----------------------------------------------------------------------------------
 
 
@@ -340,28 +296,3 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
-
-
-def test_a_run_whose_token_is_void_ends() -> None:
-    """In the middle of its writes it may do nothing any more, not even look: it ends with 6, and soon."""
-    world = World()
-    void: list[int] = []
-    reads = count(1)
-
-    def refuse(step: Step) -> None:
-        if step.write > first("pods") and step.moment == "before":
-            void.append(step.write)
-            raise NotAuthorised("HTTP 401 Unauthorized")
-
-    def look(step: Step) -> None:
-        if step.kind not in {"read", "dry run"} or step.moment == "after":
-            return
-        if next(reads) > _MANY and void:
-            process.kill()
-        if void:
-            raise NotAuthorised("HTTP 401 Unauthorized")
-
-    process = world.start(fault=refuse, at=look)
-    ending = process.run()
-    assert void
-    assert ending.code == STUCK, str(ending)
