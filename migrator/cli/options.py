@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from migrator import durations
 from migrator.errors import UsageError, suggestion
+from migrator.grove.objects import go_duration
 
 #: Each flag can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the command line wins.
 PREFIX: Final = "GROVE_MIGRATOR"
@@ -34,7 +34,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
         """Parse what Go accepts, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
         text = str(value).strip()
         try:
-            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else durations.parse(text)
+            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else go_duration(text)
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
         if seconds < 0:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from migrator import durations
-from migrator.grove.objects import Tree, condition, kubernetes_time
+from migrator.grove.objects import Tree, condition, go_duration, kubernetes_time
 from migrator.planning.guards.base import Case, report
 from migrator.planning.model import Finding
 from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
@@ -61,7 +60,7 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
     began = kubernetes_time(since)
     try:
-        seconds = durations.parse(str(delay))
+        seconds = go_duration(str(delay))
     except ValueError:
         return -math.inf
     return -math.inf if began is None else seconds - (now - began).total_seconds()

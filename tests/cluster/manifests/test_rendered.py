@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 import yaml
 
-from migrator import durations
+from migrator.grove.objects import go_duration
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import OURS, template
@@ -74,7 +74,7 @@ def test_the_deadline_leaves_every_attempt_its_time() -> None:
     """Each attempt may wait, run for `--timeout`, revert, and take the grace period after SIGTERM."""
     spec = job_of()["spec"]
     words = dict(word.split("=", 1) for word in arguments(job_of()) if "=" in word)
-    times = sum(durations.parse(value) for name, value in words.items() if name.startswith(("--wait", "--timeout")))
+    times = sum(go_duration(value) for name, value in words.items() if name.startswith(("--wait", "--timeout")))
     grace = spec["template"]["spec"]["terminationGracePeriodSeconds"]
     assert spec["activeDeadlineSeconds"] == 4 * (times + REVERT + grace)
     assert spec["backoffLimit"] == 3
