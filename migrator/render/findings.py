@@ -1,4 +1,4 @@
-"""Findings and changes grouped for people: with counts, a few names and the remedies. Pure.
+"""Findings grouped for people: with counts, a few names and the remedies. Pure.
 
 A guard reports one sentence and a remedy for each object. Nobody reads four hundred such sentences about four hundred
 pods; the JSON of a plan has them all.
@@ -6,7 +6,6 @@ pods; the JSON of a plan has them all.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
@@ -15,7 +14,7 @@ from typing import Final
 from migrator.grove.objects import Ref
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.model import Advice, Finding, SetPlan, Severity
+from migrator.planning.model import Advice, Finding, Severity
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -31,14 +30,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one code that refuse, or that warn; ``name`` and ``title`` are the guard's.
-
-    ``remedies`` has each remedy once.
-    """
+    """All findings of one code that refuse, or that warn; ``remedies`` has each remedy once."""
 
     code: str
     refuses: bool
-    name: str
     title: str
     findings: tuple[Finding, ...]
     statements: tuple[Statement, ...]
@@ -75,41 +70,6 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeGroup:
-    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
-
-    what: str
-    old: str
-    new: str
-    kinds: Counter[str]
-
-
-def change_groups(tree: SetPlan) -> list[ChangeGroup]:
-    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
-    groups: dict[tuple[bool, str, str], set[Ref]] = {}
-    for change in tree.changes:
-        # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
-        # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
-        is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
-        groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
-    return [
-        ChangeGroup(
-            what=_cliques(tree, new) if template else "generation hash",
-            old=old,
-            new=new,
-            kinds=Counter(ref.kind for ref in refs),
-        )
-        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
-    ]
-
-
-def _cliques(tree: SetPlan, new: str) -> str:
-    known = tree.target_hashes.templates if tree.target_hashes else {}
-    names = [name for name, value in known.items() if value == new]
-    return f"pod template of {', '.join(names)}" if names else "pod template"
-
-
 def _group(findings: list[Finding]) -> FindingGroup:
     statements: dict[str, dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
@@ -128,7 +88,6 @@ def _group(findings: list[Finding]) -> FindingGroup:
     return FindingGroup(
         code=first.code,
         refuses=first.severity is Severity.REFUSAL,
-        name=CATALOGUE[first.code].name,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
         statements=tuple(Statement(text, tuple(refs)) for text, refs in statements.items()),

@@ -6,17 +6,18 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from migrator.hashing import schemes
-from migrator.planning.model import Plan, SetPlan, SetState
-from migrator.planning.patches import PATCHES_PER_SECOND
+from migrator.grove.objects import Ref
+from migrator.planning.model import Disruption, Plan, SetPlan, SetState
+from migrator.planning.patches import PATCHES_PER_SECOND, patches_of
 from migrator.planning.planner import Outlook
-from migrator.planning.releases import build_range, speakers
-from migrator.render import figures
 from migrator.render import summary as report
-from migrator.render.findings import advice_groups, change_groups, grouped
+from migrator.render.findings import advice_groups, grouped
 from migrator.render.text import count, readable, sentence, visible
 
 _STATES: Final = {
@@ -25,6 +26,15 @@ _STATES: Final = {
     SetState.SKIPPED: "skipped",
     SetState.DONE: "done already",
 }
+
+#: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
+RELOAD_SECONDS: Final = 600
+
+#: The name of the share of sets without the label.
+UNLABELLED: Final = "(without it)"
+
+_SHORT: Final = 120
+_FEW_HOURS: Final = 10
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
@@ -45,7 +55,7 @@ def render(
     """
     refusals = grouped(report.refusals_of(plan))
     trees = sorted(plan.trees, key=_weight)
-    patches = figures.patches(plan)
+    patches = sum(1 for tree in plan.trees if tree.state is SetState.MIGRATE for _ in patches_of(tree.changes))
     return _rendered(
         "page.html",
         plan=plan,
@@ -53,13 +63,13 @@ def render(
         many=len(plan.trees) > SHOWN,
         origin=origin,
         operator=plan.operator,
-        upgrade=_upgrade(plan),
+        upgrade=" → ".join(end or "not known" for end in report.upgrade(plan)),
         numbers=report.summary(plan),
         refused=report.number(plan, SetState.REFUSED),
-        rest=figures.recreated_with_migration(plan),
+        rest=report.recreated_with_migration(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
-        pause=figures.duration_text(patches / PATCHES_PER_SECOND),
+        pause=duration_text(patches / PATCHES_PER_SECOND),
         refusals=refusals,
         reasons_of={tree.tree.ref: grouped(tree.refusals) for tree in trees if tree.refusals},
         guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
@@ -118,8 +128,8 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
         change_groups=change_groups,
         count=count,
         dynamo_of=report.dynamo_of,
-        hours=figures.gpu_hours,
-        reload_time=figures.duration_text(figures.RELOAD_SECONDS),
+        hours=gpu_hours,
+        reload_time=duration_text(RELOAD_SECONDS),
         number=lambda value: f"{value:,}",
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
@@ -127,29 +137,94 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     return environment.get_template(name).render(values)
 
 
-def _upgrade(plan: Plan) -> str:
-    """The releases of both ends; where the source was not named, those that use the schemes that were found."""
-    if plan.requested_source == "auto":
-        used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
-        found = [build_range(speakers(scheme)) for scheme in schemes.all_schemes() if scheme in used]
-        source = f"Grove {', '.join(found)}" if found else "not known"
-    else:
-        source = plan.requested_source
-    return f"{source} → {plan.requested_target}"
-
-
-def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[figures.Share]]]:
-    """The totals by namespace, if there are several, and by label, each with its title; most GPUs first."""
-    by_namespace = figures.shares(plan.trees, lambda tree: tree.tree.ref.namespace)
-    found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
-    if label is not None:
-        of_label = figures.shares(plan.trees, lambda tree: tree.tree.pcs.labels.get(label) or figures.UNLABELLED)
-        found.append((f"label {label}", of_label))
-    for _, shares in found:
-        shares.sort(key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
-    return found
-
-
 def _weight(tree: SetPlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
     return list(_STATES).index(tree.state), -tree.disruption.gpus, -tree.disruption.pods, tree.tree.ref
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The sets of one namespace or one value of a label, and the pods in them that are recreated."""
+
+    name: str
+    sets: int
+    refused: tuple[Ref, ...]
+    without: Disruption
+    with_migration: Disruption
+
+
+def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[Share]]]:
+    """The totals by namespace, if there are several, and by label, each with its title."""
+    by_namespace = _totals(plan.trees, lambda tree: tree.tree.ref.namespace)
+    found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
+    if label is not None:
+        of_label = _totals(plan.trees, lambda tree: tree.tree.pcs.labels.get(label) or UNLABELLED)
+        found.append((f"label {label}", of_label))
+    return found
+
+
+def _totals(trees: Iterable[SetPlan], name_of: Callable[[SetPlan], str]) -> list[Share]:
+    """A share for each name, most GPUs first."""
+    members: dict[str, list[SetPlan]] = {}
+    for tree in trees:
+        members.setdefault(name_of(tree), []).append(tree)
+    found = [
+        Share(
+            name=name,
+            sets=len(group),
+            refused=tuple(tree.tree.ref for tree in group if tree.state is SetState.REFUSED),
+            without=sum((tree.disruption for tree in group), Disruption()),
+            with_migration=sum(map(report.set_recreated_with_migration, group), Disruption()),
+        )
+        for name, group in members.items()
+    ]
+    return sorted(found, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
+
+
+def gpu_hours(disruption: Disruption) -> str:
+    """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
+    hours = disruption.gpus * RELOAD_SECONDS / 3600
+    return f"{hours:,.1f}" if 0 < hours < _FEW_HOURS else f"{hours:,.0f}"
+
+
+def duration_text(seconds: float) -> str:
+    """``13 s``, ``25 min``, ``3 h``; rounded up."""
+    if seconds <= _SHORT:
+        return f"{math.ceil(seconds)} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
+
+    what: str
+    old: str
+    new: str
+    kinds: Counter[str]
+
+
+def change_groups(tree: SetPlan) -> list[ChangeGroup]:
+    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
+    groups: dict[tuple[bool, str, str], set[Ref]] = {}
+    for change in tree.changes:
+        # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
+        # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
+        is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
+        groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
+    return [
+        ChangeGroup(
+            what=_cliques(tree, new) if template else "generation hash",
+            old=old,
+            new=new,
+            kinds=Counter(ref.kind for ref in refs),
+        )
+        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
+    ]
+
+
+def _cliques(tree: SetPlan, new: str) -> str:
+    known = tree.target_hashes.templates if tree.target_hashes else {}
+    names = [name for name, value in known.items() if value == new]
+    return f"pod template of {', '.join(names)}" if names else "pod template"

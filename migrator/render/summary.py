@@ -15,8 +15,7 @@ from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
 from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook, Target
-from migrator.planning.releases import builds, builds_of, knows_on_delete
-from migrator.render.figures import recreated_with_migration
+from migrator.planning.releases import build_range, builds, builds_of, knows_on_delete, speakers
 from migrator.render.text import count
 
 #: The GPUs that are not counted.
@@ -118,6 +117,26 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     return [*rows, *(TargetRow(name, known=False) for name in schemes.unread_releases())]
 
 
+def upgrade(plan: Plan) -> tuple[str, str]:
+    """Both ends of the upgrade, releases with their versions of Dynamo.
+
+    A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
+    """
+    source = plan.running if plan.requested_source == "auto" else plan.requested_source
+    if source is None:
+        used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
+        found = [build_range(speakers(scheme)) for scheme in schemes.all_schemes() if scheme in used]
+        return ", ".join(found), _named(plan.requested_target)
+    return _named(source), _named(plan.requested_target)
+
+
+def _named(end: str) -> str:
+    release = schemes.requested_release(end)
+    name = release.name if release is not None else schemes.unread_release(end) or end
+    dynamo = dynamo_of(name)
+    return f"{name}, Dynamo {dynamo}" if dynamo else name
+
+
 def dynamo_of(release: str) -> str:
     """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
     known = {**schemes.unread_releases(), **{one.name: one.dynamo for one in schemes.releases()}}
@@ -176,6 +195,22 @@ def summary(plan: Plan) -> dict[str, int]:
         "podsRecreatedWithMigration": rest.pods,
         "gpusRecreatedWithMigration": rest.gpus,
     }
+
+
+def set_recreated_with_migration(tree: SetPlan) -> Disruption:
+    """The pods of a set that are recreated although the sets that can be migrated are."""
+    return tree.remaining if tree.state is SetState.MIGRATE else tree.disruption
+
+
+def recreated_with_migration(plan: Plan) -> Disruption:
+    """The pods of the cluster that are recreated although the sets that can be migrated are."""
+    total, before = plan.cluster_disruption, sum((tree.disruption for tree in plan.trees), Disruption())
+    after = sum(map(set_recreated_with_migration, plan.trees), Disruption())
+    return Disruption(
+        pods=total.pods - before.pods + after.pods,
+        gpus=total.gpus - before.gpus + after.gpus,
+        running=total.running - before.running + after.running,
+    )
 
 
 def refusals_of(plan: Plan) -> list[Finding]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from migrator.hashing.schemes import CANONICAL
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan
 from migrator.planning.planner import Outlook
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
@@ -20,6 +21,7 @@ from migrator.render.summary import (
     notes,
     refusals_of,
     shown_warnings,
+    upgrade,
 )
 from migrator.render.text import (
     GAP,
@@ -138,9 +140,16 @@ def _sets(plan: Plan) -> str:
         f"{printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
-    targets = ", ".join(sorted({tree.target for tree in trees}))
-    schemes = f"Scheme of the stored hashes: {', '.join(sources) or 'unknown'}; of the target: {targets}."
+    source, target = upgrade(plan)
+    stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
+    schemes = f"Scheme of the stored hashes: {stored}; of the target: {new}."
     return "".join([wrapped(schemes), "\n", title, *named])
+
+
+def _releases_of(schemes: Sequence[str], releases: str) -> str:
+    """Schemes, and behind them the releases, unless the user named a scheme."""
+    is_known = releases and releases not in (*schemes, CANONICAL)
+    return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
 def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:

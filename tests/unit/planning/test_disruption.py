@@ -11,7 +11,7 @@ from migrator.planning import detect
 from migrator.planning.detect import Pair
 from migrator.planning.disruption import clique_gpus, disruption_of, live_pods, whole_units
 from migrator.planning.model import Disruption
-from migrator.render.figures import recreated_with_migration
+from migrator.render.summary import recreated_with_migration
 from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, World, clique
 from tests.support.tables import table
 

@@ -12,7 +12,7 @@ from migrator.planning.model import Advice, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.releases import builds
-from migrator.render.figures import recreated_with_migration
+from migrator.render.summary import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
 from tests.support.tables import table
 

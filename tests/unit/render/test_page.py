@@ -13,7 +13,6 @@ from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Outlook, outlook
-from migrator.render import figures
 from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render_outlook
@@ -196,7 +195,7 @@ def test_the_page_says_what_it_was_made_from() -> None:
     text = Page(render(made, replace(ORIGIN, cluster="https://10.0.0.1:6443"))).text
     assert "Cluster https://10.0.0.1:6443" in text
     assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
-    assert "Upgrade Grove v0.1.0-alpha.4 to v0.1.0-alpha.9 → v0.1.0-alpha.11" in text
+    assert "Upgrade v0.1.0-alpha.4 to v0.1.0-alpha.9 → v0.1.0-alpha.11" in text
     assert "Made 2026-02-01 00:00:00 UTC by grove-migrator 1.2.3" in text
     assert "Cluster not named Operator now none was seen" in Page(render(bad_night())).text
 
@@ -240,7 +239,7 @@ def test_totals_by_namespace_and_by_label_add_up() -> None:
     )
     text = Page(render(made, group_by="team")).text
     assert "two c 2 1 6 16 4 one 1 0 1 8 0" in text
-    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {figures.UNLABELLED} c 1 1 4 0 0" in text
+    assert f"blue 1 0 2 16 4 red 1 0 1 8 0 {page_module.UNLABELLED} c 1 1 4 0 0" in text
     assert "by label team" not in Page(render(made)).text
 
 
@@ -260,7 +259,7 @@ def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
 def test_times_are_rounded_up() -> None:
     """Nobody reads seconds of an hour, and nobody is promised less than what it takes."""
     texts = {0.02: "1 s", 90: "90 s", 600: "10 min", 601: "11 min", 10800: "3 h"}
-    assert {seconds: figures.duration_text(seconds) for seconds in texts} == texts
+    assert {seconds: page_module.duration_text(seconds) for seconds in texts} == texts
 
 
 def labelled(name: str, namespace: str, **labels: str) -> Tree:

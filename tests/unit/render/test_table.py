@@ -22,7 +22,8 @@ from migrator.planning.model import (
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Outlook, outlook
 from migrator.render import summary
-from migrator.render.findings import change_groups, grouped
+from migrator.render.findings import grouped
+from migrator.render.page import change_groups
 from migrator.render.table import outlook_text, plan_text
 from migrator.render.text import count
 from tests.support.builders import LATER, World, clique
@@ -227,6 +228,30 @@ def test_a_bad_night_fits_80_columns() -> None:
     assert "Run `grove-migrator guards GM-1" in text
     assert "or the other" not in text
     assert len(lines) < 2.2 * SETS + 60
+
+
+@pytest.mark.parametrize(
+    ("running", "source", "target", "said"),
+    [
+        ("v0.1.0-alpha.8", "auto", "dynamo-1.4", ("alpha.8, Dynamo 1.1, 1.2, 1.3", "alpha.12-rc1, Dynamo 1.4")),
+        (None, "auto", "alpha.11", ("alpha.4 to v0.1.0-alpha.9", "alpha.11")),
+        ("v0.1.0-alpha.8", "dynamo-1.0", "v0.1.0-alpha.11", ("alpha.6, Dynamo 1.0", "alpha.11")),
+    ],
+)
+def test_both_ends_are_named_with_their_dynamo_versions(
+    running: str | None, source: str, target: str, said: tuple[str, str]
+) -> None:
+    """Whoever upgrades Dynamo knows its versions, not Grove's; what runs counts more than what the hashes allow."""
+    made = replace(plan(tree_plan("demo")), running=running, requested_source=source, requested_target=target)
+    stored, new = (f"(v0.1.0-{end})" for end in said)
+    text = f"Scheme of the stored hashes: legacy-1.34 {stored}; of the target: legacy-1.35 {new}."
+    assert text in " ".join(plan_text(made).split())
+
+
+def test_a_scheme_that_was_named_is_not_said_twice() -> None:
+    """Without a release there is nothing to add."""
+    made = replace(plan(tree_plan("demo")), requested_source="legacy-1.34", requested_target="legacy-1.35")
+    assert "Scheme of the stored hashes: legacy-1.34; of the target: legacy-1.35.\n" in plan_text(made)
 
 
 def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
