@@ -285,6 +285,16 @@ def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: 
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
 
 
+def test_an_authority_of_the_kubeconfig_counts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has a certificate of a public authority is not the cluster that the kubeconfig names."""
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    path = tmp_path / "config"
+    kubeconfig(path, "https://127.0.0.1:1")
+    path.write_text(path.read_text().replace("cluster:\n", f"cluster:\n    certificate-authority: {certifi.where()}\n"))
+    client, _ = api_client(str(path), None)
+    assert client.rest_client.pool_manager.connection_pool_kw["ssl_context"].get_ca_certs() == []
+
+
 def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path) -> None:
     """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
     path = tmp_path / "config"

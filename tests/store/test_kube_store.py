@@ -63,6 +63,15 @@ def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeStore) -> N
     ]
 
 
+def test_kinds_of_a_group_are_those_that_can_be_listed(serve: Serve) -> None:
+    """A subresource and what can only be created hold no hash; a kind of two versions is read in the first."""
+    pods = {"name": "pods", "kind": "Pod", "verbs": ["get", "list"], "namespaced": True}
+    others = [{**pods, "name": "pods/status"}, {**pods, "name": "reviews", "kind": "Review", "verbs": ["create"]}]
+    both = [{"groupVersion": f"example.test/{version}", "version": version} for version in ("v1", "v1beta1")]
+    api = serve(ok(versions=both), ok(resources=[*others, pods]), ok(resources=[pods]))
+    assert store_on(api.url).kinds("example.test") == (Resource("example.test", "v1", "pods", "Pod"),)
+
+
 def test_numbers_keep_their_spelling(serve: Serve) -> None:
     """What came as 1e3 or 1.0 is tested so: Go parses the text, and compares what it was given."""
     body = b'{"kind":"PodCliqueSet","metadata":{"name":"n"},"spec":{"a":1e3,"b":1.0,"c":12345678901234567890}}'

@@ -226,6 +226,13 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
     assert (tmp_path / "out").exists()
 
 
+def test_data_is_utf_8_whatever_the_locale() -> None:
+    """A page that is written to a file has its arrow in an ASCII locale too."""
+    environ = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = process("plan", "-f", str(DUMP), *TO, "-o", "html", env=environ, stdout=subprocess.PIPE)
+    assert "→".encode() in done.stdout
+
+
 def test_durations_are_those_of_kubectl() -> None:
     """Kubectl's durations are Go durations and plain seconds."""
     seconds = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}

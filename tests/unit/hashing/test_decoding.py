@@ -59,12 +59,18 @@ def test_a_set_without_cliques_has_the_hash_of_nothing() -> None:
         ({"containers": [{"resources": {"limits": {"cpu": "4kk"}}}]}, "suffix is unknown"),
         ({"containers": [{"resources": {"limits": {"cpu": "e-99"}}}]}, "no quantity"),
         ({"containers": [{"resources": {"limits": {"cpu": "4e99999999999999999999"}}}]}, "suffix is unknown"),
+        ({"containers": [{"resources": {"limits": {"cpu": "1" * 4001}}}]}, "more than 4000 characters"),
     ],
 )
 def test_a_number_that_go_cannot_hold_is_refused(pod_spec: dict[str, Any], message: str) -> None:
     """An integer beyond its type, a quantity with a suffix that Kubernetes does not know, and one without a digit."""
     with pytest.raises(DecodeError, match=message):
         TemplateHasher({"podSpec": pod_spec}).under(LEGACY)
+
+
+def test_a_quantity_of_four_thousand_characters_is_read() -> None:
+    """The longest that is taken is read to its last digit: 1 and 3999 zeros."""
+    assert quantity.parse("1" + 3999 * "0").unscaled == 10**4008
 
 
 @pytest.mark.parametrize(

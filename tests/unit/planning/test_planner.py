@@ -79,6 +79,13 @@ def test_a_template_that_go_cannot_decode_is_named() -> None:
         world.plan()
 
 
+def reorder(template: dict[str, Any]) -> None:
+    """Move a container's first key to its end."""
+    container = template["cliques"][0]["spec"]["podSpec"]["containers"][0]
+    key = next(iter(container))
+    container[key] = container.pop(key)
+
+
 @pytest.mark.parametrize(
     ("edit", "moves"),
     [
@@ -91,6 +98,7 @@ def test_a_template_that_go_cannot_decode_is_named() -> None:
         (lambda t: t.update(cliqueStartupType="CliqueStartupTypeInOrder"), True),
         (lambda t: t.update(terminationDelay="1h0m0s"), False),
         (lambda t: t["cliques"][0]["spec"].update(replicas=9), False),
+        (reorder, False),
     ],
 )
 def test_the_digest_covers_what_is_hashed(edit: Any, *, moves: bool) -> None:
