@@ -25,27 +25,26 @@ _HTTP_OK: Final = 200
 class Assets:
     """Running binaries of a directory such as ``KUBEBUILDER_ASSETS``."""
 
-    def __init__(self, assets: Path, directory: Path, log: Path, options: Options, port: int) -> None:
+    def __init__(self, assets: Path, directory: Path, log: Path, options: Options) -> None:
         self._assets, self._log = assets, log
         self._processes: list[subprocess.Popen[bytes]] = []
         for name in ("etcd", "kube-apiserver", *(["kube-controller-manager"] if options.controller_manager else [])):
             if not (assets / name).is_file():
                 raise RuntimeError(f"KUBEBUILDER_ASSETS={assets} has no {name}")
-        pki = _ensure_pki(directory / "pki")
+        pki = _make_pki(directory / "pki")
         token = (pki / "tokens.csv").read_text(encoding="utf-8").partition(",")[0]
-        port = port or _free_port()
-        etcd = options.etcd or f"http://127.0.0.1:{_free_port()}"
-        self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt", etcd)
+        port = _free_port()
+        etcd = f"http://127.0.0.1:{_free_port()}"
+        self.ready = Ready(f"https://127.0.0.1:{port}", token, pki / "ca.crt")
         config = directory / "kubeconfig"
         cluster = {"server": self.ready.url, "certificate-authority": str(self.ready.ca)}
         config.write_text(kubeconfig(cluster, token), encoding="utf-8")
         try:
-            if not options.etcd:
-                self._start_etcd(directory, etcd)
+            self._start_etcd(directory, etcd)
             self._run("kube-apiserver", f"--etcd-servers={etcd}", *_apiserver_flags(directory, pki, options, port))
             self._wait_until_ready()
             if options.controller_manager:
-                self._run("kube-controller-manager", *_controller_flags(pki, config, options))
+                self._run("kube-controller-manager", *_controller_flags(pki, config))
         except BaseException:
             self.stop(kill=True)
             raise
@@ -107,10 +106,8 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _ensure_pki(pki: Path) -> Path:
+def _make_pki(pki: Path) -> Path:
     """One key for serving and for ServiceAccount tokens, and a certificate that is its own authority."""
-    if (pki / "tokens.csv").exists():
-        return pki
     openssl = shutil.which("openssl")
     if openssl is None:
         raise RuntimeError("KUBEBUILDER_ASSETS is set, but making its certificate needs openssl on PATH")
@@ -146,8 +143,6 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
     ]
     if not options.controller_manager:
         flags.append("--disable-admission-plugins=ServiceAccount")
-    if options.feature_gates:
-        flags.append(f"--feature-gates={options.feature_gates}")
     if options.audit_log:
         policy = directory / "audit-policy.yaml"
         policy.write_text(_AUDIT_POLICY, encoding="utf-8")
@@ -155,13 +150,13 @@ def _apiserver_flags(directory: Path, pki: Path, options: Options, port: int) ->
     return [*flags, *options.apiserver_args]
 
 
-def _controller_flags(pki: Path, config: Path, options: Options) -> list[str]:
-    flags = [
+def _controller_flags(pki: Path, config: Path) -> list[str]:
+    return [
         f"--kubeconfig={config}",
         "--leader-elect=false",
         "--secure-port=0",
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={pki / 'server.key'}",
         f"--root-ca-file={pki / 'ca.crt'}",
+        "--controllers=*,-pod-garbage-collector-controller",
     ]
-    return [*flags, f"--controllers={options.controllers or '*,-pod-garbage-collector-controller'}"]

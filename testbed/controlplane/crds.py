@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -18,10 +17,9 @@ _GROUPS: Final = ("grove.io", "scheduler.grove.io")
 def apply_crds(control_plane: ControlPlane, line: str) -> None:
     """Apply a line's CRDs, wait until they are served, and remove those of Grove that the line lacks."""
     client = control_plane.client()
-    state = (line, os.environ.get("GROVE_CRDS_DIR"))
-    if control_plane.crds != (*state, _generations(client)):
+    if control_plane.crds != (line, _generations(client)):
         _apply(client, line)
-        control_plane.crds = (*state, _generations(client))
+        control_plane.crds = (line, _generations(client))
     client.close()
 
 

@@ -20,16 +20,12 @@ class Options:
     """What a test wants of its control plane.
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
-    ServiceAccounts; ``controllers`` are others than those. ``apiserver_args`` go to kube-apiserver as they are.
-    ``audit_log`` gets every request with its metadata. ``etcd`` is the address of another control plane's etcd: then
-    this is one more API server of that cluster.
+    ServiceAccounts. ``apiserver_args`` go to kube-apiserver as they are. ``audit_log`` gets every request with its
+    metadata.
     """
 
     controller_manager: bool = False
-    controllers: str = ""
-    feature_gates: str = ""
     audit_log: Path | None = None
-    etcd: str = ""
     apiserver_args: tuple[str, ...] = ()
 
 
@@ -40,7 +36,6 @@ class Ready:
     url: str
     token: str
     ca: Path
-    etcd: str = ""
 
 
 def kubeconfig(cluster: Mapping[str, str], token: str) -> str:

@@ -16,8 +16,8 @@ from testbed.controlplane.options import READY_SECONDS, STOP_SECONDS, Options, R
 class Program:
     """A running program; it ends with this process, whatever happens to it, because it watches its standard input."""
 
-    def __init__(self, directory: Path, log: Path, options: Options, port: int) -> None:
-        arguments = [str(CONTROL_PLANE.binary()), *_flags(directory, options, port)]
+    def __init__(self, directory: Path, log: Path, options: Options) -> None:
+        arguments = [str(CONTROL_PLANE.binary()), *_flags(directory, options)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True
@@ -36,7 +36,7 @@ class Program:
         if not line:
             raise RuntimeError(f"the control plane did not start:\n{tail(log)}")
         ready = json.loads(line)
-        return Ready(ready["url"], ready["token"], Path(ready["ca"]), ready["etcd"])
+        return Ready(ready["url"], ready["token"], Path(ready["ca"]))
 
     def stop(self, *, kill: bool) -> None:
         """End the process, by SIGKILL or SIGTERM."""
@@ -52,15 +52,10 @@ class Program:
                     pipe.close()
 
 
-def _flags(directory: Path, options: Options, port: int) -> list[str]:
-    flags = ["--stop-on-stdin-eof", f"--dir={directory}", f"--port={port}"]
+def _flags(directory: Path, options: Options) -> list[str]:
+    flags = ["--stop-on-stdin-eof", f"--dir={directory}"]
     if options.controller_manager:
         flags.append("--controller-manager")
-    values = {
-        "controllers": options.controllers,
-        "feature-gates": options.feature_gates,
-        "etcd": options.etcd,
-        "audit-log": options.audit_log,
-    }
-    flags += [f"--{name}={value}" for name, value in values.items() if value]
+    if options.audit_log:
+        flags.append(f"--audit-log={options.audit_log}")
     return [*flags, *(f"--apiserver-arg={argument}" for argument in options.apiserver_args)]

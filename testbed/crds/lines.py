@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 DATA: Final = Path(__file__).resolve().parent / "data"
 
@@ -38,19 +35,5 @@ LINES: Final[dict[str, tuple[Source, ...]]] = {
 
 
 def load(line: str) -> list[dict[str, Any]]:
-    """Return the CRDs of a line, such as ``alpha.9``.
-
-    They are the checked-in ones, or, when ``GROVE_CRDS_DIR`` is set, what ``<dir>/<line>/*.yaml`` holds. Raises
-    KeyError for a line that is not in LINES, FileNotFoundError when the directory has none for it.
-    """
-    if line not in LINES:
-        raise KeyError(line)
-    directory = os.environ.get("GROVE_CRDS_DIR")
-    if not directory:
-        return list(json.loads(gzip.decompress((DATA / f"{line}.json.gz").read_bytes())))
-    files = sorted((Path(directory) / line).glob("*.yaml"))
-    documents = [doc for path in files for doc in yaml.safe_load_all(path.read_text(encoding="utf-8")) if doc]
-    crds = [doc for doc in documents if doc.get("kind") == "CustomResourceDefinition"]
-    if not crds:
-        raise FileNotFoundError(f"GROVE_CRDS_DIR is set, but {Path(directory) / line} has no CRD in *.yaml")
-    return crds
+    """Return the CRDs of a line, such as ``alpha.9``."""
+    return list(json.loads(gzip.decompress((DATA / f"{line}.json.gz").read_bytes())))

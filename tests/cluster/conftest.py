@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.manifests.audit import audit
-from tests.cluster.manifests.site import Pod, Site, started
+from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, Site, kubeconfig_of, started
 from tests.support.command_line import Invoke, invoke
 
 __all__ = ["audit", "invoke"]
@@ -23,6 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture
-def pod(site: Site, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> Pod:
-    """The command line as the Job's container."""
-    return Pod(site, monkeypatch, invoke)
+def account(site: Site, tmp_path: Path, invoke: Invoke) -> Invoke:
+    """Calls commands as the Job's ServiceAccount."""
+    token = site.admin.service_account_token(NAMESPACE, ACCOUNT)
+    return invoke.given("--kubeconfig", kubeconfig_of(site.server, token, tmp_path / "account"))

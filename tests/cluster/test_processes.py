@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pytest
 
+from testbed import workloads
 from testbed.controlplane.client import eventually
-from tests.cluster.manifests.site import NEW, OLD, WORKLOADS, Site
+from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.controlplane
@@ -48,9 +49,7 @@ class Process:
 @pytest.fixture
 def start(site: Site, tmp_path: Path) -> Iterator[Callable[..., Process]]:
     """Starts processes on a cluster to migrate, which end with the test."""
-    site.clear()
-    site.operate(OLD)
-    site.plant(more=SETS)
+    site.fill(*(workloads.standalone(f"set-{number}", namespace=WORKLOADS) for number in range(SETS)))
     started: list[Process] = []
 
     def one(*more: str) -> Process:
@@ -66,7 +65,7 @@ def start(site: Site, tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
 def leases(site: Site) -> dict[str, int]:
     """How long each Lease in the operator's namespace lasts."""
-    found = site.admin.list("coordination.k8s.io/v1", "Lease", site.namespace)
+    found = site.admin.list("coordination.k8s.io/v1", "Lease", NAMESPACE)
     return {item["metadata"]["name"]: item["spec"]["leaseDurationSeconds"] for item in found}
 
 

@@ -89,13 +89,17 @@ class Printed:
 class Invoke:
     """Calls a command, compares its exit code, and returns what it printed."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys, self._monkeypatch = capsys, monkeypatch
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *given: str | Path) -> None:
+        self._capsys, self._monkeypatch, self._given = capsys, monkeypatch, given
+
+    def given(self, *more: str | Path) -> Invoke:
+        """The same with these arguments at the end of every command."""
+        return Invoke(self._capsys, self._monkeypatch, *more)
 
     def __call__(self, *arguments: str | Path, code: int | tuple[int, ...] = 0, **options: Any) -> Printed:
         """``grove-migrator ARGUMENTS``, which must exit with ``code``, or one of them."""
         self._capsys.readouterr()
-        found = cli.invoke([str(argument) for argument in arguments], **options)
+        found = cli.invoke([str(argument) for argument in (*arguments, *self._given)], **options)
         printed = Printed(*self._capsys.readouterr())
         assert found in (code if isinstance(code, tuple) else (code,)), printed.err
         return printed

@@ -1,23 +1,15 @@
-"""A cluster as the Job finds it: an operator that runs, sets whose hashes are of alpha.9, and our manifests.
-
-The command line runs in this process, configured from inside as a pod is: token, CA and namespace from files, and
-nothing else that it could use.
-"""
+"""A cluster as the Job finds it: an operator that runs, sets whose hashes are of alpha.9, and our manifests."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 import yaml
-from kubernetes.config import incluster_config
 
-from migrator.cli import connect, termination
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -28,7 +20,6 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
-from tests.support.command_line import Invoke, Printed
 from tests.support.paths import ROOT
 from tests.support.translation import new_hashes, translated
 
@@ -188,7 +179,6 @@ class Site:
     admin: Client
     directory: Path
     planted: list[Object] = field(default_factory=list)
-    namespace: str = NAMESPACE  # the operator's
 
     def prepare(self) -> None:
         """CRDs with PodGangMaps, and namespaces."""
@@ -202,17 +192,16 @@ class Site:
             self.admin.apply(item)
         eventually(self._policies_hold, what="the policies are not in force")
 
-    def fill(self) -> None:
-        """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
+    def fill(self, *more: Object) -> None:
+        """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them: two, or others."""
         self.clear()
         self.operate(OLD)
-        self.plant()
+        self.plant(*more)
 
-    def plant(self, *, more: int = 0) -> None:
-        """Create two sets, or so many small ones, as an operator of alpha.9 leaves them."""
+    def plant(self, *more: Object) -> None:
+        """Create two sets, or others, as an operator of alpha.9 leaves them."""
         state = State(MAPPED, updated=True, pod_gangs=True)
-        small = [workloads.standalone(f"more-{i}", namespace=WORKLOADS) for i in range(more)]
-        for pcs in small or (
+        for pcs in more or (
             workloads.standalone("web", namespace=WORKLOADS, replicas=2),
             workloads.disaggregated("disagg", namespace=WORKLOADS),
         ):
@@ -221,7 +210,7 @@ class Site:
     def clear(self) -> None:
         """Remove what `fill` made, and what runs left."""
         self.planted.clear()
-        for name in (self.namespace, WORKLOADS):
+        for name in (NAMESPACE, WORKLOADS):
             for kind in _API:
                 for item in self.admin.list(_API[kind], kind, name):
                     if item["metadata"]["name"] != "kube-root-ca.crt":
@@ -233,26 +222,25 @@ class Site:
 
     def expire(self) -> None:
         """Let the Leases of a process that is gone be over at once: the next one would wait for a minute."""
-        for item in self.admin.list(_API["Lease"], "Lease", self.namespace):
+        for item in self.admin.list(_API["Lease"], "Lease", NAMESPACE):
             self.admin.delete(item)
 
-    def operate(self, version: str, *, replicas: int = 1) -> None:
-        """Install an operator as its chart does, and wait for its pods."""
-        namespace, image = self.namespace, installation.image(version)
-        self.admin.apply(installation.config_map(_CONFIGURATION, namespace=namespace))
-        for item in installation.webhook(namespace=namespace):
+    def operate(self, version: str) -> None:
+        """Install an operator as its chart does, and wait for its pod."""
+        self.admin.apply(installation.config_map(_CONFIGURATION))
+        for item in installation.webhook():
             self.admin.apply(item)
-        self.admin.apply(installation.deployment(image, replicas=replicas, namespace=namespace))
-        eventually(lambda: len(self.operators()) == replicas, what=f"the operator has not {replicas} pods")
+        self.admin.apply(installation.deployment(installation.image(version)))
+        eventually(lambda: len(self.operators()) == 1, what="the operator has no pod")
 
     def operators(self) -> list[Object]:
         """The operator's pods."""
         selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
-        return self.admin.list("v1", "Pod", self.namespace, selector=selector)
+        return self.admin.list("v1", "Pod", NAMESPACE, selector=selector)
 
     def deployment(self) -> Object:
         """The operator's Deployment."""
-        return self.admin.get("apps/v1", "Deployment", "grove-operator", self.namespace)
+        return self.admin.get("apps/v1", "Deployment", "grove-operator", NAMESPACE)
 
     def replicas(self) -> int:
         """How many replicas the operator's Deployment asks for."""
@@ -275,14 +263,9 @@ class Site:
         words = new_hashes(objects.values(), schemes.resolve(old), schemes.resolve(new))
         return translated(objects, words)
 
-    def job_pod(self, name: str = "grove-migrator-tests") -> Object:
-        """A pod of the Job, for a token to be bound to; nothing runs it, not even where there is a node."""
-        spec = {**job_of()["spec"]["template"]["spec"], "schedulerName": "nobody"}
-        return self.admin.apply(made("v1", "Pod", name, spec=spec))
-
     def names(self, kind: str) -> list[str]:
         """The names of our objects of a kind in the operator's namespace."""
-        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, self.namespace)]
+        found = [item["metadata"]["name"] for item in self.admin.list(_API[kind], kind, NAMESPACE)]
         return sorted(name for name in found if name.startswith(ACCOUNT))
 
     def may(self, grant: Grant) -> bool:
@@ -313,49 +296,6 @@ class Site:
         return answer.status == 403 and "ValidatingAdmissionPolicy" in str(answer.body)
 
 
-class Pod:
-    """Runs the command line as the Job's container does."""
-
-    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-        self._site, self._monkeypatch, self._invoke = site, monkeypatch, invoke
-        self.termination_log = site.directory / "termination-log"
-        files = self._files = site.directory / "serviceaccount"
-        monkeypatch.setenv("HOME", str(site.directory))
-        monkeypatch.delenv("KUBECONFIG", raising=False)
-        monkeypatch.delenv(termination.VARIABLE, raising=False)
-        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(files / "token"))
-        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(files / "ca.crt"))
-        monkeypatch.setattr(connect, "_OWN_NAMESPACE", files / "namespace")
-        monkeypatch.setattr(termination, "DEFAULT_PATH", str(self.termination_log))
-        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the image's is written when it is built
-
-    def run(self, arguments: Sequence[str], *, code: int = 0) -> Printed:
-        """Run to an end with this code; ``written`` are the files that were opened to write."""
-        self.termination_log.unlink(missing_ok=True)
-        token = self._site.admin.service_account_token(NAMESPACE, ACCOUNT, pod=self._site.job_pod())
-        for key, value in self._site.server.in_cluster(self._files, token=token, namespace=NAMESPACE).items():
-            self._monkeypatch.setenv(key, value)
-        _written.clear()
-        printed = self._invoke(*arguments, code=code)
-        self.written = list(_written)
-        return printed
-
-
 def _hashes(release: str) -> Any:
     scheme = schemes.resolve(release)
     return lambda pcs: podcliqueset.hash_pod_clique_set(pcs, scheme)
-
-
-#: What this process has opened to write.
-_written: list[str] = []
-
-
-def _hook(event: str, found: tuple[Any, ...]) -> None:
-    if event == "open":
-        path, mode, flags = found
-        writes = isinstance(mode, str) and set(mode) & set("wax+")
-        if writes or (isinstance(flags, int) and flags & 0o3):
-            _written.append(str(path))
-
-
-sys.addaudithook(_hook)

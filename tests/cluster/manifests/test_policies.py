@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pytest
 
@@ -17,9 +16,6 @@ from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHE
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site, made
 
 pytestmark = pytest.mark.controlplane
-
-#: The pod of the Job that holds the Lease.
-POD: Final = "grove-migrator-policies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ def accounts(site: Site) -> Iterator[Accounts]:
         for item in (
             made("v1", "ServiceAccount", OTHER),
             made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
-            made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": f"{POD}_run"}),
+            made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": "us"}),
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
             {**BINDING, "metadata": {"name": "policies-alone"}, "subjects": both},
@@ -75,10 +71,8 @@ def accounts(site: Site) -> Iterator[Accounts]:
         site.admin.get("v1", "Namespace", WORKLOADS),
         *site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ]
-    pod = site.job_pod(POD)
     ours, others = (
-        site.server.client(token=site.admin.service_account_token(NAMESPACE, name, pod=bound))
-        for name, bound in ((ACCOUNT, pod), (OTHER, None))
+        site.server.client(token=site.admin.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
     )
     found = Accounts(site.admin, ours, others, [*site.planted, *created, *there])
     probe = Request("may it?", "Pod", {"metadata": {"annotations": {"x": "y"}}})
@@ -87,7 +81,7 @@ def accounts(site: Site) -> Iterator[Accounts]:
     yield found
     ours.close()
     others.close()
-    for item in [*reversed(created), pod]:
+    for item in reversed(created):
         site.admin.delete(item)
     anything = Grant("ClusterRole", "delete", "", "namespaces")
     eventually(lambda: not site.may(anything), what="our account is still an administrator")
