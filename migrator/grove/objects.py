@@ -72,11 +72,9 @@ class PodClique:
     clique: str | None
     owner_uid: str | None
     template_hash: str | None
-    part_of: str | None
     set_index: str | None
     group: str | None
     group_index: str | None
-    generation: int
     terminating: bool
     spec: Mapping[str, Any]  # without podSpec
     status: Mapping[str, Any]
@@ -96,7 +94,6 @@ class PodCliqueScalingGroup:
     ref: Ref
     owner_uid: str | None
     set_index: str | None
-    generation: int
     terminating: bool
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
@@ -109,7 +106,6 @@ class PodGangMap:
 
     ref: Ref
     owner_uid: str | None
-    set_index: str | None
     terminating: bool
     spec: Mapping[str, Any]
 

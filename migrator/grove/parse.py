@@ -106,7 +106,6 @@ def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
         ref=ref,
         owner_uid=_controller(meta),
         set_index=_strings(ref, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
-        generation=integer(meta.get("generation")),
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
         status=raw.get("status") or {},
@@ -124,11 +123,9 @@ def pod_clique(raw: JSONObject) -> PodClique:
         clique=_clique(ref.name, labels),
         owner_uid=_controller(meta),
         template_hash=labels.get(LABEL_POD_TEMPLATE_HASH),
-        part_of=labels.get(LABEL_PART_OF),
         set_index=labels.get(LABEL_SET_REPLICA_INDEX),
         group=labels.get(LABEL_SCALING_GROUP),
         group_index=labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX),
-        generation=integer(meta.get("generation")),
         terminating=bool(meta.get("deletionTimestamp")),
         spec={key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"},
         status=raw.get("status") or {},
@@ -158,7 +155,6 @@ def pod_gang_map(raw: JSONObject) -> PodGangMap:
     return PodGangMap(
         ref=ref,
         owner_uid=_controller(meta),
-        set_index=_strings(ref, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
         terminating=bool(meta.get("deletionTimestamp")),
         spec=raw.get("spec") or {},
     )
