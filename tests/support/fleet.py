@@ -1,19 +1,13 @@
-"""A cluster of 37 PodCliqueSets as `kubectl get` prints it: what reports are judged by.
-
-python -m tests.support.fleet               every set can be migrated
-python -m tests.support.fleet --troubled    some refuse, some are unusual: what a bad night looks like
-"""
+"""A cluster of 37 PodCliqueSets as `kubectl get` prints it: what reports are judged by."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from testbed.trees import Object, State, as_list, grow, of_kind
+from testbed.trees import Object, State, grow, of_kind
 from testbed.workloads import clique, disaggregated, pod_clique_set, standalone
 
 SETS: Final = 37
@@ -81,7 +75,3 @@ def _trouble(number: int, objects: Sequence[Object]) -> None:
 def _in_flight(pod_cliques: Sequence[Object]) -> None:
     for item in pod_cliques:
         del item["status"]["updateProgress"]["updateEndedAt"]
-
-
-if __name__ == "__main__":
-    json.dump(as_list(fleet(troubled=sys.argv[1:] == ["--troubled"])), sys.stdout)

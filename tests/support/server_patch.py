@@ -17,7 +17,7 @@ from jsonpointer import EndOfList, JsonPointerException
 
 from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
-from migrator.resources import CONFIG_MAPS, EVENTS, LEASES, Op, Resource
+from migrator.resources import CONFIG_MAPS, LEASES, Op, Resource
 from tests.support.memory_objects import copied, same
 
 _UNPROCESSABLE: Final = 422
@@ -102,8 +102,6 @@ def validate(resource: Resource, body: JSONObject) -> None:
         data = (*(body.get("data") or {}).values(), *(body.get("binaryData") or {}).values())
         if sum(map(len, data)) > _LARGEST_CONFIG_MAP:
             raise Rejected(f"{name}: data: Too long", status=422, reason="Invalid")
-    elif resource == EVENTS:
-        _validate_event(body)
 
 
 def _validate_lease(body: JSONObject) -> None:
@@ -113,13 +111,3 @@ def _validate_lease(body: JSONObject) -> None:
             raise ApiError(f"spec.{key}: {spec[key]!r} has no six fraction digits", status=400, reason="BadRequest")
     if spec.get("leaseDurationSeconds", 1) <= 0 or spec.get("leaseTransitions", 0) < 0:
         raise Rejected("spec: must be positive", status=422, reason="Invalid")
-
-
-def _validate_event(body: JSONObject) -> None:
-    for key in ("action", "eventTime", "reportingController", "reportingInstance", "reason", "type"):
-        if not body.get(key):
-            raise Rejected(f"{key}: Required value", status=422, reason="Invalid")
-    if not _MICRO_TIME.fullmatch(body["eventTime"]):
-        raise ApiError("eventTime has no six fraction digits", status=400, reason="BadRequest")
-    if len(body.get("note", "")) > 1024 or len(body["reason"]) > 128:
-        raise Rejected("note or reason: Too long", status=422, reason="Invalid")

@@ -13,7 +13,7 @@ from migrator.store import DryRun
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Ending, Step, do_at, kill_at
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Ending, Moment, Step, do_at, kill_at
 from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -114,21 +114,23 @@ def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
 
 
-def test_told_to_end_when_all_is_written_it_does_not_let_the_old_operator_in() -> None:
-    """GitOps puts the old operator back at the last write, where a SIGTERM comes too: the Leases are not let go of."""
+@pytest.mark.parametrize(
+    ("number", "moment"), [(first("podcliquesets", "status"), "before"), (of_trees()[-1].write, "after")]
+)
+def test_told_to_end_beside_a_restored_operator_it_does_not_let_that_in(number: int, moment: Moment) -> None:
+    """GitOps puts the old operator back at a write, where a SIGTERM comes too: 6, and the Leases are not let go of."""
     world = World()
-
-    def awake(image: str) -> None:
-        assert image != cluster.OLD_IMAGE or world.grove() == world.before, "the old operator is awake"
+    world.forbid_unknown_hashes()
 
     def restore(step: Step) -> None:
         world.deploy(replicas=1)
         step.process.stop.set()
 
-    world.on_awake = awake
-    ending = world.run(do_at(of_trees()[-1].write, "after", restore))
+    ending = world.run(do_at(number, moment, restore))
     assert ending.code == STUCK, str(ending)
     world.advance(300)
+    world.deploy(replicas=0)
+    assert world.run().code == DONE
 
 
 # --- operators that no Lease keeps out ------------------------------------------------------------------------------
@@ -236,26 +238,6 @@ def test_a_dry_run_ends_as_the_run_would() -> None:
     ending = world.run(stop_operator=False, dry_run=DryRun.SERVER)
     assert ending.code == REFUSED, str(ending)
     assert world.run(dry_run=DryRun.SERVER).code == DONE
-
-
-def test_an_operator_that_waits_for_the_lease_never_gets_it_half_way() -> None:
-    """GitOps puts the old operator back, the run is told to end after one set: 6, and the Leases stay taken."""
-    world = World()
-    number = first("podcliquesets", "status")
-
-    def awake(_image: str) -> None:
-        assert world.grove() in (world.before, world.after), "an operator is awake beside half-migrated sets"
-
-    def restore(step: Step) -> None:
-        world.deploy(replicas=1)
-        step.process.stop.set()
-
-    world.on_awake = awake
-    ending = world.run(do_at(number, "before", restore))
-    assert ending.code == STUCK, str(ending)
-    world.advance(300)
-    world.deploy(replicas=0)
-    assert world.run().code == DONE
 
 
 # --- a record of another migration ----------------------------------------------------------------------------------
