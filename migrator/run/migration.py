@@ -263,10 +263,9 @@ class _Run:
 
     def _acts(self, installed: Operator) -> bool:
         """Whether an operator runs that no Lease of ours keeps out."""
-        names = operator.lease_names(installed)
-        same = self._leases is not None and installed.namespace == self._leases.namespace  # Leases are namespaced
-        held = names if same and self._holds(*names) else ()
-        return installed.live and not operator.kept_out(installed, held)
+        here = self._leases is not None and installed.namespace == self._leases.namespace  # Leases are namespaced
+        waits = here and installed.lease_name is not None and self._holds(installed.lease_name)
+        return installed.live and not waits
 
     def _wrong_operator(self) -> bool:
         """Whether an operator runs that does not know the hashes with which the run ends."""

@@ -168,11 +168,6 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     return Found(home, operator, (*findings, *authorizers(configurations)))
 
 
-def kept_out(operator: Operator, held: Iterable[str]) -> bool:
-    """Whether an operator waits for one of these Leases before it acts."""
-    return operator.lease_name is not None and operator.lease_name in held
-
-
 def lease_names(operator: Operator | None) -> tuple[str, ...]:
     """The Leases that an operator may elect its leader by: that of its configuration, and the default."""
     names = {operator.lease_name if operator is not None else None, DEFAULT_LEASE_NAME}
