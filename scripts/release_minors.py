@@ -6,12 +6,11 @@ The release table, ``migrator/hashing/releases.json``, is one JSON object per li
 release's source; this script writes ``minor``, ``module`` and ``commit``. A build that is not a release is named
 ``main-`` and its commit. A release that exists upstream and has no line is an error that names it.
 
-Go modules are read as the environment configures it; ``--git DIR`` reads a clone of Grove instead. On any failure the
-table stays as it is and the exit code is 1.
+A clone of Grove is read. On any failure the table stays as it is and the exit code is 1.
 
-    scripts/release_minors.py                       print the table as it should be
-    scripts/release_minors.py --check               exit 1 if the table differs from that
-    scripts/release_minors.py --write --git ~/grove update it from a clone
+    scripts/release_minors.py ~/grove            print the table as it should be
+    scripts/release_minors.py ~/grove --check    exit 1 if the table differs from that
+    scripts/release_minors.py ~/grove --write    update it
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,45 +27,16 @@ from typing import Any
 
 TABLE = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
 
-#: The operator's module; the repository moved between v0.1.0-alpha.3 and v0.1.0-alpha.4.
-MODULES = ("github.com/NVIDIA/grove/operator", "github.com/ai-dynamo/grove/operator")
 GO_MOD = "operator/go.mod"
 TAG_PREFIX = "operator/"
 DEV_PREFIX = "main-"
 API_MODULE = "k8s.io/api"
 COMMIT_LENGTH = 8
 COLUMNS = ("release", "minor", "algorithm", "module", "commit")
-COMMAND_TIMEOUT_SECONDS = 300
-OUTSIDE_ANY_MODULE = Path(tempfile.gettempdir())
 
 
 class ReadError(Exception):
     """A source could not be read; the text is one clear sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """What one build's own go.mod says, and the commit it was cut from (``None`` if unknown)."""
-
-    go_mod: str
-    commit: str | None
-
-
-def run(command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; its exit code is the caller's business."""
-    try:
-        return subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_SECONDS
-        )
-    except FileNotFoundError as error:
-        raise ReadError(f"{command[0]} is not installed.") from error
-    except subprocess.TimeoutExpired as error:
-        raise ReadError(f"{command[0]} gave no answer within {COMMAND_TIMEOUT_SECONDS} s.") from error
-
-
-def revision_of(release: str) -> str:
-    """What a build is called where it is kept: a release by its version, a ``main-`` build by its commit."""
-    return release.removeprefix(DEV_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +46,7 @@ class GitClone:
     directory: Path
 
     def _git(self, *arguments: str) -> str:
-        done = run(["git", *arguments], self.directory)
+        done = subprocess.run(["git", *arguments], cwd=self.directory, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
             raise ReadError(f"git {' '.join(arguments)} failed in {self.directory}: {reason[0]}.")
@@ -88,59 +57,12 @@ class GitClone:
         tags = self._git("tag", "--list", f"{TAG_PREFIX}v*").split()
         return frozenset(tag.removeprefix(TAG_PREFIX) for tag in tags)
 
-    def read(self, release: str) -> Build:
-        """The go.mod at the release's tag, or at the commit of a ``main-`` build."""
-        revision = revision_of(release)
+    def read(self, release: str) -> tuple[str, str]:
+        """The go.mod at the release's tag, or at the commit of a ``main-`` build; and the commit."""
+        revision = release.removeprefix(DEV_PREFIX)
         at = revision if release.startswith(DEV_PREFIX) else f"refs/tags/{TAG_PREFIX}{revision}"
         commit = self._git("rev-parse", "--verify", "--quiet", f"{at}^{{commit}}").strip()
-        return Build(self._git("show", f"{commit}:{GO_MOD}"), commit)
-
-
-class GoModules:
-    """Go's own client, with the environment's configuration."""
-
-    def __init__(self) -> None:
-        self._listed_under: dict[str, list[str]] = {}
-
-    def releases(self) -> frozenset[str]:
-        """Every version that is listed under either name of the module."""
-        for module in MODULES:
-            done = run(["go", "list", "-m", "-versions", module], OUTSIDE_ANY_MODULE)
-            if done.returncode != 0:
-                raise ReadError(refusal(module, done.stderr))
-            for version in done.stdout.split()[1:]:
-                self._listed_under.setdefault(version, []).append(module)
-        return frozenset(self._listed_under)
-
-    def read(self, release: str) -> Build:
-        """The go.mod of one version or commit, under the name that it declares for itself."""
-        modules = self._listed_under.get(release, MODULES[-1:])
-        for module in modules:
-            build = self._download(module, revision_of(release))
-            if ["module", module] in directives(build.go_mod):
-                return build
-        raise ReadError(f"{release} declares itself under neither of {', '.join(modules)}.")
-
-    def _download(self, module: str, version: str) -> Build:
-        done = run(["go", "mod", "download", "-json", f"{module}@{version}"], OUTSIDE_ANY_MODULE)
-        answer: dict[str, Any] = json.loads(done.stdout or "{}")
-        if done.returncode != 0 or "GoMod" not in answer:
-            raise ReadError(refusal(f"{module}@{version}", answer.get("Error") or done.stderr))
-        commit = (answer.get("Origin") or {}).get("Hash")
-        return Build(Path(answer["GoMod"]).read_text(encoding="utf-8"), commit)
-
-
-#: Where Grove's releases are read from.
-Source = GitClone | GoModules
-
-
-def refusal(what: str, message: str) -> str:
-    """One sentence on why a module could not be had, without repeating the addresses that were asked."""
-    if match := re.search(r"\b(4\d\d [A-Z][A-Za-z ]+)(?:\s+server response: (.+))?", message):
-        why = match[1].strip() + (f", {match[2].strip().rstrip('.')}" if match[2] else "")
-        return f"The Go module {what} is refused ({why}); read a clone with --git instead."
-    lines = message.strip().splitlines() or ["no reason given"]
-    return f"The Go module {what} could not be read: {lines[-1].strip().rstrip('.')}."
+        return self._git("show", f"{commit}:{GO_MOD}"), commit
 
 
 def directives(go_mod: str) -> Iterator[list[str]]:
@@ -180,25 +102,24 @@ def module_and_minor(go_mod: str) -> tuple[str, str]:
     return module, f"1.{minor[1]}"
 
 
-def refreshed(row: dict[str, Any], source: Source) -> dict[str, Any]:
+def refreshed(row: dict[str, Any], clone: GitClone) -> dict[str, Any]:
     """One line of the table with the script's columns read anew and the columns by hand kept."""
-    build = source.read(row["release"])
-    module, minor = module_and_minor(build.go_mod)
-    commit = build.commit[:COMMIT_LENGTH] if build.commit else row.get("commit")
-    columns = row | {"minor": minor, "module": module, "commit": commit}
+    go_mod, commit = clone.read(row["release"])
+    module, minor = module_and_minor(go_mod)
+    columns = row | {"minor": minor, "module": module, "commit": commit[:COMMIT_LENGTH]}
     flags = {key: columns[key] for key in columns if key not in COLUMNS}
     return {key: columns[key] for key in COLUMNS} | flags
 
 
-def refresh(rows: Sequence[dict[str, Any]], source: Source) -> list[dict[str, Any]]:
+def refresh(rows: Sequence[dict[str, Any]], clone: GitClone) -> list[dict[str, Any]]:
     """The whole table read anew, in its order. Raises :class:`ReadError` for a release without a line."""
-    missing = source.releases() - {row["release"] for row in rows}
+    missing = clone.releases() - {row["release"] for row in rows}
     if missing:
         raise ReadError(
             f"No line for {', '.join(sorted(missing))}: read what it does (docs/development/grove-releases.md has what "
             'matters), then add {"release": ..., "algorithm": "legacy" or "canonical"}.'
         )
-    return [refreshed(row, source) for row in rows]
+    return [refreshed(row, clone) for row in rows]
 
 
 def parse(text: str) -> list[dict[str, Any]]:
@@ -221,16 +142,15 @@ def render(rows: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print, check or update the release table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--git", metavar="DIR", type=Path, help="read tags and commits of a clone of Grove")
+    parser.add_argument("clone", type=Path, help="a clone of Grove, whose tags and commits are read")
     parser.add_argument("--table", type=Path, default=TABLE, help="the table (default: %(default)s)")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--write", action="store_true", help="update the table")
     action.add_argument("--check", action="store_true", help="exit 1 if the table is not up to date")
     options = parser.parse_args(arguments)
-    source: Source = GitClone(options.git) if options.git else GoModules()
     try:
         text = options.table.read_text(encoding="utf-8")
-        fresh = render(refresh(parse(text), source))
+        fresh = render(refresh(parse(text), GitClone(options.clone)))
     except (OSError, ReadError) as error:
         print(f"{error} {options.table.name} is unchanged.", file=sys.stderr)
         return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,7 @@ def test_a_clone_fills_minor_module_and_commit(clone: Path, table: Path) -> None
     commit = commit_go_mod(clone, go_mod(AI_DYNAMO, "v0.35.5"))[:8]
     with table.open("a") as file:
         file.write(json.dumps({"release": f"main-{commit}", "algorithm": "canonical", "dev": True}) + "\n")
-    arguments = ["--git", str(clone), "--table", str(table)]
+    arguments = [str(clone), "--table", str(table)]
     assert script.main([*arguments, "--check"]) == 1
     assert script.main([*arguments, "--write"]) == 0
     assert script.main([*arguments, "--check"]) == 0
@@ -108,29 +107,9 @@ def test_what_nobody_has_read_is_never_guessed(
     else:
         git(clone, "tag", "operator/v0.1.0-alpha.10")
     before = table.read_bytes()
-    assert script.main(["--git", str(clone), "--table", str(table), "--write"]) == 1
+    assert script.main([str(clone), "--table", str(table), "--write"]) == 1
     assert complaint in capsys.readouterr().err
     assert table.read_bytes() == before
-
-
-def test_modules_are_read_under_the_name_they_declare(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A version that is listed under both names belongs to the one that its go.mod declares."""
-    (tmp_path / "alpha.3.mod").write_text(go_mod(NVIDIA, "v0.33.4"))
-    (tmp_path / "alpha.9.mod").write_text(go_mod(AI_DYNAMO, "v0.34.3"))
-    program = tmp_path / "bin" / "go"
-    program.parent.mkdir()
-    program.write_text(
-        '#!/bin/sh\nif [ "$1" = list ]; then echo "$4 v0.1.0-alpha.3 v0.1.0-alpha.9"; exit 0; fi\n'
-        f'printf \'{{"GoMod": "{tmp_path}/%s.mod", "Origin": {{"Hash": "0123456789abcdef"}}}}\' "${{4##*-}}"\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    assert script.main(["--table", str(table), "--write"]) == 0
-    first, second = rows(table)
-    assert (first["module"], first["minor"], first["commit"]) == (NVIDIA, "1.33", "01234567")
-    assert (second["module"], second["minor"]) == (AI_DYNAMO, "1.34")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from migrator.resources import POD_CLIQUES, Op, Resource
 from migrator.store import Store, Write
 from migrator.stores.kube.store import KubeStore
 from tests.support.memory_store import MemoryStore
-from tests.support.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing, thing
+from tests.support.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing
 
 pytestmark = pytest.mark.controlplane
 
@@ -120,19 +120,6 @@ def test_patches_of_a_stream_mean_what_single_ones_do(cluster: KubeStore) -> Non
     }
     assert found == expected
     assert set(found.values()) >= {"ok", "TestFailed"}
-
-
-def test_large_patches_of_a_stream_arrive_whole(cluster: KubeStore) -> None:
-    """A set's template is tested as it was read, and may fill more than a socket takes at once."""
-    template = {"args": ["x" * 400_000, TEMPLATE]}
-    for number in range(6):
-        body = thing(f"large-{number}")
-        cluster.create(THINGS, NAMESPACE, {**body, "spec": {"template": template}})
-    ops = (check("/spec/template", template), REPLACE)
-    writes = iter((number, Write(THINGS, NAMESPACE, f"large-{number}", ops)) for number in range(6))
-    assert dict(cluster.patches(lambda: next(writes, None), concurrency=3)) == dict.fromkeys(range(6))
-    labels = [cluster.get(THINGS, NAMESPACE, f"large-{number}")["metadata"]["labels"] for number in range(6)]
-    assert [label["grove.io/pod-template-hash"] for label in labels] == ["new"] * 6
 
 
 @pytest.mark.parametrize(
