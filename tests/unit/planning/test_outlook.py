@@ -28,14 +28,6 @@ def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
     assert [t.plan.cluster_disruption.pods for t in found] == [6, 0, 6]
 
 
-def test_the_set_that_hashes_alike_in_any_order_gets_no_all_clear() -> None:
-    """Grove issue 709: one clique with one container. Its canonical hash is its legacy one, its next is another."""
-    world = World().grow(cliques=[clique("one", containers=("a",))], groups={}, pods=1)
-    assert [t.plan.cluster_disruption.pods for t in targets(world)] == [1, 0, 1]
-    states = [tree.state for t in targets(world) for tree in t.plan.trees]
-    assert states == [SetState.MIGRATE, SetState.DONE, SetState.MIGRATE]
-
-
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])
 def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""

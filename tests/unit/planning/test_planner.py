@@ -151,15 +151,6 @@ def test_refused_sets_can_be_skipped() -> None:
     assert warnings(bad.findings) == [("GM-120", "bad", "/status/currentRevision")]
 
 
-def test_what_belongs_to_no_set_is_left_alone() -> None:
-    """What is labelled as Grove's and is controlled by nobody changes no set."""
-    world = World().grow()
-    world.of("Pod", "web-0-front-0")["metadata"]["ownerReferences"] = []
-    plan = world.plan()
-    assert plan.findings == ()
-    assert "web-0-front-0" not in {change.ref.name for change in plan.trees[0].changes}
-
-
 def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     """A dump says which guards could not be asked."""
     plan = World().grow().plan(is_cluster=False)
