@@ -65,6 +65,13 @@ def for_kai(pcs: Any, queues: tuple[str | None, ...] = (None, None)) -> None:
         entry["labels"] = {"kai.scheduler/queue": queue} if queue else {}
 
 
+def scheduled(pods: int = 1, status: str = "False", replicas: int = 2) -> World:
+    """A PodClique that wants two pods at least, and has so many of them scheduled."""
+    world = World().grow().put("PodClique", FRONT, "/status/scheduledReplicas", pods)
+    world.of("PodClique", FRONT)["spec"] |= {"minAvailable": 2, "replicas": replicas}
+    return world.put("PodClique", FRONT, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
+
+
 def topology(name: str | None = None, clique: int = 0) -> World:
     """A topology constraint of one clique."""
     constraint = {"packDomain": "rack"} | ({"topologyName": name} if name else {})
@@ -93,6 +100,7 @@ CASES: list[Case] = [
     ("GM-307", lambda: of_set(for_kai), "web", RC1, MAIN, (RC1, A11)),
     ("GM-308", lambda: of_set(for_kai), "web", RC1, A14, (RC1, A11)),
     ("GM-309", lambda: World().grow(progress=()).put(*POD, LABEL), "web-0-front-0", A11, RC1, (A11, MAIN)),
+    ("GM-311", scheduled, FRONT, A8, A9, (A8,)),
 ]
 
 
@@ -122,6 +130,19 @@ def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quie
     assert "(if you come from v0.1.0-alpha.8 or older" in advice.message
     assert ("and you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
     assert planned(world, A11, source=A8).advisories[0].message.endswith("cannot be added to an existing set")
+
+
+@table(
+    "state",
+    ("Nothing is scheduled: the gang never began.", ({"pods": 0},)),
+    ("Enough is.", ({"pods": 2},)),
+    ("A breach is reported, which GM-116 judges.", ({"status": "True"},)),
+    ("It may be one.", ({"status": "Unknown"},)),
+    ("It is at zero.", ({"replicas": 0},)),
+)
+def test_who_is_not_scheduled_below_his_minimum(state: dict[str, Any]) -> None:
+    """Only a member that is partly scheduled, and of which no operator has reported a breach, has this hazard."""
+    assert "GM-311" not in {code for code, _ in advised(scheduled(**state), A9, running=A8)}
 
 
 def test_a_clique_that_never_ran_ends_no_gang() -> None:

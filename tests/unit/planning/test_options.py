@@ -6,8 +6,6 @@ import pytest
 
 from migrator.errors import UnknownScheme, UsageError
 from migrator.hashing import schemes
-from migrator.planning import guards
-from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from tests.support.builders import World
 
@@ -55,13 +53,3 @@ def test_a_bad_override_is_refused_before_anything_is_looked_at() -> None:
     """--allow is checked even where there is nothing to migrate."""
     with pytest.raises(UsageError, match="GM-120"):
         World().plan(allow=["GM-120"])
-
-
-def test_only_overridable_codes_are_accepted() -> None:
-    """--allow takes a code that exists and may be overridden, and the error names those."""
-    accepted = {code: guard.name for code, guard in guards.CATALOGUE.items() if guard.overridable}
-    assert allowed_codes(accepted) == allowed_codes(accepted.values()) == set(accepted)
-    with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-101, GM-102, GM-116, GM-137"):
-        allowed_codes(["hash-in-names"])
-    with pytest.raises(UsageError, match="a guard with this code does not exist"):
-        allowed_codes(["GM-999"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from migrator.errors import InputError
-from migrator.planning.model import Disruption, SetState
-from migrator.planning.options import Selection
-from migrator.planning.planner import template_digest
-from tests.support.builders import DELETION, LATER, World, refusals, warnings
+from migrator.planning.model import Disruption, SetState, Severity
+from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.planner import Target, make_plan, outlook, template_digest
+from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
 
 
 def test_no_sets_make_an_empty_plan() -> None:
@@ -155,7 +156,7 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     """A dump says which guards could not be asked."""
     plan = World().grow().plan(is_cluster=False)
     assert [unchecked.code for unchecked in plan.not_checked] == ["GM-116", "GM-122", "GM-202", "GM-205"]
-    assert plan.findings == ()
+    assert plan.findings == World().grow().plan().not_checked == World().plan(is_cluster=False).not_checked == ()
 
 
 def test_trees_may_have_different_sources() -> None:
@@ -165,3 +166,72 @@ def test_trees_may_have_different_sources() -> None:
         ("new", "legacy-1.35", SetState.DONE),
         ("old", "legacy-1.33", SetState.MIGRATE),
     ]
+
+
+# --- any target, any source -------------------------------------------------------------------------------------------
+
+
+def targets(world: World, running: str | None = None) -> list[Target]:
+    """Every possible target."""
+    return list(outlook(world.snapshot(), PlanOptions(describes=True), now=NOW, running=running))
+
+
+def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
+    """Three rows, without the schemes of builds that nobody runs; the one that runs is marked."""
+    found = targets(World().grow(), running="v0.1.0-alpha.9")
+    assert [(t.scheme.name, t.releases[0], t.releases[-1], t.running) for t in found] == [
+        ("legacy-1.33", "v0.1.0-alpha.1", "v0.1.0-alpha.3", False),
+        ("legacy-1.34", "v0.1.0-alpha.4", "v0.1.0-alpha.9", True),
+        ("legacy-1.35", "v0.1.0-alpha.10", "v0.1.0-alpha.12-rc1", False),
+    ]
+    assert [t.plan.cluster_disruption.pods for t in found] == [6, 0, 6]
+
+
+@pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])
+def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
+    """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""
+    world = World().grow("one").grow("two").put("PodCliqueSet", "one", "/metadata/generation", 2)
+    plan = world.plan(source, target)
+    for tree in plan.trees:
+        (finding,) = tree.findings
+        assert (finding.code, finding.severity, tree.state) == ("GM-101", Severity.REFUSAL, SetState.REFUSED)
+        assert "holds the hashes of legacy-1.34 (v0.1.0-alpha.4 to v0.1.0-alpha.9)" in finding.message
+        assert finding.remedy == "leave out --from, or give --from legacy-1.34"
+        assert (tree.source, tree.changes, tree.disruption.pods, tree.remaining.pods) == (None, (), 6, 6)
+    assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[1].findings == ()
+
+
+def test_a_source_that_nothing_contradicts_is_believed() -> None:
+    """Where no scheme explains the set, its own findings are reported."""
+    world = World().grow()
+    world.edit("front", "app:2")
+    tree = world.decide("v0.1.0-alpha.9", "v0.1.0-alpha.11")
+    assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(tree.findings)
+    assert "holds the hashes of" not in tree.findings[0].message
+
+
+@pytest.mark.parametrize("source", ["auto", "v0.1.0-alpha.11"])
+def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
+    """alpha.11 to alpha.12-rc1 in mid-update: there is nothing to write, so there is nothing to hide."""
+    world = World().grow(scheme="legacy-1.35", maps=True)
+    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
+    world.put("Pod", "web-0-front-0", LABEL)
+    world.put("PodClique", "web-0-sg-0-work", LABEL)
+    world.of("PodClique", "web-0-sg-1-work")["metadata"]["deletionTimestamp"] = "2026-01-02T04:00:00Z"
+    (tree,) = world.plan(source, "v0.1.0-alpha.12-rc1").trees
+    assert (tree.state, tree.changes, refusals(tree.findings)) == (SetState.DONE, (), [])
+    assert {finding.code for finding in tree.findings} == {"GM-101", "GM-102"}
+    for finding in tree.findings:
+        assert finding.message.endswith("; nothing is written to this set, so this only warns")
+
+
+@pytest.mark.parametrize("describes", [True, False])
+def test_a_kind_that_may_not_be_listed_refuses_a_run(*, describes: bool) -> None:
+    """What could not be searched refuses a run, unless it is allowed, and warns in a plan."""
+    snapshot = replace(World().grow().snapshot(), unlisted=("podgangs.scheduler.grove.io",))
+    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", describes=describes), now=NOW)
+    (finding,) = plan.findings
+    assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not describes)
+    allowed = PlanOptions(target="legacy-1.35", allow=frozenset({"GM-137"}))
+    assert refusals(make_plan(snapshot, allowed, now=NOW).findings) == []
+    assert make_plan(snapshot, PlanOptions(target="legacy-1.34"), now=NOW).findings == ()

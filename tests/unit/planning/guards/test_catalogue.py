@@ -1,4 +1,4 @@
-"""The catalogue of codes, and the page that explains each of them."""
+"""The catalogue of codes with the page that explains them, and all guards on one set."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from migrator.errors import UsageError
 from migrator.planning import guards
-from migrator.planning.guards import report
+from migrator.planning.guards import allowed_codes, report
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.model import Severity
+from migrator.planning.model import SetState, Severity
+from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
 from tests.support.paths import ROOT
 
 
@@ -48,3 +50,67 @@ def test_an_unknown_code_is_nobodys() -> None:
     """A finding cannot have a code that does not exist."""
     with pytest.raises(KeyError):
         report("GM-999", None, None, "")
+
+
+def test_only_overridable_codes_are_accepted() -> None:
+    """--allow takes a code that exists and may be overridden, and the error names those."""
+    accepted = {code: guard.name for code, guard in guards.CATALOGUE.items() if guard.overridable}
+    assert allowed_codes(accepted) == allowed_codes(accepted.values()) == set(accepted)
+    with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-101, GM-102, GM-116, GM-137"):
+        allowed_codes(["hash-in-names"])
+    with pytest.raises(UsageError, match="a guard with this code does not exist"):
+        allowed_codes(["GM-999"])
+
+
+# --- all of them on one set -----------------------------------------------------------------------------------------
+
+
+def test_a_set_at_rest_has_no_findings() -> None:
+    """A settled set, with everything that Grove stores, is neither refused nor warned about."""
+    decided = World().grow(replicas=2, maps=True, progress=("updateProgress", "rollingUpdateProgress")).decide()
+    assert (decided.state, decided.source, decided.findings) == (SetState.MIGRATE, "legacy-1.34", ())
+
+
+def test_everything_that_refuses_is_reported_at_once() -> None:
+    """A set with several troubles names them all in one run, each once, the update first."""
+    world = World().grow().take("PodCliqueSet", "web", "/status/updateProgress/updateEndedAt")
+    world.put("PodClique", "web-0-sg-0-work", DELETION, LATER)
+    world.put("Pod", "web-0-front-0", LABEL)
+    world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"] = OLD
+    found = refusals(world.findings())
+    assert sorted(found, key=str) == sorted(set(found), key=str)
+    assert [code for code, _, _ in found] == ["GM-102", "GM-102", "GM-101"]
+
+
+@pytest.mark.parametrize("allow", ["GM-101", "gm-101", "foreign-value"])
+@pytest.mark.parametrize(("kind", "name"), [("PodClique", "web-0-front"), ("Pod", "web-0-sg-1-work-1")])
+def test_an_override_leaves_the_foreign_value(kind: str, name: str, allow: str) -> None:
+    """An allowed stray value stays as it is, with a warning, and everything else of the set is migrated."""
+    world = World().grow(maps=True)
+    before = len(world.decide().changes)
+    decided = world.put(kind, name, LABEL).decide(allow=[allow])
+    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    (finding,) = decided.findings
+    assert (finding.code, finding.severity) == ("GM-101", Severity.WARNING)
+    assert finding.message.endswith("(allowed by --allow GM-101)")
+    assert len(decided.changes) == before - 1
+    assert all((change.ref.name, change.field) != (name, LABEL) for change in decided.changes)
+
+
+def test_an_override_leaves_a_warning_as_it_is() -> None:
+    """What would not have refused was not allowed by anybody."""
+    world = World().grow().put("PodClique", "web-0-front", "/status/currentPodTemplateHash")
+    assert [finding.code for finding in world.findings()] == ["GM-107"]
+    assert world.findings(allow=["GM-101"]) == world.findings()
+
+
+@pytest.mark.parametrize(
+    "of", [("PodCliqueSet", "web", "/status/currentGenerationHash"), ("Pod", "web-0-front-0", LABEL)]
+)
+def test_an_override_allows_only_what_its_finding_says(of: tuple[str, str, str]) -> None:
+    """The set's own hash is never left alone, a pod's may be, and another code does not help."""
+    world = World().grow().put(*of)
+    (finding,) = world.findings()
+    assert ("--allow GM-101" in finding.remedy) is (of[0] == "Pod")
+    assert (refusals(world.findings(allow=["GM-101"])) == []) is (of[0] == "Pod")
+    assert refusals(world.findings(allow=["GM-102"])) == [("GM-101", *of[1:])]

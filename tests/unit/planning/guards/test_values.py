@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.planning.model import SetPlan, SetState, Severity
-from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, refusals, warnings
+from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, hashes_of, refusals, warnings
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 GENERATION = "/status/currentPodCliqueSetGenerationHash"
@@ -206,3 +206,49 @@ def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field
 def test_on_delete_excuses_no_other_place(kind: str, name: str, field: str) -> None:
     """Under OnDelete the set's hash and a PodClique's label are of the newest template: another value refuses."""
     assert refusals(World().grow(on_delete=True).put(kind, name, field).findings()) == [("GM-101", name, field)]
+
+
+# --- unknown places --------------------------------------------------------------------------------------------------
+
+
+def hidden(world: World, place: str) -> None:
+    """Keep the source's hash of clique ``front`` where no known operator does."""
+    hashes = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34")
+    value = hashes.pod_template_hashes["front"]
+    if place == "pod":
+        world.put("Pod", "web-0-front-0", "/metadata/annotations", {"grove.io/template": value})
+    elif place == "set":
+        world.put("PodCliqueSet", "web", "/status/history", [{"hash": hashes.generation_hash}])
+    else:
+        labels = {"app.kubernetes.io/part-of": "web"} if place == "owned" else {}
+        meta = {"name": "r", "namespace": "default", "uid": "u-r", "labels": labels}
+        world.objects.append({"kind": "PodCliqueRevision", "metadata": meta, "data": {"hash": value}})
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        ("pod", "/metadata/annotations/grove.io~1template"),
+        ("set", "/status/history/0/hash"),
+        ("owned", "/data/hash"),
+        ("nobody's", "/data/hash"),
+    ],
+)
+def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> None:
+    """An operator that nobody has read cannot be migrated half: object and JSON Pointer are named."""
+    world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
+    hidden(world, place)
+    plan = world.plan()
+    by_name = {tree.tree.ref.name: tree for tree in plan.trees}
+    assert [(code, found) for code, _, found in refusals(by_name["web"].findings)] == [("GM-136", field)]
+    assert by_name["other"].state is SetState.MIGRATE
+    assert world.plan(target="legacy-1.34").trees[1].state is SetState.DONE, "nothing is written, so nothing refuses"
+
+
+def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
+    """Two sets of one template have the same hashes: what is labelled as one's does not refuse the other."""
+    world = World().grow("one").grow("two")
+    value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").pod_template_hashes["front"]
+    world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
+    states = {tree.tree.ref.name: tree.state for tree in world.plan().trees}
+    assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
