@@ -5,7 +5,7 @@ Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit c
     MigratorError          1  try again
       ClusterError            the cluster did not do what was asked
         Unreachable, NotAuthorised
-        ApiError              an answer: NotFound, AlreadyExists, Conflict, TestFailed, Rejected
+        ApiError              an answer: Expired, NotFound, AlreadyExists, Conflict, TestFailed, Rejected
       LostReply               a request without an answer
       LostRace                another writer was faster: LeaseHeld, SetConflict
       LeaseLost               the Lease may be somebody else's: inside a run only, which ends with HalfWay
@@ -85,14 +85,13 @@ class NotAuthorised(ClusterError):
 
 
 class ApiError(ClusterError):
-    """An answer of the API server other than success: its HTTP ``status``, and ``reason`` of its body (or empty)."""
+    """An answer of the API server other than success."""
 
     code = "api-error"
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
+
+class Expired(ApiError):
+    """410: the server does not have the rest of this list any more."""
 
 
 class NotFound(ApiError):
@@ -125,8 +124,8 @@ class Rejected(ApiError):
 
     code = "rejected"
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", denied_by: str = "") -> None:
-        super().__init__(message, status=status, reason=reason)
+    def __init__(self, message: str, *, denied_by: str = "") -> None:
+        super().__init__(message)
         self.denied_by = denied_by
 
 

@@ -49,12 +49,12 @@ STUCK: Final = 6
 #: What the API server, a proxy before it or the network can answer with.
 ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
     "a lost reply": lambda: LostReply("no answer"),
-    "a conflict": lambda: Conflict("modified", status=409, reason="Conflict"),
-    "a failed test": lambda: TestFailed("a test does not hold", status=422),
-    "a rejection": lambda: Rejected("is invalid: spec: forbidden", status=422, reason="Invalid"),
+    "a conflict": lambda: Conflict("modified"),
+    "a failed test": lambda: TestFailed("a test does not hold"),
+    "a rejection": lambda: Rejected("is invalid: spec: forbidden"),
     "an outage": lambda: Unreachable("HTTP 503, 8 times"),
     "a lasting outage": lambda: Unreachable("HTTP 503, at every request"),
-    "a bug of the server": lambda: ApiError("HTTP 400", status=400),
+    "a bug of the server": lambda: ApiError("HTTP 400"),
     "a missing right": lambda: NotAuthorised("HTTP 403"),
     "a void token": lambda: NotAuthorised("HTTP 401"),
 }

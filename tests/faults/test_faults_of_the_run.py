@@ -26,7 +26,7 @@ from tests.support.memory_objects import timestamp
 from tests.support.tables import table
 
 OUTAGE = partial(Unreachable, "HTTP 503, at every request")
-NO_KIND = partial(NotFound, "the server could not find the requested resource", status=404, reason="NotFound")
+NO_KIND = partial(NotFound, "the server could not find the requested resource")
 
 
 def reads(target: str) -> Callable[[Step], bool]:
@@ -228,7 +228,7 @@ def test_the_expected_downtime_is_the_plans() -> None:
 
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop() -> None:
     """A rule rejects status patches of PodCliques: 3, and the operator was never stopped."""
-    rejected = partial(Rejected, "status.x: Invalid value", status=422, reason="Invalid")
+    rejected = partial(Rejected, "status.x: Invalid value")
     world = World()
     process = world.start(
         at=when(lambda s: s.target.startswith("podcliques/") and s.target.endswith("/status"), raising(rejected))
@@ -313,8 +313,6 @@ def test_a_denial_is_of_the_webhook_that_denied() -> None:
     denied = partial(
         Rejected,
         'admission webhook "policy.example.test" denied the request',
-        status=403,
-        reason="Forbidden",
         denied_by="policy.example.test",
     )
     world = World()

@@ -92,7 +92,7 @@ def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None
 
     def upgrade(_: Step) -> None:
         world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-        raise Rejected("is invalid", status=422, reason="Invalid")
+        raise Rejected("is invalid")
 
     ending = world.run(do_at(number, "before", upgrade))
     assert ending.code == STUCK, str(ending)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from urllib3 import HTTPHeaderDict
 
-from migrator.errors import AlreadyExists, ApiError, Conflict, NotAuthorised, NotFound, Rejected, TestFailed
+from migrator.errors import AlreadyExists, ApiError, Conflict, Expired, NotAuthorised, NotFound, Rejected, TestFailed
 from migrator.stores.kube.responses import Failure, retry_after
 
 SECRET = "hunter2"
@@ -45,6 +45,7 @@ def causes(*fields: str) -> dict[str, Any]:
         (409, {"reason": "AlreadyExists"}, AlreadyExists, "HTTP 409 AlreadyExists"),
         (409, {"reason": "Conflict"}, Conflict, "HTTP 409 Conflict"),
         (409, {}, Conflict, "HTTP 409"),
+        (410, {"reason": "Expired"}, Expired, "HTTP 410 Expired"),
         (415, {"reason": "UnsupportedMediaType"}, ApiError, "HTTP 415 UnsupportedMediaType"),
         (422, {"reason": "Invalid", "details": {}}, TestFailed, "a test of the patch does not hold"),
         (422, {"reason": "Invalid"}, TestFailed, "a test of the patch does not hold"),
@@ -60,14 +61,13 @@ def causes(*fields: str) -> dict[str, Any]:
 def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception], said: str) -> None:
     """Every failure that was measured is the error whose handling fits it, and quotes no value: values are secrets.
 
-    It says code, reason, the fields of the causes, and who denied it; code and reason can be asked for.
+    It says code, reason, the fields of the causes, and who denied it.
     """
     error = Failure(code, body).error("patch Pod a/p", patching=True)
     assert type(error) is kind
     assert str(error).startswith("patch Pod a/p: ")
     assert str(error).endswith(said)
     assert SECRET not in str(error)
-    assert not isinstance(error, ApiError) or (error.status, error.reason) == (code, body.get("reason", ""))
 
 
 def test_422_of_a_create_is_no_failed_test() -> None:

@@ -180,7 +180,7 @@ class MemoryStore(Objects):
                 if "generateName" in metadata:
                     name = metadata.setdefault("name", f"{metadata['generateName']}{next(self._state.uids):05d}")
                 if (resource, namespace, name) in self._state.objects:
-                    raise AlreadyExists(f"{sent.target} already exists", status=409, reason="AlreadyExists")
+                    raise AlreadyExists(f"{sent.target} already exists")
                 metadata["namespace"] = namespace
                 if not resource.namespaced:
                     del metadata["namespace"]
@@ -239,7 +239,7 @@ class MemoryStore(Objects):
         for hook in tuple(self.before):
             hook(request)
         if request.resource in self._without:
-            raise NotFound(f"the server has no {request.resource.qualified_name}", status=404, reason="NotFound")
+            raise NotFound(f"the server has no {request.resource.qualified_name}")
         yield request
         for hook in tuple(self.after):
             hook(request)
@@ -247,7 +247,7 @@ class MemoryStore(Objects):
     def _find(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         body = self._state.objects.get((resource, namespace, name))
         if body is None:
-            raise NotFound(f'{resource.qualified_name} "{name}" not found', status=404, reason="NotFound")
+            raise NotFound(f'{resource.qualified_name} "{name}" not found')
         return body
 
 
@@ -273,9 +273,9 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
     """Refuse what no patch may change. Raises ``Rejected``, or ``Conflict`` for a stale resource version."""
     for key in _OWN_METADATA:
         if old["metadata"].get(key) != new["metadata"].get(key):
-            raise Rejected(f"{request.target}: metadata.{key}: field is immutable", status=422, reason="Invalid")
+            raise Rejected(f"{request.target}: metadata.{key}: field is immutable")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
-        raise Conflict(f"{request.target}: the object has been modified", status=409, reason="Conflict")
+        raise Conflict(f"{request.target}: the object has been modified")
 
 
 def in_turn(

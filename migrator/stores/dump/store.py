@@ -9,11 +9,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar
 
 from migrator import exact_json
-from migrator.errors import ApiError, InputError, NotFound, OutputError, UsageError
+from migrator.errors import InputError, NotFound, OutputError, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.hash_fields import hashes_in
 from migrator.planning.model import Change
@@ -155,19 +154,19 @@ class DumpStore:
         """See :meth:`migrator.store.Store.get`."""
         entry = self._held(resource).get((namespace, name))
         if entry is None or subresource not in {"", "status"}:
-            raise _missing(f"{self.name}: there is no {resource.kind} {namespace}/{name} {subresource}".rstrip())
+            raise NotFound(f"{self.name}: there is no {resource.kind} {namespace}/{name} {subresource}".rstrip())
         return entry.value
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any request that writes
         """A dump is never changed in place: :meth:`write` makes another one."""
-        raise _missing(f"{self.name}: a dump cannot be written to")
+        raise NotFound(f"{self.name}: a dump cannot be written to")
 
     create = patch = patches = delete = _refuse
 
     def _held(self, resource: Resource) -> dict[tuple[str, str], _Entry]:
         held = self.entries.get(resource)
         if held is None:
-            raise _missing(f"{self.name}: a dump has no {resource.plural}")
+            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
         return held
 
 
@@ -216,7 +215,3 @@ def _key(file: str, value: JSONObject) -> tuple[str, str]:
 def _labels(value: JSONObject) -> dict[str, str]:
     labels = value["metadata"].get("labels")
     return labels if isinstance(labels, dict) else {}
-
-
-def _missing(message: str) -> ApiError:
-    return NotFound(message, status=HTTPStatus.NOT_FOUND, reason="NotFound")

@@ -17,6 +17,7 @@ from migrator.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
+    Expired,
     MigratorError,
     NotAuthorised,
     NotFound,
@@ -77,17 +78,17 @@ class Failure:
 
     def error(self, what: str, *, patching: bool) -> MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
-        code, reason, text = self.code, str(self.status.get("reason") or ""), f"{what}: {self}"
+        code, text = self.code, f"{what}: {self}"
         denied_by = self._failed_webhook or (self._denied_by if code not in SERVER_ERRORS else None)
         if denied_by:
-            return Rejected(text, status=code, reason=reason, denied_by=denied_by)
+            return Rejected(text, denied_by=denied_by)
         if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return NotAuthorised(text)
         if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and self._is_anonymous:
-            return TestFailed(f"{what}: a test of the patch does not hold", status=code, reason=reason)
-        conflict = AlreadyExists if reason == "AlreadyExists" else Conflict
-        kinds: Mapping[int, type[ApiError]] = {404: NotFound, 409: conflict, 422: Rejected}
-        return kinds.get(code, ApiError)(text, status=code, reason=reason)
+            return TestFailed(f"{what}: a test of the patch does not hold")
+        conflict = AlreadyExists if self.status.get("reason") == "AlreadyExists" else Conflict
+        kinds: Mapping[int, type[ApiError]] = {404: NotFound, 409: conflict, 410: Expired, 422: Rejected}
+        return kinds.get(code, ApiError)(text)
 
     def __str__(self) -> str:
         """Code, reason, the fields of the causes, and who denied it; or the text of what is not a ``Status``.

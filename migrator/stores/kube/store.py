@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from queue import SimpleQueue
 from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from migrator import exact_json
-from migrator.errors import ApiError, ClusterError, Conflict, LostReply, MigratorError, NotFound, Unreachable
+from migrator.errors import ClusterError, Conflict, Expired, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, PODS, Op, Resource
 from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write
@@ -220,10 +219,8 @@ class KubeStore:
             request = first._replace(query=f"{first.query}&{urlencode({'continue': token})}") if token else first
             try:
                 metadata, items = self._page(request)
-            except ApiError as error:
-                if error.status == HTTPStatus.GONE:
-                    raise _ListMovedError from error
-                raise
+            except Expired as error:
+                raise _ListMovedError from error
             found = str(metadata.get("resourceVersion") or "")
             if version not in {None, found}:
                 raise _ListMovedError

@@ -114,9 +114,8 @@ def test_lease_times_need_six_digits(store: Both) -> None:
     """A Lease with a time in any other form cannot be decoded; with six fraction digits it can."""
     body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": "lease"}}
     spec = {"holderIdentity": "us", "leaseDurationSeconds": 15, "leaseTransitions": 0}
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiError):
         store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "renewTime": "2026-01-01T00:00:00Z"}})
-    assert caught.value.status == 400
     with pytest.raises(Rejected):
         store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "leaseDurationSeconds": 0}})
     created = store.create(LEASES, NAMESPACE, {**body, "spec": {**spec, "renewTime": "2026-01-01T00:00:00.000000Z"}})

@@ -206,7 +206,7 @@ def pod(name: str, value: str, uid: str | None = None) -> Any:
     return {"metadata": {"uid": uid or name, "labels": {"grove.io/pod-template-hash": value}}}
 
 
-@pytest.mark.parametrize("error", [FailedTest("", status=422, reason=""), LostReply("")])
+@pytest.mark.parametrize("error", [FailedTest(""), LostReply("")])
 @pytest.mark.parametrize("value", ["old", "new", "other"])
 def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, value: str) -> None:
     """The new value is success, the old one is sent again, and any other is somebody else's."""
@@ -224,7 +224,7 @@ def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, valu
 
 def test_a_patch_that_never_holds_is_given_up() -> None:
     """Somebody writes to it all the time."""
-    sink = Sink(answer=lambda name: FailedTest("", status=422, reason="") if name == "t0-pod-0" else None)
+    sink = Sink(answer=lambda name: FailedTest("") if name == "t0-pod-0" else None)
     sink.objects["t0-pod-0"] = pod("t0-pod-0", "old")
     (outcome,) = executor(sink).run([tree("t0", pods=1)])
     assert sink.begun == ["Pod t0-pod-0"] * MAX_ATTEMPTS
@@ -234,7 +234,7 @@ def test_a_patch_that_never_holds_is_given_up() -> None:
 @pytest.mark.parametrize("uid", [None, "another"])
 def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
     """Deleted, or replaced by another of its name: it was not ours to change."""
-    gone = NotFound("", status=404, reason="") if uid is None else FailedTest("", status=422, reason="")
+    gone = NotFound("") if uid is None else FailedTest("")
     sink = Sink(answer=lambda name: gone if name == "t0-pod-0" else None)
     sink.objects["t0-pod-0"] = pod("t0-pod-0", "old", uid)
     (outcome,) = executor(sink).run([tree("t0", pods=1)])
@@ -244,7 +244,7 @@ def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
 
 def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
     """No further rank, and no further tree."""
-    sink = Sink(answer=lambda name: Rejected("", status=403, reason="") if name == "t0-clique" else None)
+    sink = Sink(answer=lambda name: Rejected("") if name == "t0-clique" else None)
     (outcome,) = executor(sink).run([tree("t0", pods=1), tree("t1")])
     assert sink.begun == ["Pod t0-pod-0", "PodClique t0-clique"]
     assert isinstance(outcome.error, Rejected)
@@ -256,7 +256,7 @@ def test_a_tree_that_has_an_error_sends_nothing_again(rejected: str, first: type
 
     def answer(name: str) -> MigratorError | None:
         later = NotAuthorised("") if name == "t0-pod-1" else LostReply("")
-        return Rejected("", status=403, reason="") if name == rejected else later
+        return Rejected("") if name == rejected else later
 
     sink = Sink(answer=answer, at_once=True)
     sink.objects |= {f"t0-pod-{n}": pod(f"t0-pod-{n}", "old") for n in range(9)}
@@ -265,7 +265,7 @@ def test_a_tree_that_has_an_error_sends_nothing_again(rejected: str, first: type
     assert isinstance(outcome.error, first)
 
 
-_FAILED, _LOST, _REJECTED = FailedTest("", status=422, reason=""), LostReply(""), Rejected("", status=403, reason="")
+_FAILED, _LOST, _REJECTED = FailedTest(""), LostReply(""), Rejected("")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_the_check_comes_before_every_patch_and_every_repetition() -> None:
 
 def test_a_tree_whose_last_patch_ends_after_the_first_error_is_complete() -> None:
     """What was under way still counts: no further patch of the tree was due."""
-    sink = Sink(answer=lambda name: Rejected("", status=403, reason="") if name == "t1" else None)
+    sink = Sink(answer=lambda name: Rejected("") if name == "t1" else None)
     last = [replace(whole, changes=whole.changes[-1:]) for whole in (tree("t0"), tree("t1"))]
     first, second = executor(sink, concurrency=2).run(last)
     assert (first.complete, second.complete) == (True, False)

@@ -197,7 +197,7 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda _asked: ApiError("HTTP 404", status=404),
+        lambda _asked: ApiError("HTTP 404"),
         lambda _asked: NotAuthorised("HTTP 403"),
         lambda _asked: LostReply("no answer"),
         lambda _asked: None,
