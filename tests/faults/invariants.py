@@ -77,7 +77,7 @@ class HashTable:
         return self._specs[text]
 
     def of(self, hash_field: HashField) -> set[HashPair]:
-        """All pairs that may stand there."""
+        """The pairs of which one value may stand in a field."""
         return self._pairs.get((hash_field.set_name, hash_field.clique), set())
 
 
@@ -96,7 +96,7 @@ def hash_fields(key: Key, item: Object) -> Iterator[tuple[HashField, str]]:
 
 
 def all_hash_fields(objects: Objects) -> dict[HashField, str]:
-    """Those of all objects."""
+    """The hash fields of all objects, each with its value."""
     return {hash_field: value for key, item in objects.items() for hash_field, value in hash_fields(key, item)}
 
 
@@ -109,7 +109,7 @@ class InvariantChecker:
     wrongs: list[str] = field(default_factory=list)
     _before: dict[str, Object | None] = field(default_factory=dict)
 
-    def arrive(self, write: Step) -> None:
+    def before_write(self, write: Step) -> None:
         """Before a write: its process must hold our Lease, and to write to Grove's objects the operator's is parked."""
         if write.resource == resources.LEASES:
             return
@@ -119,11 +119,11 @@ class InvariantChecker:
         if write.resource in GROVE and self.world.holder != PARKED:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 
-    def stash(self, write: Step) -> None:
+    def remember(self, write: Step) -> None:
         """Right before the write is applied, and after other events of that moment."""
         self._before[write.process.name] = self._read(write)
 
-    def applied(self, write: Step) -> None:
+    def after_write(self, write: Step) -> None:
         """After a write: only hashes changed, from the old one of that field to its new one or back."""
         if write.resource not in GROVE:
             return

@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
 
     def _note(self, ending: Ending, *, revert: bool) -> None:
         self.ended[ending.code] += 1
-        self.clusters.claim(ending, revert=revert)
+        self.clusters.check_ending(ending, revert=revert)
 
     @invariant()
     def what_must_hold(self) -> None:

@@ -145,6 +145,11 @@ class Process:
         options = VerifyOptions(PlanOptions(target=cluster.TARGET), after_upgrade=True)
         return self._ended(lambda: verify.verify(_Connection(self), options, self._context(None)))
 
+    @property
+    def wrote(self) -> bool:
+        """Whether the cluster applied a write of its to an object of Grove's."""
+        return any(step.resource in cluster.RESOURCES.values() for step in self.applied)
+
     def kill(self) -> None:
         """End it here and now: what it would do next never happens."""
         self._dead = True

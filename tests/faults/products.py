@@ -27,7 +27,7 @@ from tests.faults.process import (
     Step,
     raising,
 )
-from tests.faults.steps import GROVE, Command, perform, prepared, steps
+from tests.faults.steps import Command, perform, prepared, steps
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 _YEAR: Final = timedelta(days=365)
@@ -124,7 +124,6 @@ def suffer(command: Command, name: str, number: int, moment: Moment, *, back: bo
 
 def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
     """What the exit code of the only command that ran says is so."""
-    wrote = any(step.resource in GROVE for step in process.applied)
     found = world.grove()
     if command == "forward":
         assert world.lies(ending) == []
@@ -137,10 +136,15 @@ def truthful(world: World, process: Process, command: Command, ending: Ending) -
         else:
             assert ending.code in {STUCK, KILLED}, str(ending)
     else:
-        assert (found == world.after, world.replicas, wrote) == (True, 1, False), str(ending)
+        assert (found == world.after, world.replicas, process.wrote) == (True, 1, False), str(ending)
         assert {step.resource.plural for step in process.writes} <= {LEASES.plural, "configmaps"}
+    wrote_as_claimed(process, ending)
+
+
+def wrote_as_claimed(process: Process, ending: Ending) -> None:
+    """Exit 1 to 3 says that nothing was written, or that all of it was restored."""
     if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
-        assert not wrote, str(ending)
+        assert not process.wrote, str(ending)
 
 
 def put_right(world: World, command: Command, *, back: bool) -> None:
@@ -196,8 +200,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, *, a
         met[:] = [perform(other, second)]
         if met[0].code == DONE and second != "verify":
             assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
-        if met[0].code in {FAILED, NO_RECORD, REFUSED} and not isinstance(met[0].error, Reverted):
-            assert not [step for step in other.applied if step.resource in GROVE], str(met[0])
+        wrote_as_claimed(other, met[0])
 
     process = world.start(at=at)
     ending = perform(process, first)
@@ -206,8 +209,7 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, *, a
     if ending.code == DONE and first != "verify":
         seen = found[0] if number > _last_look(first) else world.grove()
         assert seen == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
-    if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
-        assert not [step for step in process.applied if step.resource in GROVE], str(ending)
+    wrote_as_claimed(process, ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()

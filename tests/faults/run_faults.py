@@ -50,22 +50,22 @@ run_faults: Final = st.builds(
 
 
 def at_writes(clusters: ShadowedCluster, found: Sequence[RunFault]) -> At:
-    """The faults of one run; each of its writes is witnessed."""
+    """The faults of one run; each of its writes is checked."""
 
     def strike(step: Step) -> None:
         if not step.write:
             return
         due = [fault for fault in found if fault.strikes(step)]
         if step.moment == "after":
-            clusters.checker.applied(step)
+            clusters.checker.after_write(step)
         else:
-            clusters.checker.arrive(step)
+            clusters.checker.before_write(step)
         ends = [fault.kind for fault in due if fault.kind in {"kill", *ERRORS}]
         for fault in due:
             if fault.kind not in ends:
                 _happen(clusters, fault, step)
         if step.moment == "before":
-            clusters.checker.stash(step)
+            clusters.checker.remember(step)
         for kind in ends:
             if kind == "kill":
                 step.process.kill()

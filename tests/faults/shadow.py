@@ -100,11 +100,9 @@ class ShadowedCluster:
         sets = self.sets
 
         def is_present(hash_field: invariants.HashField, value: str) -> bool:
-            pair = (
-                self.table.present(sets[hash_field.set_name]).get(hash_field.clique)
-                if hash_field.set_name in sets
-                else None
-            )
+            if hash_field.set_name not in sets:
+                return True
+            pair = self.table.present(sets[hash_field.set_name]).get(hash_field.clique)
             return pair is None or pair.new == value
 
         found, edited = self.translated(), self.begun | self.moved
@@ -198,7 +196,7 @@ class ShadowedCluster:
         if not dirty and not self.meddled:
             none("not as without us", invariants.differences(self.here, self.there))
 
-    def claim(self, ending: Ending, *, revert: bool) -> None:
+    def check_ending(self, ending: Ending, *, revert: bool) -> None:
         """Check that what an ending claims is true."""
         assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED}, str(ending)
         # The run was killed or lost the Lease after everything was done and recorded.
