@@ -20,7 +20,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, AnswerError, Client
-from testbed.trees import Object, State, grow
+from testbed.trees import Object, grow
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _GROVE: Final = "grove.io/v1alpha1"
@@ -80,7 +80,7 @@ class Operator:
             hashes = podcliqueset.hash_pod_clique_set(pcs, self._scheme)
             if pcs.get("status", {}).get("currentGenerationHash") != hashes.generation_hash:
                 sys.stdout.write(f"{pcs['metadata']['name']}: {hashes.generation_hash}\n")
-                self._update(pcs, grow(pcs, hashes, State(finalizers=False)))
+                self._update(pcs, grow(pcs, hashes))
 
     def _update(self, pcs: Object, wanted: list[Object]) -> None:
         """Make every object of a set as it is wanted; the set's own status, which says that all is done, comes last."""

@@ -29,12 +29,6 @@ PROGRESS = {
     MAPPED: ("updateProgress",),
 }
 
-FINALIZERS = {
-    "PodCliqueSet": "grove.io/podcliqueset.grove.io",
-    "PodCliqueScalingGroup": "grove.io/podcliquescalinggroup.grove.io",
-    "PodClique": "grove.io/podclique.grove.io",
-}
-
 
 class Hashes(Protocol):
     """What the product computes for a PodCliqueSet under one scheme."""
@@ -51,18 +45,14 @@ class State:
     """How far the operator has come.
 
     ``updated`` adds the progress of a finished update, in the fields of ``line``. ``leftovers`` are pods, by clique,
-    that still carry that hash of an older template (OnDelete keeps them); ``older_generation`` is then the generation
-    hash that their PodCliques and scaling groups still have, if it is not the present one. ``pod_gangs`` adds the
-    PodGangs, and in the line ``podgangmap`` the PodGangMaps; ``finalizers`` those that the operator sets. Pods name
-    the ``scheduler``, if there is one.
+    that still carry that hash of an older template (OnDelete keeps them). ``pod_gangs`` adds the PodGangs, and in the
+    line ``podgangmap`` the PodGangMaps. Pods name the ``scheduler``, if there is one.
     """
 
     line: str = "alpha.9"
     updated: bool = False
     leftovers: Mapping[str, str] = field(default_factory=dict)
-    older_generation: str = ""
     pod_gangs: bool = False
-    finalizers: bool = False
     scheduler: str = ""
 
 
@@ -129,7 +119,7 @@ class _Grower:
         group = self.owned("PodCliqueScalingGroup", name, spec, labels=labels, owner=self.pcs)
         group["status"] = {
             "observedGeneration": 1,
-            "currentPodCliqueSetGenerationHash": self.generation(*config["cliqueNames"]),
+            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
             "replicas": replicas,
             "scheduledReplicas": replicas,
             "availableReplicas": replicas,
@@ -171,7 +161,7 @@ class _Grower:
         pod_clique["status"] = {
             "observedGeneration": 1,
             "currentPodTemplateHash": left or value,
-            "currentPodCliqueSetGenerationHash": self.generation(clique),
+            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
             "replicas": replicas,
             "readyReplicas": replicas,
             "scheduledReplicas": replicas,
@@ -232,11 +222,6 @@ class _Grower:
             "grove.io/podcliqueset-replica-index": str(replica),
         }
 
-    def generation(self, *cliques: str) -> str:
-        """The generation hash that the cliques' object has: the former one while it has leftovers."""
-        behind = any(name in self.state.leftovers for name in cliques)
-        return self.state.older_generation if behind and self.state.older_generation else self.hashes.generation_hash
-
     def gangs(self, objects: Sequence[Object]) -> Iterator[Object]:
         defaults = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": self.name}
         for gang in pod_gangs(self.state.line, self.pcs, objects):
@@ -261,8 +246,6 @@ class _Grower:
             creationTimestamp=CREATED,
             labels=dict(labels),
         )
-        if self.state.finalizers and item["kind"] in FINALIZERS:
-            metadata["finalizers"] = [FINALIZERS[item["kind"]]]
         if owner is not None:
             metadata["ownerReferences"] = controlled_by(owner)
 

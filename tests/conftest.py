@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 
-from testbed.controlplane.fixtures import api, control_plane, managed_control_plane, namespace
+from testbed.controlplane.fixtures import api, control_plane, namespace
 
-__all__ = ["api", "control_plane", "managed_control_plane", "namespace"]
+__all__ = ["api", "control_plane", "namespace"]
 
 SEED = "GROVE_MIGRATOR_SEED"
 

@@ -46,7 +46,7 @@ class Assets:
             if options.controller_manager:
                 self._run("kube-controller-manager", *_controller_flags(pki, config))
         except BaseException:
-            self.stop(kill=True)
+            self.stop()
             raise
 
     def _start_etcd(self, directory: Path, client: str) -> None:
@@ -85,11 +85,8 @@ class Assets:
             time.sleep(0.05)
         raise RuntimeError(f"the control plane did not start:\n{tail(self._log)}")
 
-    def stop(self, *, kill: bool) -> None:
-        """End all processes, the last one first, by SIGKILL or SIGTERM."""
-        if kill:
-            for process in self._processes:
-                process.kill()
+    def stop(self) -> None:
+        """End all processes, the last one first."""
         while self._processes:
             process = self._processes.pop()
             process.terminate()

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.controlplane.client import Client
-from testbed.controlplane.options import Options
 from testbed.controlplane.server import ControlPlane
 
 
@@ -16,14 +15,6 @@ from testbed.controlplane.server import ControlPlane
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server without controllers, one for each test process."""
     server = ControlPlane(tmp_path_factory.mktemp("controlplane")).start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def managed_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """An API server with kube-controller-manager, one for each test process."""
-    server = ControlPlane(tmp_path_factory.mktemp("managed"), Options(controller_manager=True)).start()
     yield server
     server.stop()
 

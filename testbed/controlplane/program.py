@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import select
-import signal
 import subprocess
 from pathlib import Path
 
@@ -25,7 +24,7 @@ class Program:
         try:
             self.ready = self._wait_until_ready(log)
         except BaseException:
-            self.stop(kill=True)
+            self.stop()
             raise
 
     def _wait_until_ready(self, log: Path) -> Ready:
@@ -38,9 +37,9 @@ class Program:
         ready = json.loads(line)
         return Ready(ready["url"], ready["token"], Path(ready["ca"]))
 
-    def stop(self, *, kill: bool) -> None:
-        """End the process, by SIGKILL or SIGTERM."""
-        self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+    def stop(self) -> None:
+        """End the process."""
+        self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -54,7 +54,7 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop in order; one that does not run is not an error."""
         if self._process is not None:
-            self._process.stop(kill=False)
+            self._process.stop()
             self._process = None
 
     def client(self, *, token: str | None = None) -> Client:

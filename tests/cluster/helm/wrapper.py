@@ -71,12 +71,6 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     return chart
 
 
-def operator_chart(directory: Path, tag: str) -> Path:
-    """A release of Grove's chart."""
-    _grove(directory / "grove-charts", tag, tag)
-    return directory / "grove-charts"
-
-
 def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     """A stand-in of dynamo-platform with Grove as its subchart, which it installs."""
     platform = directory / "dynamo-platform"
