@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 
 from migrator.planning.model import SetState, Table
@@ -82,17 +80,6 @@ def test_an_edit_to_a_spec_that_both_schemes_hash_alike_is_not_turned_back() -> 
     world.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
     decided = world.decide("auto", "canonical-1.34", tables=tables)
     assert (decided.state, decided.changes) == (SetState.DONE, ())
-
-
-def test_an_edit_that_was_rolled_out_is_migrated() -> None:
-    """A tree that the old operator has brought to rest after the edit is migrated like any other."""
-    world = World().grow()
-    tables = world.tables()
-    cliques = copy.deepcopy(world.pcs["spec"]["template"]["cliques"])
-    cliques[1]["spec"]["podSpec"]["containers"][0]["image"] = "app:2"
-    later = World().grow(cliques=cliques)
-    decided = later.decide(tables=tables)
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
 
 
 def test_an_edit_that_was_taken_back_changes_nothing() -> None:

@@ -17,7 +17,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "groups only": {"groups": {"sg": ["front", "work"]}},
 }
 STARTUP = (None, "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
-HASHES = ("currentPodTemplateHash", "currentPodCliqueSetGenerationHash")
 
 
 def at_rest(_: World) -> None:
@@ -48,7 +47,8 @@ def scaled_out(world: World) -> None:
 def never_ready(world: World) -> None:
     """Pods that wait for GPUs since the set was made: no current hashes yet."""
     for one in world.all("PodClique"):
-        one["status"] = {key: value for key, value in one["status"].items() if key not in HASHES} | {"readyReplicas": 0}
+        one["status"] |= {"currentPodCliqueSetGenerationHash": None, "readyReplicas": 0}
+        del one["status"]["currentPodTemplateHash"]
     for pod in world.all("Pod"):
         pod["status"] = {"phase": "Pending"}
 

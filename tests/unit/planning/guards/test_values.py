@@ -132,18 +132,6 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
     assert finding.severity is Severity.WARNING
 
 
-def test_absent_status_hashes_are_normal() -> None:
-    """A PodClique whose pods were never all up has no current hashes yet; they are left absent."""
-    world = World().grow(progress=())
-    for pclq in world.all("PodClique"):
-        del pclq["status"]["currentPodTemplateHash"]
-        pclq["status"]["currentPodCliqueSetGenerationHash"] = None
-    del world.of("PodCliqueScalingGroup", "web-0-sg")["status"]["currentPodCliqueSetGenerationHash"]
-    decided = world.decide()
-    assert decided.findings == ()
-    assert {change.field for change in decided.changes} == {LABEL, "/status/currentGenerationHash"}
-
-
 def test_a_missing_label_refuses() -> None:
     """A PodClique or pod without the hash label cannot be proven; terminating ones and OnDelete's need not be."""
     world = World().grow()
