@@ -128,7 +128,7 @@ def _exit_codes() -> Iterator[str]:
         by_code.setdefault(found.exit_code, []).append(found)
     for code in sorted({*by_code, *OTHER_EXIT_CODES}):
         members = by_code.get(code, [])
-        codes = [member.code for member in members if member is not errors.MigratorError]
+        codes = dict.fromkeys(member.code for member in members if member is not errors.MigratorError)
         reasons = ", ".join(f"`{reason}`" for reason in [*codes, *OTHER_REASONS.get(code, ())])
         meaning = OTHER_EXIT_CODES.get(code) or _meaning(code, members)
         yield f"| {code} | {reasons or '-'} | {meaning} |"

@@ -130,6 +130,11 @@ def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
     return translated(before, _new_hashes(before.values()))
 
 
+def hashes(objects: Mapping[Key, Object]) -> dict[Key, Object]:
+    """Labels and statuses: a scale moves other fields."""
+    return {key: {**(item["metadata"].get("labels") or {}), **item.get("status", {})} for key, item in objects.items()}
+
+
 def strays(found: Mapping[Key, Object], before: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
     """Where an object is gone, is new, or holds a value that is neither the one of before nor the one of after."""
     strange = [f"{key} is {'new' if key in found else 'gone'}" for key in found.keys() ^ before.keys()]

@@ -58,11 +58,6 @@ def half_written(**options: Any) -> World:
     return world
 
 
-def hashes(objects: dict[cluster.Key, Object]) -> dict[cluster.Key, Object]:
-    """Labels and statuses: a scale moves other fields."""
-    return {key: {**(item["metadata"].get("labels") or {}), **item.get("status", {})} for key, item in objects.items()}
-
-
 def stops(steps: list[Step]) -> int:
     """How often the operator's Deployment was scaled; three times it may be stopped, and given back once."""
     return sum(step.resource == resources.DEPLOYMENTS for step in steps)
@@ -247,7 +242,10 @@ def test_a_scale_during_the_run_is_no_edit() -> None:
             world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: pcs["spec"].update(replicas=2))
 
         ending = world.run(do_at(step.write, "before", scale))
-        assert (ending.code, hashes(world.grove()) == hashes(world.after)) == (DONE, True), (step.write, str(ending))
+        assert (ending.code, cluster.hashes(world.grove()) == cluster.hashes(world.after)) == (DONE, True), (
+            step.write,
+            str(ending),
+        )
 
 
 def restores(world: World, *, begins: int = 0) -> At:
