@@ -242,10 +242,8 @@ def test_a_scale_during_the_run_is_no_edit() -> None:
             world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: pcs["spec"].update(replicas=2))
 
         ending = world.run(do_at(step.write, "before", scale))
-        assert (ending.code, cluster.hashes(world.grove()) == cluster.hashes(world.after)) == (DONE, True), (
-            step.write,
-            str(ending),
-        )
+        found, wanted = cluster.hashes(world.grove()), cluster.hashes(world.after)
+        assert (ending.code, found == wanted) == (DONE, True), (step.write, str(ending))
 
 
 def restores(world: World, *, begins: int = 0) -> At:
