@@ -152,7 +152,9 @@ def test_gpus_of_a_pod(containers: list[object] | None, init: list[object] | Non
         name: found and [{"resources": {"limits": x, **ignored}} for x in found] for name, found in holders.items()
     }
     assert clique_gpus({"spec": {"podSpec": pod_spec}}) == expected
-    assert clique_gpus({"spec": None}) == clique_gpus({}) == 0
+    assert (
+        clique_gpus({"spec": {"podSpec": {"containers": [{}]}}}) == clique_gpus({"spec": None}) == clique_gpus({}) == 0
+    )
 
 
 @pytest.mark.parametrize(

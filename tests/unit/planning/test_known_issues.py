@@ -120,6 +120,7 @@ def test_whoever_is_past_it_is_not_warned() -> None:
     """An operator that is not older than the change has it already."""
     assert advised(World().grow(scheme="legacy-1.35").at_zero(FRONT), MAIN, running=RC1) == []
     assert advised(auto_mnnvl(), A11, running=A9) == []
+    assert advised(World().grow(progress=()), RC1, running=A11) == []  # no pod of another hash
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -8,6 +8,7 @@ from migrator.planning.model import SetPlan, SetState, Severity
 from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, hashes_of, refusals, warnings
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
+REPLICAS = "/spec/replicas"
 GENERATION = "/status/currentPodCliqueSetGenerationHash"
 MAP_ENTRY = "/spec/entries/{}/podCliqueSetGenerationHash"
 GANG = ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash")
@@ -89,6 +90,8 @@ def test_what_is_at_zero_has_no_pod_to_lose() -> None:
     assert refusals(world.findings()) == []
     world.of("PodClique", "web-0-sg-0-work")["spec"]["replicas"] = 1
     assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(world.findings())
+    live = World().grow().put("PodClique", "web-0-sg-0-work", LABEL).put("PodClique", "web-0-sg-0-work", REPLICAS, 0)
+    assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(live.findings())
 
 
 @pytest.mark.parametrize(("kind", "name", "field"), [*DECISIVE, *LAGGING])
@@ -140,6 +143,7 @@ def test_a_missing_label_refuses() -> None:
     world.put("Pod", "web-0-sg-0-work-0", DELETION, LATER)
     assert refusals(world.findings()) == [("GM-101", "web-0-front", LABEL), ("GM-101", "web-0-front-0", LABEL)]
     assert {code for code, *_ in refusals(world.put(*CLIQUE, DELETION, LATER).findings())} == {"GM-102"}
+    assert refusals(world.findings(allow=["GM-102"])) == []
     left = World().grow(on_delete=True).take("Pod", "web-0-front-0", LABEL).findings()
     assert (refusals(left), warnings(left)) == ([], [("GM-112", "web-0-front-0", LABEL)])
 
