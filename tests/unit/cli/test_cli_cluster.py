@@ -271,12 +271,6 @@ def test_nothing_to_do_is_success(invoke: Invoke) -> None:
     invoke("verify", *TO)
 
 
-def test_an_incomplete_dump_is_refused(tmp_path: Path, invoke: Invoke) -> None:
-    """Pods that a dump lacks may exist in the cluster: exit 2."""
-    path = written(tmp_path / "d.json", [item for item in objects() if item["kind"] != "Pod"])
-    assert invoke("plan", "-f", path, *TO, code=2).last["code"] == "incomplete-dump"
-
-
 def test_a_cluster_that_does_not_answer_is_never_success(cluster: MemoryStore, invoke: Invoke) -> None:
     """An outage is an error, never "no pods"; and a run does not know what an earlier one has left."""
 

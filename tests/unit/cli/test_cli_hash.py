@@ -162,18 +162,3 @@ def test_releases_are_the_table(invoke: Invoke) -> None:
     rows = {line.split()[0]: line for line in lines if line}
     assert re.split("  +", rows["v0.1.0-alpha.8"]) == ["v0.1.0-alpha.8", "1.1, 1.2, 1.3", "legacy-1.34"]
     assert re.split("  +", rows["v0.1.0-alpha.14"])[1:] == ["1.6", "-", "not read: use --to-binary"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"kind": "a",\n"kind": "b"}', "key 'kind' is set twice"),
-        ('{"a": [{"b": 1, "c": {}, "b": 1}]}', "key 'b' is set twice"),
-        ("[" * 5000 + "]" * 4000, "nested too deeply|Expecting ',' delimiter"),  # Python 3.13 reads as deep as this
-        ("[" * 10001 + "]" * 10001, "nested too deeply"),
-    ],
-)
-def test_json_that_go_reads_in_its_own_way_is_refused(text: str, message: str, tmp_path: Path, invoke: Invoke) -> None:
-    """Go merges the values of a key that is set twice, which is not guessed."""
-    (tmp_path / "sets.json").write_text(text)
-    assert re.search(message, invoke("hash", "-f", tmp_path / "sets.json", code=2).err)

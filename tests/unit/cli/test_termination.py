@@ -51,21 +51,12 @@ def test_a_run_leaves_what_it_did(left: Path, tmp_path: Path, invoke: Invoke) ->
     assert json.loads(left.read_bytes()) == done | counts
 
 
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "code", "said"),
-    [
-        (("--to", "v0.1.0-alpha.99"), 2, "unknown-scheme", "v0.1.0-alpha.99"),
-    ],
-    ids=["before anything is read"],
-)
-def test_a_failed_run_leaves_its_reason(
-    left: Path, arguments: tuple[str, ...], exit_code: int, code: str, said: str, *, invoke: Invoke
-) -> None:
-    """After a failure the file tells exit code, reason and message, however early it came."""
-    invoke("run", "-f", DUMP, "--dry-run=client", *arguments, code=exit_code)
+def test_a_failed_run_leaves_its_reason(left: Path, invoke: Invoke) -> None:
+    """After a failure the file tells exit code, reason and message, even before anything is read."""
+    invoke("run", "-f", DUMP, "--dry-run=client", "--to", "v0.1.0-alpha.99", code=2)
     summary = json.loads(left.read_bytes())
-    assert (summary["outcome"], summary["exitCode"], summary["code"]) == ("failed", exit_code, code)
-    assert said in summary["message"]
+    assert (summary["outcome"], summary["exitCode"], summary["code"]) == ("failed", 2, "unknown-scheme")
+    assert "v0.1.0-alpha.99" in summary["message"]
 
 
 def test_a_summary_that_cannot_be_written_changes_nothing(
