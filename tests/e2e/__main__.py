@@ -18,7 +18,8 @@ from typing import Final
 from testbed.go_programs import GoProgramError
 from testbed.helm import PROGRAMS
 from testbed.kind import BUSYBOX, KIND, NODE, OWN, PUBLISHED, archives, debian, engine, home, node_image, our_image
-from tests.e2e import commands, images, kind
+from tests.e2e import images, kind
+from tests.e2e.commands import docker_answers
 from tests.upgrade import builds
 
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
@@ -35,7 +36,7 @@ with images.prepared(), tempfile.TemporaryDirectory() as scratch, kind.Kind(path
 
 def run(*command: str) -> int:
     """Run a command beside an engine; returns its exit code. Raises RuntimeError where there is none."""
-    own = not _docker_answers()
+    own = not docker_answers()
     reason = debian.lacking() if own else None
     if reason is not None:
         raise RuntimeError(f"No Docker engine answers. {reason}")
@@ -58,18 +59,11 @@ def run(*command: str) -> int:
         return engine.run(command)
 
 
-def _docker_answers() -> bool:
-    try:
-        return commands.attempt("docker", "info", seconds=30).returncode == 0
-    except (OSError, commands.CommandError):
-        return False
-
-
 def _tests() -> list[str]:
     """What is run where no argument names it: all, and of real releases those that can be had here."""
     if any(word.startswith("tests/e2e") for word in sys.argv[1:]):
         return []
-    if _docker_answers() or builds.directory() is not None:
+    if docker_answers() or builds.directory() is not None:
         return ["tests/e2e"]
     sys.stderr.write(f"real releases are not upgraded: {builds.VARIABLE} names no binaries and charts\n")
     return ["tests/e2e", f"--ignore={_RELEASES}"]

@@ -22,6 +22,14 @@ def run(*argv: str, seconds: float = SECONDS) -> str:
     return done.stdout
 
 
+def docker_answers() -> bool:
+    """Whether there is a Docker engine."""
+    try:
+        return attempt("docker", "info", seconds=30).returncode == 0
+    except (OSError, CommandError):
+        return False
+
+
 def attempt(*argv: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, however that is; raises CommandError if it does not come in time."""
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.kind import BUSYBOX
 from tests.e2e import images
-from tests.e2e.commands import CommandError, attempt
+from tests.e2e.commands import docker_answers
 from tests.e2e.installed import NEW, OLD
 from tests.e2e.kind import Kind
 from tests.e2e.scene import JOB, Scene
@@ -18,11 +18,7 @@ from tests.e2e.scene import JOB, Scene
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:
     """Our image and busybox in an engine; skips where none answers."""
-    try:
-        answered = attempt("docker", "info", seconds=30).returncode == 0
-    except (OSError, CommandError):
-        answered = False
-    if not answered:
+    if not docker_answers():
         pytest.skip("no Docker engine answers: make e2e")
     with images.prepared():
         yield

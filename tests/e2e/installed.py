@@ -29,11 +29,11 @@ class Installed:
         """The administrator's."""
         return self.kind.client
 
-    def helm(self, *words: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    def helm(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command of Helm in the operator's namespace, however it ends."""
         if words[0] in {"install", "upgrade"}:
             self.names.append(next(word for word in words[1:] if not word.startswith("-")))
-        return self.kind.helm(*words, "--namespace", NAMESPACE, seconds=seconds)
+        return self.kind.helm(*words, "--namespace", NAMESPACE)
 
     def succeed(self, *words: str) -> None:
         """One command of Helm that must succeed."""

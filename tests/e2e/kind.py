@@ -87,11 +87,11 @@ class Kind:
         cache = f"--cache-dir={self.directory / 'cache'}"
         return run("kubectl", cache, "--kubeconfig", str(self.kubeconfig), *arguments)
 
-    def helm(self, *arguments: str, program: str = "helm3", seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    def helm(self, *arguments: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
         """Run helm as the administrator to its end, however that is."""
         named = ("--kubeconfig", str(self.kubeconfig))
         home = str(self.directory / "helm")
-        return attempt(str(PROGRAMS[program].binary()), *arguments, *named, seconds=seconds, HOME=home)
+        return attempt(str(PROGRAMS["helm3"].binary()), *arguments, *named, seconds=seconds, HOME=home)
 
     def _kind(self, *arguments: str) -> None:
         named = ("--name", self.name, "--kubeconfig", str(self.kubeconfig))

@@ -203,10 +203,7 @@ class Scene(Installed):
 
     def result(self, name: str = JOB) -> tuple[str, str]:
         """Wait for the Job's end: the condition that says so, and its reason."""
-        try:
-            eventually(lambda: job_end(self.job(name)), what=f"{name} does not end", seconds=SECONDS, every=0.3)
-        except TimeoutError as error:
-            raise TimeoutError(f"{error}:\n{self.told(name)}") from error
+        eventually(lambda: job_end(self.job(name)), what=f"{name} does not end", seconds=SECONDS, every=0.3)
         found = job_end(self.job(name))
         assert found is not None
         return found
@@ -245,15 +242,15 @@ class Scene(Installed):
             self.client.delete(_webhook())
 
     @contextmanager
-    def in_mid_write(self, **options: str) -> Iterator[Object]:
+    def in_mid_write(self) -> Iterator[Object]:
         """A run that has written some of the hashes and not all, and its pod; the block unharmed."""
         with self.slow(), self.unharmed():
-            self.run(FEW, **options)
+            self.run(FEW)
             yield self.writing()
 
     def writing(self) -> Object:
         """Wait until a run has written some of the hashes and not all, and return its pod."""
-        eventually(lambda: self.written() > 0, what=f"nothing is written: {self.told()}", seconds=SECONDS)
+        eventually(lambda: self.written() > 0, what="nothing is written", seconds=SECONDS)
         assert self.written() < len(self.pods()), "the run has written everything already"
         return next(pod for pod in self.job_pods() if pod["status"]["phase"] == "Running")
 
