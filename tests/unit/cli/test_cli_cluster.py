@@ -255,6 +255,9 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     assert len(problems) == 66
     assert list(problems[0]) == ["kind", "namespace", "name", "field", "message"]
     assert captured.last["code"] == "verification-failed"
+    logged = [event["event"] for event in captured.events]
+    assert "verify_failed" in logged
+    assert "verified" not in logged
     lines = invoke("verify", "-f", DUMP, *TO, code=7).out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "          And 56 more: -o json lists all." in lines

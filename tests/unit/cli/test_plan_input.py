@@ -113,8 +113,10 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     found = invoke("plan", "-o", "json").json
     assert [target["running"] for target in found["targets"]] == [False, True, False]
     out = invoke("plan").out
-    assert "Grove v0.1.0-alpha.9." in out
+    assert "Grove v0.1.0-alpha.9." in out, "Dynamo brings no such release"
     assert "Not shown: v0.1.0-alpha.1 to v0.1.0-alpha.9" in out
+    invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.8")))
+    assert "          Grove v0.1.0-alpha.8 (Dynamo 1.1, 1.2, 1.3).\n" in invoke("plan").out
 
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator"]])
