@@ -32,7 +32,6 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _INFINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_EXPAND: Final = "{} not read: `kubectl create --dry-run=client -o yaml -f FILE` prints the file without"
 _NOT_FINITE: Final = "infinity and NaN are not JSON numbers"
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -40,9 +39,18 @@ _LARGEST_INT, _LARGEST_UINT = 2**63, 2**64
 _FRACTION: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")  # Go's own rule for "_"
 _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 
+#: Aliases of a few lines can stand for billions of values, and kubectl prints none.
+_MOST_EXPANDED: Final = 100_000
+
 
 class YAMLValueError(ValueError):
     """The text is not YAML, or holds what JSON cannot hold; the message names the line."""
+
+
+class _Anchors(dict[str, Any]):
+    """The values of a document that have names, and how many values its aliases have stood for so far."""
+
+    expanded = 0
 
 
 def documents(source: str | IO[bytes]) -> Iterator[Any]:
@@ -51,7 +59,7 @@ def documents(source: str | IO[bytes]) -> Iterator[Any]:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                yield _value(next(events), events)
+                yield _value(next(events), events, _Anchors())
     except ReaderError as error:
         raise YAMLValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.YAMLError as error:
@@ -69,29 +77,54 @@ def printed(value: float) -> JSONNumber:
     return JSONNumber(f"{mantissa.removesuffix('.0')}e{exponent.replace('-0', '-')}")
 
 
-def _value(event: Any, events: Iterator[Any]) -> Any:  # noqa: ANN401 - any JSON value
+def _value(event: Any, events: Iterator[Any], anchors: _Anchors) -> Any:  # noqa: ANN401 - any JSON value
     """The value that begins with an event."""
     kind = type(event)
-    if kind is yaml.AliasEvent:  # a few lines of them can stand for billions of values
-        raise _at(event, _EXPAND.format("aliases (*) are"))
+    if kind is yaml.AliasEvent:
+        if event.anchor not in anchors:
+            raise _at(event, "this alias has no anchor, or is within its own")
+        anchors.expanded += _size(anchors[event.anchor])
+        if anchors.expanded > _MOST_EXPANDED:
+            raise _at(event, f"aliases stand for more than {_MOST_EXPANDED} values")
+        return anchors[event.anchor]
     if kind is yaml.ScalarEvent:
-        return _scalar(event)
-    if kind is yaml.MappingStartEvent:
-        return _mapping(events)
-    items = []
-    while type(item := next(events)) is not yaml.SequenceEndEvent:
-        items.append(_value(item, events))
-    return items
+        value = _scalar(event)
+    elif kind is yaml.MappingStartEvent:
+        value = _mapping(events, anchors)
+    else:
+        value = []
+        while type(item := next(events)) is not yaml.SequenceEndEvent:
+            value.append(_value(item, events, anchors))
+    if event.anchor:
+        anchors[event.anchor] = value
+    return value
 
 
-def _mapping(events: Iterator[Any]) -> dict[str, Any]:
+def _size(value: Any) -> int:  # noqa: ANN401 - any JSON value
+    """How many values are in a value, itself included."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size, inner))
+
+
+def _mapping(events: Iterator[Any], anchors: _Anchors) -> dict[str, Any]:
+    """The mapping that has begun; its own keys win over those that ``<<`` merges."""
     found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     while type(event := next(events)) is not yaml.MappingEndEvent:
         if type(event) is yaml.ScalarEvent and event.value == "<<" and event.implicit[0]:
-            raise _at(event, _EXPAND.format("a merge (<<) is"))
-        key = _key(event, _value(event, events), found)
-        found[key] = _value(next(events), events)
-    return found
+            merged = _merge(event, _value(next(events), events, anchors)) | merged
+        else:
+            key = _key(event, _value(event, events, anchors), found)
+            found[key] = _value(next(events), events, anchors)
+    return merged | found if merged else found
+
+
+def _merge(event: Any, value: Any) -> dict[str, Any]:  # noqa: ANN401 - PyYAML's events
+    """The mappings that ``<<`` merges; of several the earlier one wins."""
+    sources = value if isinstance(value, list) else [value]
+    if not all(isinstance(source, dict) for source in sources):
+        raise _at(event, "`<<` needs a mapping, or a list of mappings")
+    return {key: item for source in reversed(sources) for key, item in source.items()}
 
 
 def _key(event: Any, value: Any, holder: dict[str, Any]) -> str:  # noqa: ANN401 - PyYAML's events

@@ -91,14 +91,24 @@ def test_scalars(scalar: str, value: Any) -> None:
         ("1.5: a\n", {"1.5": "a"}),
         ("2020-01-01: a\n", {"2020-01-01": "a"}),
         ("'n': a\n", {"n": "a"}),
-        ("a: &x {b: 1}\n", {"a": {"b": 1}}),
+        ("a: &k b\n*k : c\n", {"a": "b", "b": "c"}),
+        ("a: &x {b: 1}\nc: [*x, *x]\n", {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]}),
+        ("a: &x {b: 1}\nc: {<<: *x, d: 2}\n", {"a": {"b": 1}, "c": {"b": 1, "d": 2}}),
+        ("a: &x {b: 1}\nc: {<<: *x, b: 2}\n", {"a": {"b": 1}, "c": {"b": 2}}),
+        ("<<: [{a: 1}, {a: 2, b: 2}]\n", {"a": 1, "b": 2}),
         ("'<<': {a: 1}\n", {"<<": {"a": 1}}),
         ("- - a\n  - b\n- {}\n- []\n", [["a", "b"], {}, []]),
     ],
 )
 def test_structures(text: str, value: Any) -> None:
-    """Keys become strings, and an anchor that nothing follows is no harm."""
+    """Keys become strings, aliases are followed, and merged keys do not win over those that are there."""
     assert read(text) == value
+
+
+#: Nine lines for a billion values.
+BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(2, 10)
+)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +120,10 @@ def test_structures(text: str, value: Any) -> None:
         ("a: .nan\n", "line 1: infinity and NaN"),
         ("a: !!int '5'\n", "line 1: tags other than !!str are not read"),
         ("a: !foo bar\n", "line 1: tags other than !!str are not read"),
-        ("a: &x [b]\nc: *x\n", "line 2: aliases (*) are not read: `kubectl create --dry-run=client"),
-        ("<<: {a: 1}\n", "line 1: a merge (<<) is not read"),
+        ("a: *b\n", "line 1: this alias has no anchor"),
+        ("a: &b [*b]\n", "line 1: this alias has no anchor, or is within its own"),
+        (BOMB, "line 6: aliases stand for more than 100000 values"),
+        ("<<: 5\n", "line 1: `<<` needs a mapping"),
         ("~: a\n", "line 1: a key is neither"),
         ("? [a]\n: b\n", "line 1: a key is neither"),
         ("a: [1,\n", "line 2:"),
@@ -123,15 +135,17 @@ def test_structures(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_refused(text: str | bytes, message: str) -> None:
-    """Text that is not YAML, has no JSON form, or could expand without end, is refused with its line."""
+    """Text that is not YAML, that has no JSON form, or could expand without end, is refused with its line."""
     with pytest.raises(yaml_text.YAMLValueError) as caught:
         list(yaml_text.documents(text))
     assert message in str(caught.value)
 
 
 def test_documents_come_one_after_the_other() -> None:
-    """Several documents, empty ones among them."""
-    assert list(yaml_text.documents("a: 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
+    """Several documents, empty ones among them, and anchors that do not leak from one to the next."""
+    assert list(yaml_text.documents("a: &x 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
+    with pytest.raises(yaml_text.YAMLValueError, match="no anchor"):
+        list(yaml_text.documents("a: &x 1\n---\nb: *x\n"))
 
 
 @settings(max_examples=200, deadline=None)
