@@ -118,6 +118,7 @@ class _Run:
         rights.check_run(self._plain, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
+            self._recorder.load()  # whoever held it before us may have written the record, or removed it
             self._look()
         refusal = refused(self._seen.plan)
         if refusal is not None:

@@ -10,7 +10,8 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Moment, Step, kill_at
+from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Ending, Moment, Step, kill_at
+from tests.faults.steps import of_trees
 from tests.faults.world import World
 
 
@@ -141,3 +142,26 @@ def test_a_revert_with_the_wrong_source_is_refused_before_and_after_a_later_run_
         world.advance(100)
     ending = world.run(kill_at(200, "before"), revert=True, source="legacy-1.33", target=cluster.TARGET)
     assert (ending.code, world.grove() == world.after) == (NO_RECORD, True)
+
+
+def test_what_another_run_did_to_the_record_before_the_lease_was_ours_is_seen() -> None:
+    """A run waits for the Lease of one that was killed, and a revert overtakes it: its own record can be reverted."""
+    world = World()
+    assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
+    overtaken: list[Ending] = []
+
+    def overtake(step: Step) -> None:
+        if step.kind == "sleep" and not overtaken:
+            overtaken.append(Ending(KILLED))  # until it is there
+            overtaken[:] = [world.run(revert=True)]
+
+    def kill(step: Step) -> None:
+        if step.resource == resources.POD_CLIQUE_SETS and step.kind == "write" and step.moment == "after":
+            step.process.kill()
+        overtake(step)
+
+    killed = world.run(kill)
+    assert ([ending.code for ending in overtaken], killed.code) == ([DONE], KILLED)
+    assert world.grove() != world.before
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.before
