@@ -82,12 +82,15 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 
 def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Iterable[Scheme]) -> Iterable[str]:
     """Print a line for each scheme; returns why Go could not decode the set under others, each reason once."""
+    try:
+        check_decodes(document)
+    except DecodeError as error:
+        return (str(error),)
     hasher = SetHasher(document)
     reasons: dict[str, None] = {}
     # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.
     for scheme in wanted:
         try:
-            check_decodes(document)
             hashes = hasher.under(scheme)
         except DecodeError as error:
             reasons[str(error)] = None

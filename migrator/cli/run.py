@@ -29,7 +29,7 @@ from migrator.cli.options import (
 from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, direction
-from migrator.planning.patches import patches_of
+from migrator.planning.patches import patch_count
 from migrator.render import summary, table
 from migrator.render.text import count, printable
 from migrator.store import DryRun
@@ -195,7 +195,7 @@ def _migrate_dump(
             planned = pending(result.plan)
             store.write(out, (change for tree in planned for change in tree.changes))
             result.trees = len(planned)
-            result.patches = sum(1 for tree in planned for _ in patches_of(tree.changes))
+            result.patches = sum(patch_count(tree.changes) for tree in planned)
     return result
 
 

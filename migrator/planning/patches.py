@@ -90,9 +90,14 @@ def patches_of(changes: Iterable[Change], *, top_down: bool = False) -> Iterator
         yield Patch(group[0].ref, group[0].subresource, group)
 
 
+def patch_count(changes: Iterable[Change]) -> int:
+    """How many patches these changes of whole sets need."""
+    return sum(1 for _ in patches_of(changes))
+
+
 def seconds_of(changes: Iterable[Change]) -> float:
     """How long a run is assumed to take for these changes of whole sets, in seconds."""
-    return sum(1 for _ in patches_of(changes)) / PATCHES_PER_SECOND
+    return patch_count(changes) / PATCHES_PER_SECOND
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Disruption, Plan, SetPlan, SetState
-from migrator.planning.patches import PATCHES_PER_SECOND, patches_of
+from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.planner import Outlook
 from migrator.render import summary as report
 from migrator.render.findings import advice_groups, grouped
@@ -55,7 +55,7 @@ def render(
     """
     refusals = grouped(report.refusals_of(plan))
     trees = sorted(plan.trees, key=_weight)
-    patches = sum(1 for tree in plan.trees if tree.state is SetState.MIGRATE for _ in patches_of(tree.changes))
+    patches = sum(patch_count(tree.changes) for tree in plan.trees if tree.state is SetState.MIGRATE)
     return _rendered(
         "page.html",
         plan=plan,
