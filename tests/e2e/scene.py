@@ -12,6 +12,7 @@ from typing import Any, Final
 import urllib3
 import yaml
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -29,7 +30,6 @@ from tests.support.translation import new_hashes, translated
 WORKLOADS: Final = "serving"
 JOB: Final = "grove-migrator"
 GROVE: Final = "grove.io/v1alpha1"
-HASH: Final = "grove.io/pod-template-hash"
 #: A run that can be caught among its writes, where `Scene.slow` makes each take a second.
 FEW: Final = "--concurrency=4"
 #: Nobody binds pods of these sets: they are as an operator leaves them, and no container of theirs runs.
@@ -143,7 +143,7 @@ class Scene(Installed):
         sets = self.client.list(GROVE, "PodCliqueSet", WORKLOADS)
         hashes = [podcliqueset.hash_pod_clique_set(pcs, scheme).pod_template_hashes.values() for pcs in sets]
         new = {value for values in hashes for value in values}
-        return sum(pod["metadata"]["labels"][HASH] in new for pod in self.pods())
+        return sum(pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] in new for pod in self.pods())
 
     def objects(self) -> dict[tuple[str, str], Object]:
         """Everything of the sets, without what every write changes."""

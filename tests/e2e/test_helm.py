@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import eventually
 from testbed.kind import archives
 from tests.cluster.helm.wrapper import OPERATOR, OURS, platform_chart, wrapper
 from tests.e2e import images
 from tests.e2e.commands import run
 from tests.e2e.installed import NEW, OLD, SECONDS, arguments
-from tests.e2e.scene import FEW, HASH, Scene
+from tests.e2e.scene import FEW, Scene
 from tests.golden.operator_build import Program, built
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
@@ -97,7 +98,7 @@ def test_the_hook_migrates_and_the_new_operator_runs(helm: Scene, tmp_path: Path
 def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> None:
     """Helm's hook is refused: one pod ends with 3, Helm fails and prints why, and the old operator is not touched."""
     hooked(helm, tmp_path)
-    helm.client.patch(helm.pods()[0], {"metadata": {"labels": {HASH: "zzzz"}}})
+    helm.client.patch(helm.pods()[0], {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: "zzzz"}}})
     operators = {item["metadata"]["uid"] for item in helm.operators()}
     with helm.frozen():  # with so little time for Helm, the hook does not wait for an update in flight
         done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.helmTimeout=20m"])))

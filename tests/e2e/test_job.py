@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import eventually
 from testbed.kind import BUSYBOX
 from tests.e2e.installed import NAMESPACE, SECONDS
-from tests.e2e.scene import HASH, JOB, Scene
+from tests.e2e.scene import JOB, Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
@@ -47,7 +48,7 @@ def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
 
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     """A pod whose hash no operator computed: 3, one pod, nothing written, the operator runs."""
-    scene.client.patch(scene.pods()[0], {"metadata": {"labels": {HASH: "zzzz"}}})
+    scene.client.patch(scene.pods()[0], {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: "zzzz"}}})
     with scene.frozen():
         scene.run(wait="1s")
         assert scene.result() == ("Failed", "PodFailurePolicy")

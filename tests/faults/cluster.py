@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -25,7 +26,6 @@ NAMESPACE: Final = installation.NAMESPACE
 DEPLOYMENT: Final = installation.NAME
 LEASE: Final = installation.LEASE
 LABELS: Final = installation.LABELS
-HASH_LABEL: Final = "grove.io/pod-template-hash"
 OLDER: Final = "4567b"  # the hash of a template of long ago
 
 RESOURCES: Final = {resource.kind: resource for resource in GROVE}
@@ -77,7 +77,7 @@ def trees() -> list[Object]:
     words = _new_hashes(objects)
     found = {(item["kind"], item["metadata"]["name"]): item for item in objects}
     ready = next(item for (kind, name), item in found.items() if kind == "Pod" and name.startswith("web-0-frontend"))
-    ready["metadata"]["labels"][HASH_LABEL] = words[ready["metadata"]["labels"][HASH_LABEL]]
+    ready["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = words[ready["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]]
     for status, field in (
         (found["PodClique", "disagg-0-workers-0-decode"]["status"], "currentPodTemplateHash"),
         (found["PodCliqueScalingGroup", "disagg-0-workers"]["status"]["updateProgress"], "podCliqueSetGenerationHash"),

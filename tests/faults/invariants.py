@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from migrator import resources
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.cluster import HASH_LABEL, Key, set_of
+from tests.faults.cluster import Key, set_of
 from tests.faults.ownership import clique_of, containers_of
 from tests.faults.process import Step
 from tests.faults.steps import GROVE
@@ -23,7 +24,7 @@ from tests.support.memory_objects import copied
 Objects = Mapping[Key, Object]
 Path = tuple[str, ...]
 
-_LABEL: Final = ("metadata", "labels", HASH_LABEL)
+_LABEL: Final = ("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
 _GENERATIONS: Final = frozenset(
     {"currentGenerationHash", "currentPodCliqueSetGenerationHash", "podCliqueSetGenerationHash"}
 )
@@ -84,7 +85,7 @@ class HashTable:
 def hash_fields(key: Key, item: Object) -> Iterator[tuple[HashField, str]]:
     """Every field of an object that holds a hash, and its value."""
     name = set_of(item)
-    label = item["metadata"].get("labels", {}).get(HASH_LABEL)
+    label = item["metadata"].get("labels", {}).get(LABEL_POD_TEMPLATE_HASH)
     clique = clique_of(item) if key[0] in {"Pod", "PodClique"} else None
     if label is not None:
         yield HashField(key, _LABEL, name, clique), label

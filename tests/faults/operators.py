@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, LABEL_SCALING_GROUP_REPLICA_INDEX
 from migrator.hashing import podcliqueset, schemes
 from testbed.trees import Hashes, Object
-from tests.faults.cluster import HASH_LABEL, Key
-from tests.faults.ownership import FOREVER, GROUP_INDEX, OwnershipTree, clique_of, hash_of, sync
+from tests.faults.cluster import Key
+from tests.faults.ownership import FOREVER, OwnershipTree, clique_of, hash_of, sync
 from tests.support.memory_objects import copied
 
 _SETTLED: Final = 5
@@ -207,7 +208,7 @@ def _sync_pod_clique(one: OneSet, clique: Object) -> None:
     if clique["spec"] != spec:
         clique["spec"] = spec
         clique["metadata"]["generation"] += 1
-    clique["metadata"]["labels"][HASH_LABEL] = template_hash
+    clique["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = template_hash
 
 
 def _start_pod_clique_update(one: OneSet, clique: Object) -> None:
@@ -250,7 +251,7 @@ def _update_group(one: OneSet, group: Object) -> None:
         return
     replicas: dict[str, list[Object]] = {}
     for clique in one.tree.owned("PodClique", group):
-        replicas.setdefault(clique["metadata"]["labels"][GROUP_INDEX], []).append(clique)
+        replicas.setdefault(clique["metadata"]["labels"][LABEL_SCALING_GROUP_REPLICA_INDEX], []).append(clique)
     for cliques in replicas.values():
         if all(hash_of(clique) == one.template_of(clique) for clique in cliques):
             continue
@@ -329,7 +330,7 @@ def _write_group(one: OneSet, group: Object) -> None:
     """
     status, cliques = group["status"], one.tree.owned("PodClique", group)
     updated = [one.is_updated(clique) for clique in cliques]
-    replicas = [clique["metadata"]["labels"][GROUP_INDEX] for clique in cliques]
+    replicas = [clique["metadata"]["labels"][LABEL_SCALING_GROUP_REPLICA_INDEX] for clique in cliques]
     late = {index for index, is_updated in zip(replicas, updated, strict=True) if not is_updated}
     status["observedGeneration"] = group["metadata"]["generation"]
     status["updatedReplicas"] = len(set(replicas) - late)

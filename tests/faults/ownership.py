@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from migrator.grove.objects import (
+    LABEL_PART_OF,
+    LABEL_POD_CLIQUE,
+    LABEL_POD_TEMPLATE_HASH,
+    LABEL_SCALING_GROUP,
+    LABEL_SCALING_GROUP_REPLICA_INDEX,
+    LABEL_SET_REPLICA_INDEX,
+)
 from testbed.trees import Hashes, Object, controlled_by, grow, of_kind
-from tests.faults.cluster import HASH_LABEL, Key, key_of
+from tests.faults.cluster import Key, key_of
 from tests.support.memory_objects import copied
 
 FOREVER: Final = 10**9
-PART_OF: Final = "app.kubernetes.io/part-of"
-GROUP: Final = "grove.io/podcliquescalinggroup"
-GROUP_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
-_SET_INDEX: Final = "grove.io/podcliqueset-replica-index"
 _GROUPS: Final = "PodCliqueScalingGroup"
-_POD_CLIQUE: Final = "grove.io/podclique"
 
 
 @dataclass
@@ -81,7 +84,7 @@ class OwnershipTree:
             "metadata": {
                 "name": next(name for name in names if ("Pod", metadata["namespace"], name) not in self.objects),
                 "namespace": metadata["namespace"],
-                "labels": {**metadata["labels"], _POD_CLIQUE: metadata["name"]},
+                "labels": {**metadata["labels"], LABEL_POD_CLIQUE: metadata["name"]},
                 "creationTimestamp": self.now,
             },
             "spec": {"containers": containers_of(pod_clique["spec"])},
@@ -110,7 +113,7 @@ def sync(tree: OwnershipTree, pcs: Object, hashes: Hashes) -> None:
     for item in _grown(pcs, groups, hashes):
         labels, key = item["metadata"]["labels"], key_of(item)
         if key[2] in names and key not in tree.objects:
-            tree.add(item, owners[labels.get(GROUP, labels[PART_OF])])
+            tree.add(item, owners[labels.get(LABEL_SCALING_GROUP, labels[LABEL_PART_OF])])
         if key in tree.objects:
             owners[key[2]] = tree.objects[key]
 
@@ -155,15 +158,15 @@ def clique_of(item: Object) -> str:
     ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``.
     """
     labels = item["metadata"]["labels"]
-    name = labels.get(_POD_CLIQUE, item["metadata"]["name"])
-    if GROUP in labels:
-        prefix = f"{labels[GROUP]}-{labels[GROUP_INDEX]}-"
+    name = labels.get(LABEL_POD_CLIQUE, item["metadata"]["name"])
+    if LABEL_SCALING_GROUP in labels:
+        prefix = f"{labels[LABEL_SCALING_GROUP]}-{labels[LABEL_SCALING_GROUP_REPLICA_INDEX]}-"
     else:
-        prefix = f"{labels[PART_OF]}-{labels[_SET_INDEX]}-"
+        prefix = f"{labels[LABEL_PART_OF]}-{labels[LABEL_SET_REPLICA_INDEX]}-"
     return str(name.removeprefix(prefix))
 
 
 def hash_of(item: Object) -> str | None:
     """The pod template hash that a PodClique or a pod has as its label."""
-    value = item["metadata"].get("labels", {}).get(HASH_LABEL)
+    value = item["metadata"].get("labels", {}).get(LABEL_POD_TEMPLATE_HASH)
     return value if isinstance(value, str) else None

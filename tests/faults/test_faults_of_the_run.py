@@ -13,6 +13,7 @@ from structlog.testing import LogCapture
 
 from migrator import resources
 from migrator.errors import NotFound, Rejected, Unreachable
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
@@ -148,7 +149,7 @@ def test_a_foreign_value_after_the_writes_is_seen() -> None:
             world.store.edit(
                 resources.PODS,
                 *pod[1:],
-                lambda body: body["metadata"]["labels"].update({cluster.HASH_LABEL: "f0re16n"}),
+                lambda body: body["metadata"]["labels"].update({LABEL_POD_TEMPLATE_HASH: "f0re16n"}),
             )
 
     world = World()

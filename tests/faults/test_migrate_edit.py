@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator import resources
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.operators import would_roll
@@ -23,7 +24,7 @@ def edit(world: World, name: str, clique: str) -> None:
 def labels(objects: Objects, prefix: str) -> dict[str, str]:
     """The hash labels of the pods whose names begin so."""
     return {
-        key[2]: item["metadata"]["labels"][cluster.HASH_LABEL]
+        key[2]: item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
         for key, item in objects.items()
         if key[0] == "Pod" and key[2].startswith(prefix)
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.cluster import HASH_LABEL, Key
+from tests.faults.cluster import Key
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, Operator, would_roll
 
 LINES = pytest.mark.parametrize("line", [ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN], ids=lambda line: line.name)
@@ -61,7 +62,7 @@ def test_an_edit_replaces_whole_replicas_of_a_scaling_group(objects: dict[Key, O
 def test_an_odd_pod_of_an_idle_set(objects: dict[Key, Object], line: Line, *, goes: bool) -> None:
     """K2: alpha.12-rc1 starts an update where everything is current, and so replaces a pod with an odd hash."""
     odd = pods(objects, "web-0-frontend")[0]
-    odd["metadata"]["labels"][HASH_LABEL] = "0dd"
+    odd["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = "0dd"
     assert would_roll(objects, cluster.SOURCE, line) == (frozenset({odd["metadata"]["name"]}) if goes else frozenset())
 
 
@@ -69,7 +70,7 @@ def test_an_odd_pod_of_an_idle_set(objects: dict[Key, Object], line: Line, *, go
 def test_a_finished_update_to_something_else(objects: dict[Key, Object], line: Line, *, goes: bool) -> None:
     """K2: from alpha.12-rc1 on it is started again beside an idle set, for the pods of which the hash is odd."""
     pod_clique(objects, "disagg-0-frontend")["status"]["updateProgress"]["podCliqueSetGenerationHash"] = "0dd"
-    pods(objects, "disagg-0-frontend")[0]["metadata"]["labels"][HASH_LABEL] = "0dd"
+    pods(objects, "disagg-0-frontend")[0]["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = "0dd"
     assert bool(would_roll(objects, cluster.SOURCE, line)) == goes
 
 
@@ -86,11 +87,12 @@ def test_a_template_hash_that_was_left_behind(objects: dict[Key, Object], line: 
 def test_a_scale_in_takes_odd_pods_first(objects: dict[Key, Object]) -> None:
     """K14: of two pods the one whose hash is not the expected one goes, and counts as no replacement."""
     odd = pods(objects, "web-0-frontend")[0]
-    odd["metadata"]["labels"][HASH_LABEL] = "0dd"
+    odd["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = "0dd"
     pod_clique(objects, "web-0-frontend")["spec"]["replicas"] = 1
     operator = Operator(objects, cluster.SOURCE, ALPHA_9)
     assert operator.settle() == []
-    assert [pod["metadata"]["labels"][HASH_LABEL] != "0dd" for pod in pods(objects, "web-0-frontend")] == [True]
+    (pod,) = pods(objects, "web-0-frontend")
+    assert pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] != "0dd"
 
 
 def test_a_scaling_group_grows_and_shrinks(objects: dict[Key, Object]) -> None:
@@ -100,8 +102,8 @@ def test_a_scaling_group_grows_and_shrinks(objects: dict[Key, Object]) -> None:
     operator = Operator(objects, cluster.SOURCE, ALPHA_9)
     assert operator.settle() == []
     new, old = (pods(objects, f"disagg-0-workers-{index}-decode") for index in (1, 0))
-    assert {pod["metadata"]["labels"][HASH_LABEL] for pod in new} == {
-        pod["metadata"]["labels"][HASH_LABEL] for pod in old
+    assert {pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] for pod in new} == {
+        pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] for pod in old
     }
     assert len(new) == 2
     group["spec"]["replicas"] = 1

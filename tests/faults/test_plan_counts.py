@@ -7,9 +7,10 @@ from typing import Final
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetState
 from tests.faults.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line, would_roll
-from tests.support.builders import ENDED, HASH_LABEL, OLD, World, clique
+from tests.support.builders import ENDED, OLD, World, clique
 
 SOURCE, TARGET = "legacy-1.34", "legacy-1.35"
 #: What a place may hold: a hash of a scheme, one of an older template, or nothing.
@@ -52,7 +53,7 @@ def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_
     if of_update is not None:
         found = {"podCliqueSetGenerationHash": generation(of_update), "podTemplateHash": template(of_update)}
         status["updateProgress"] = {**ENDED, **found}
-    world.of("Pod", "web-0-front-0")["metadata"]["labels"][HASH_LABEL] = template(of_pod) or ""
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = template(of_pod) or ""
     return world
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from migrator import resources
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.world import World
@@ -33,7 +34,7 @@ def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None
     elif kind == "delete":
         _delete(world, set_named(choice), born if number > 1 else None)
     elif kind == "mark":
-        label = {cluster.HASH_LABEL: FOREIGN}
+        label = {LABEL_POD_TEMPLATE_HASH: FOREIGN}
         for pod in pod_chosen(world, choice):
             world.store.edit(resources.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
     elif kind == "drain":

@@ -30,8 +30,6 @@ from testbed.workloads import pod_clique_set
 
 JSON = dict[str, Any]
 
-HASH_LABEL = "grove.io/pod-template-hash"
-GENERATION_LABEL = "grove.io/podcliqueset-generation-hash"
 #: The field of that label in a pod or a PodClique, and of the mark of an object that is being deleted.
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
 DELETION = "/metadata/deletionTimestamp"

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import urllib3
 
+from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
 from testbed.controlplane.options import Ready, tls
@@ -200,7 +201,7 @@ class Cluster(ABC):
     def photo(self) -> Photo:
         """All sets with everything that belongs to them."""
         items = [item for kind in _LISTED for item in self.client.list(photo.GROVE, kind)]
-        return photo.take([*items, *self.client.list("v1", "Pod", selector=photo.POD_CLIQUE)])
+        return photo.take([*items, *self.client.list("v1", "Pod", selector=LABEL_POD_CLIQUE)])
 
     def settle(
         self,
@@ -251,7 +252,7 @@ class Cluster(ABC):
 
     def _note(self, change: str, pod: Object) -> None:
         """Take note of what the watch saw of a pod."""
-        if photo.POD_CLIQUE in (pod["metadata"].get("labels") or {}):
+        if LABEL_POD_CLIQUE in (pod["metadata"].get("labels") or {}):
             for found in list(self._diaries):
                 found.note(change, pod)
 

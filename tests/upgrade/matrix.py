@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import Object
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
@@ -222,7 +223,7 @@ def scale_out_rolls_nobody(cluster: Cluster, pair: Pair, before: Photo) -> None:
     assert before.pods().items() <= after.pods().items()
     expected = cluster.hashes(pair.builds[1].scheme)["disagg"]["podTemplateHashes"]
     added = [pod for pod in after.of(photo.POD) if pod["metadata"]["uid"] not in before.pods()]
-    hashes = {pod["metadata"]["labels"][photo.HASH] for pod in added}
+    hashes = {pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] for pod in added}
     assert hashes == {expected["prefill"], expected["decode"]}
 
 

@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from migrator.grove.objects import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, LABEL_SCALING_GROUP
 from testbed.controlplane.client import Object
-from tests.faults.ownership import GROUP as GROUP_LABEL
-from tests.faults.ownership import PART_OF, clique_of
+from tests.faults.ownership import clique_of
 
 GROVE: Final = "grove.io/v1alpha1"
 SET: Final = "PodCliqueSet"
 GROUP: Final = "PodCliqueScalingGroup"
 CLIQUE: Final = "PodClique"
 POD: Final = "Pod"
-HASH: Final = "grove.io/pod-template-hash"
-POD_CLIQUE: Final = "grove.io/podclique"  # the label of a pod
 PROGRESS: Final = ("updateProgress", "rollingUpdateProgress")  # the second until alpha.8
 _COUNTED: Final = ("replicas", "readyReplicas", "updatedReplicas")
 _BUSY: Final = ("currentlyUpdating", "readyPodsSelectedToUpdate", "readyReplicaIndicesSelectedToUpdate")
@@ -36,7 +34,7 @@ class Photo:
 
     def of_set(self, pcs: str) -> set[Key]:
         """A set and all that belongs to it, by kind and name."""
-        parts = {key for key, item in self.objects.items() if _labels(item).get(PART_OF) == pcs}
+        parts = {key for key, item in self.objects.items() if _labels(item).get(LABEL_PART_OF) == pcs}
         return parts | {(SET, pcs)}
 
     def pods(self, pcs: str | None = None) -> dict[str, str]:
@@ -44,7 +42,7 @@ class Photo:
         return {
             pod["metadata"]["uid"]: pod["metadata"]["name"]
             for pod in self.of(POD)
-            if not pod["metadata"].get("deletionTimestamp") and pcs in (None, pod["metadata"]["labels"][PART_OF])
+            if not pod["metadata"].get("deletionTimestamp") and pcs in (None, pod["metadata"]["labels"][LABEL_PART_OF])
         }
 
     def outdated(self, hashes: Mapping[str, Object]) -> set[str]:
@@ -52,15 +50,17 @@ class Photo:
         found = set()
         for uid, name in self.pods().items():
             labels = self.objects[POD, name]["metadata"]["labels"]
-            clique = clique_of(self.objects[CLIQUE, labels[POD_CLIQUE]])
-            if labels[HASH] != hashes[labels[PART_OF]]["podTemplateHashes"][clique]:
+            clique = clique_of(self.objects[CLIQUE, labels[LABEL_POD_CLIQUE]])
+            if labels[LABEL_POD_TEMPLATE_HASH] != hashes[labels[LABEL_PART_OF]]["podTemplateHashes"][clique]:
                 found.add(uid)
         return found
 
     def labels(self) -> dict[Key, str | None]:
         """The hash that each object carries as a label; a set's is in its status."""
         return {
-            key: item["status"].get("currentGenerationHash") if key[0] == SET else item["metadata"]["labels"].get(HASH)
+            key: item["status"].get("currentGenerationHash")
+            if key[0] == SET
+            else item["metadata"]["labels"].get(LABEL_POD_TEMPLATE_HASH)
             for key, item in self.objects.items()
         }
 
@@ -81,7 +81,7 @@ class Photo:
         return {
             key
             for key, item in self.objects.items()
-            if key[0] == CLIQUE and GROUP_LABEL not in _labels(item) and not item["status"].get(PROGRESS[0])
+            if key[0] == CLIQUE and LABEL_SCALING_GROUP not in _labels(item) and not item["status"].get(PROGRESS[0])
         }
 
     def versions(self) -> dict[Key, str]:
@@ -119,12 +119,12 @@ class Photo:
         if len(owned) != replicas or set(counts.values()) != {replicas}:
             yield f"{len(owned)} of {replicas} pods; its status says {counts}"
         current = status.get("currentPodTemplateHash")
-        if current != item["metadata"]["labels"].get(HASH) and not self._on_delete(item):
+        if current != item["metadata"]["labels"].get(LABEL_POD_TEMPLATE_HASH) and not self._on_delete(item):
             yield "its current template hash is not its label's"
 
     def _on_delete(self, item: Object) -> bool:
         """Whether it may hold pods of an older template for as long as nobody deletes them."""
-        name = item["metadata"]["labels"][PART_OF] if item["kind"] != SET else item["metadata"]["name"]
+        name = item["metadata"]["labels"][LABEL_PART_OF] if item["kind"] != SET else item["metadata"]["name"]
         return bool(self.objects[SET, name]["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
 
     def _why_group(self, item: Object, spec: Object, status: Object) -> Iterator[str]:

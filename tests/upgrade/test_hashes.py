@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from migrator.grove.objects import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
-from tests.faults.ownership import PART_OF, clique_of
+from tests.faults.ownership import clique_of
 from tests.golden.vectors import cases
 from tests.upgrade import photo, samples
 from tests.upgrade.builds import BUILDS, Build, need
@@ -51,9 +52,10 @@ def test_every_stored_hash_is_the_one_that_the_tool_computes(installed: tuple[La
         assert pcs["status"]["currentGenerationHash"] == expected[pcs["metadata"]["name"]]["generationHash"]
     for item in (*now.of(photo.CLIQUE), *now.of(photo.POD)):
         labels = item["metadata"]["labels"]
-        name = item["metadata"]["name"] if item["kind"] == photo.CLIQUE else labels[photo.POD_CLIQUE]
+        name = item["metadata"]["name"] if item["kind"] == photo.CLIQUE else labels[LABEL_POD_CLIQUE]
         clique = clique_of(now.objects[photo.CLIQUE, name])
-        assert labels[photo.HASH] == expected[labels[PART_OF]]["podTemplateHashes"][clique], item["kind"]
+        of_cliques = expected[labels[LABEL_PART_OF]]["podTemplateHashes"]
+        assert labels[LABEL_POD_TEMPLATE_HASH] == of_cliques[clique], item["kind"]
 
 
 def test_every_template_that_the_api_accepts_hashes_alike(installed: tuple[Lab, Build]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import Object
 from tests.faults.cluster import Key
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, Operator
@@ -60,8 +61,8 @@ def one_pod_of_each(now: Photo) -> Iterable[Change]:
     for clique in _of_set(now, photo.CLIQUE, "busybox"):
         yield clique, "status", {"status": _with_progress(clique, {"currentPodCliqueSetGenerationHash": FOREIGN})}
         name = clique["metadata"]["name"]
-        pod = next(pod for pod in pods if pod["metadata"]["labels"][photo.POD_CLIQUE] == name)
-        yield pod, "", {"metadata": {"labels": {photo.HASH: FOREIGN}}}
+        pod = next(pod for pod in pods if pod["metadata"]["labels"][LABEL_POD_CLIQUE] == name)
+        yield pod, "", {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: FOREIGN}}}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from migrator.grove.objects import LABEL_PART_OF
 from testbed.controlplane.client import eventually
-from tests.faults.ownership import PART_OF
 from tests.upgrade import dynamo_cluster, photo, samples
 from tests.upgrade.builds import BUILDS, need
 from tests.upgrade.lab import Lab
@@ -168,4 +168,4 @@ def _gitops(lab: Lab) -> Iterator[None]:
 
 def _owners(lab: Lab) -> dict[str, str]:
     """The pods of all sets: uid and set."""
-    return {pod["metadata"]["uid"]: pod["metadata"]["labels"][PART_OF] for pod in lab.photo().of(photo.POD)}
+    return {pod["metadata"]["uid"]: pod["metadata"]["labels"][LABEL_PART_OF] for pod in lab.photo().of(photo.POD)}

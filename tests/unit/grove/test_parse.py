@@ -9,8 +9,8 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.grove import parse
-from migrator.grove.objects import Ref
-from tests.support.builders import EARLIER, HASH_LABEL, LATER, World
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
+from tests.support.builders import EARLIER, LATER, World
 
 Trim = Callable[[dict[str, Any]], Any]
 
@@ -132,7 +132,7 @@ def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str
 def test_a_pod_keeps_little() -> None:
     """Of a pod its hash and the owner that its label names are kept, and nothing is made up without labels."""
     body = raw("Pod")
-    hash_of, owner = body["metadata"]["labels"][HASH_LABEL], "web-0-front"
+    hash_of, owner = body["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH], "web-0-front"
     for expected in ((hash_of, owner), (None, None)):
         found = parse.pod(body)
         assert (found.template_hash, found.pod_clique_label) == expected

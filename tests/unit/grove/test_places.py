@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from migrator.grove.hash_fields import stored_hashes
-from tests.support.builders import GENERATION_LABEL, HASH_LABEL, LABEL, LATER, World
+from migrator.grove.objects import LABEL_GENERATION_HASH, LABEL_POD_TEMPLATE_HASH
+from tests.support.builders import LABEL, LATER, World
 
 GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
@@ -59,7 +60,7 @@ def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
     world = World().grow(pods=1, maps=True)
     for item in world.objects:
         labels = item["metadata"]["labels"]
-        for label in (HASH_LABEL, GENERATION_LABEL):
+        for label in (LABEL_POD_TEMPLATE_HASH, LABEL_GENERATION_HASH):
             if label in labels:
                 labels[label] = ""
         status = item.get("status", {})

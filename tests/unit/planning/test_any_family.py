@@ -8,12 +8,13 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning.model import SetState
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import make_plan
 from migrator.planning.revert import make_revert
-from tests.support.builders import HASH_LABEL, OLD, World, clique
+from tests.support.builders import OLD, World, clique
 
 SCHEMES = [scheme.name for scheme in schemes.all_schemes()]
 ORDERS = st.permutations(["a", "b", "c"])
@@ -41,7 +42,7 @@ def families(draw: st.DrawFn) -> tuple[World, str, str]:
     if world.pcs["spec"].get("updateStrategy"):
         for pod in world.all("Pod"):
             if draw(st.integers(0, 3)) == 0:
-                pod["metadata"]["labels"][HASH_LABEL] = OLD
+                pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = OLD
     changes = world.decide(source, target).changes[:-1]
     world.apply(change for change in changes if draw(st.integers(0, 4)) == 0)
     return world, source, target

@@ -10,7 +10,7 @@ import pytest
 from migrator.errors import InputError
 from migrator.exact_json import JSONNumber
 from migrator.grove.hash_fields import HASH_FIELDS, HashField, StoredHash, stored_hashes
-from migrator.grove.objects import Ref
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.hashing.schemes import Scheme
@@ -18,7 +18,7 @@ from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, Pair, Verdict, detect
 from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
-from tests.support.builders import HASH_LABEL, LABEL, OLD, World, clique, hashes_of
+from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
 SPOKEN = schemes.spoken_schemes()
@@ -125,11 +125,11 @@ def old_pods(*, alone: bool) -> World:
     """Pods of an older template under OnDelete, ``alone`` if nothing else holds a hash."""
     world = World().grow(on_delete=True)
     for pod in world.all("Pod"):
-        pod["metadata"]["labels"][HASH_LABEL] = OLD
+        pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = OLD
     for item in world.objects if alone else ():
         item["status"] = {}
         if item["kind"] != "Pod":
-            item["metadata"].get("labels", {}).pop(HASH_LABEL, None)
+            item["metadata"].get("labels", {}).pop(LABEL_POD_TEMPLATE_HASH, None)
     return world
 
 

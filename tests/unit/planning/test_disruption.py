@@ -6,13 +6,14 @@ import pytest
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning import detect
 from migrator.planning.detect import Pair
 from migrator.planning.disruption import clique_gpus, disruption_of, live_pods, whole_units
 from migrator.planning.model import Disruption
 from migrator.render.summary import recreated_with_migration
-from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, World, clique
+from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.tables import table
 
 SET = ("PodCliqueSet", "web")
@@ -84,9 +85,9 @@ def test_standalone_pods_count_one_by_one() -> None:
     """Of a standalone clique only pods whose label differs from the target's are recreated."""
     world = World().grow(cliques=[clique("front")], groups={}, pods=3)
     new = world.hashes("legacy-1.35").pod_template_hashes["front"]
-    world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL] = new
+    world.of("Pod", "web-0-front-1")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new
     assert disruption(world).pods == 2
-    del world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL]
+    del world.of("Pod", "web-0-front-1")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
     assert disruption(world).pods == 3
 
 
@@ -95,11 +96,11 @@ def test_a_scaling_group_replica_counts_as_one() -> None:
     world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2, pods=2)
     new = world.hashes("legacy-1.35").pod_template_hashes
     for name in ("a", "b"):
-        world.of("PodClique", f"web-0-sg-0-{name}")["metadata"]["labels"][HASH_LABEL] = new[name]
+        world.of("PodClique", f"web-0-sg-0-{name}")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new[name]
     assert disruption(world).pods == 4
-    world.of("PodClique", "web-0-sg-1-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
+    world.of("PodClique", "web-0-sg-1-a")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["a"]
     assert disruption(world).pods == 4
-    world.of("PodClique", "web-0-sg-1-b")["metadata"]["labels"][HASH_LABEL] = new["b"]
+    world.of("PodClique", "web-0-sg-1-b")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["b"]
     assert disruption(world).pods == 0
 
 
@@ -107,7 +108,7 @@ def test_replicas_of_two_groups_are_kept_apart() -> None:
     """Replica 0 of one scaling group is not replica 0 of another."""
     world = World().grow(cliques=[clique("a"), clique("b")], groups={"x": ["a"], "y": ["b"]}, group_replicas=1, pods=2)
     new = world.hashes("legacy-1.35").pod_template_hashes
-    world.of("PodClique", "web-0-x-0-a")["metadata"]["labels"][HASH_LABEL] = new["a"]
+    world.of("PodClique", "web-0-x-0-a")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["a"]
     assert disruption(world).pods == 2
 
 

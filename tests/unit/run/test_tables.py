@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetHashes
 from migrator.planning.planner import template_digest
 from migrator.run.tables import pod_id, pods_of, table_of
-from tests.support.builders import HASH_LABEL, LATER, World
+from tests.support.builders import LATER, World
 
 
 def hashes(world: World, scheme: str) -> SetHashes:
@@ -34,7 +35,7 @@ def test_values_that_were_the_targets_before_are_kept() -> None:
     """They are not ours to turn back; values of the source, and what both schemes give alike, are not listed."""
     world = World().grow()
     new = hashes(world, "legacy-1.35")
-    world.of("Pod", "web-0-front-1")["metadata"]["labels"][HASH_LABEL] = new.templates["front"]
+    world.of("Pod", "web-0-front-1")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new.templates["front"]
     world.pcs["status"]["currentGenerationHash"] = new.generation
     kept = table_of(world.decide()).kept
     assert [(value.ref.kind, value.ref.name, value.field, value.value) for value in kept] == [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.builders import HASH_LABEL, LABEL, World, clique, refusals, warnings
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from tests.support.builders import LABEL, World, clique, refusals, warnings
 from tests.support.tables import table
 
 SET, FRONT = ("PodCliqueSet", "web"), ("PodClique", "web-0-front")
@@ -123,7 +124,7 @@ def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
     world = polluted()
     label = world.hashes("legacy-1.34").pod_template_hashes["front"]
     for item in (world.of("PodClique", "web-0-front"), *world.all("Pod")[:2]):
-        item["metadata"]["labels"][HASH_LABEL] = label
+        item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = label
     assert world.findings() == []
     found = world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash").findings()
     assert [code for code, _, _ in warnings(found)] == ["GM-107"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetPlan, SetState, Severity
-from tests.support.builders import DELETION, HASH_LABEL, LABEL, LATER, OLD, World, clique, hashes_of, refusals, warnings
+from tests.support.builders import DELETION, LABEL, LATER, OLD, World, clique, hashes_of, refusals, warnings
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 REPLICAS = "/spec/replicas"
@@ -139,7 +140,7 @@ def test_a_missing_label_refuses() -> None:
     """A PodClique or pod without the hash label cannot be proven; terminating ones and OnDelete's need not be."""
     world = World().grow()
     for kind, name in (("PodClique", "web-0-front"), ("Pod", "web-0-front-0"), ("Pod", "web-0-sg-0-work-0")):
-        del world.of(kind, name)["metadata"]["labels"][HASH_LABEL]
+        del world.of(kind, name)["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
     world.put("Pod", "web-0-sg-0-work-0", DELETION, LATER)
     assert refusals(world.findings()) == [("GM-101", "web-0-front", LABEL), ("GM-101", "web-0-front-0", LABEL)]
     assert {code for code, *_ in refusals(world.put(*CLIQUE, DELETION, LATER).findings())} == {"GM-102"}
@@ -160,7 +161,7 @@ def test_children_without_a_generation_hash() -> None:
     for child in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
         child["status"] = {"observedGeneration": 1}
     for item in world.all("PodClique") + world.all("Pod"):
-        del item["metadata"]["labels"][HASH_LABEL]
+        del item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
     assert expected in refusals(world.findings())
 
 
