@@ -217,7 +217,7 @@ def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> Non
     with pytest.raises(NotAuthorised, match="no credentials"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     user["exec"]["command"] = "no-such-plugin"
-    with pytest.raises(NotAuthorised, match=r"no credentials: .*no-such-plugin"):
+    with pytest.raises(NotAuthorised, match=r"no credentials: .* no-such-plugin is not there: install it, or put"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert api.seen == []
 

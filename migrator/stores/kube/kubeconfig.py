@@ -7,6 +7,7 @@ import math
 import os
 import re
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -251,7 +252,11 @@ def _complaints() -> Iterator[list[str]]:
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            logged.append(record.getMessage())
+            cause = sys.exception()  # it is logged where it is caught
+            if isinstance(cause, FileNotFoundError):
+                logged.append(f"the credential plugin {cause.filename} is not there: install it, or put it on PATH")
+            else:
+                logged.append(record.getMessage())
 
     root, listener = logging.getLogger(), Listener(logging.ERROR)
     root.addHandler(listener)
