@@ -145,12 +145,9 @@ def test_a_foreign_value_after_the_writes_is_seen() -> None:
     """Somebody writes another hash on migrated pods during the run: 6, never 0."""
 
     def mark(_: Step) -> None:
+        label = {LABEL_POD_TEMPLATE_HASH: "f0re16n"}
         for pod in [key for key in world.grove() if key[0] == "Pod"]:
-            world.store.edit(
-                resources.PODS,
-                *pod[1:],
-                lambda body: body["metadata"]["labels"].update({LABEL_POD_TEMPLATE_HASH: "f0re16n"}),
-            )
+            world.store.edit(resources.PODS, *pod[1:], lambda body: body["metadata"]["labels"].update(label))
 
     world = World()
     ending = world.run(do_at(of_trees()[-1].write, "before", mark))
