@@ -41,13 +41,12 @@ EXIT_CHANGES: Final = 10
     "plan",
     "Show what a migration would change and what blocks it.",
     """
-    grove-migrator plan                         # the operator, newer releases
+    grove-migrator plan                        # the operator, newer releases
     grove-migrator plan --to v0.1.0-alpha.11   # what that upgrade needs
     grove-migrator plan --to v0.1.0-alpha.11 -o html --group-by team > plan.html
     grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
     grove-migrator plan --to v0.1.0-alpha.11 --detailed-exitcode
-
-    A dump has all kinds of Grove and the pods:
+    # A dump has all kinds of Grove and the pods:
     kubectl get pods,$(kubectl api-resources --verbs=list -o name |
       grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
     """,
