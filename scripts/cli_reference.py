@@ -118,7 +118,7 @@ def _command(command: click.Command, parent: click.Context, common: Flags) -> It
         named = ", ".join(f"`--{flag.rpartition('--')[2].split()[0]}`" for flag, _ in shared)
         yield f"And of the [common flags](#common-flags): {named}."
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "").splitlines()[1:]
-    yield from ("", "```", *(line.strip() for line in examples if line.strip()), "```", "")
+    yield from ("", "```", *(line.removeprefix("  ") for line in examples if line.strip()), "```", "")
 
 
 def _exit_codes() -> Iterator[str]:

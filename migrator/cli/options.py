@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import cleandoc
+from textwrap import indent
 from typing import Any, Final, TypeVar
 
 import click
@@ -119,8 +121,7 @@ def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., A
     """Declare a command: ``summary`` is its line in the list of commands, and its docstring is its help."""
 
     def declare(function: Callable[..., Any]) -> Command:
-        lines = "\n".join(f"      {line.strip()}" for line in examples.strip().splitlines())
-        epilog = f"\b\n    Examples:\n{lines}"
+        epilog = f"\b\n    Examples:\n{indent(cleandoc(examples), ' ' * 6)}"
         declared = click.command(name, cls=Command, short_help=summary, epilog=epilog)(function)
         declared.params += LOG
         return declared
