@@ -15,7 +15,7 @@ from migrator.planning.detect import Pair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import allowed_codes, report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
-from migrator.planning.patches import Batch, Patch, backward, forward
+from migrator.planning.patches import Batch, Patch, backward, forward, patch_count
 from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
 from migrator.planning.releases import release_in
 from migrator.planning.revert import make_revert
@@ -79,7 +79,7 @@ class Observation:
     @cached_property
     def patch_count(self) -> int:
         """How many patches there are."""
-        return sum(1 for _ in self.patches)
+        return sum(patch_count(tree.changes) for tree in pending(self.plan))
 
     @property
     def continues(self) -> bool:
