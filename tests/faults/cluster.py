@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.grove.objects import LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -158,7 +158,7 @@ def early_commits(found: Mapping[Key, Object], after: Mapping[Key, Object]) -> l
 
 def set_of(item: Object) -> str:
     """The name of the PodCliqueSet that an object belongs to."""
-    name: str = item["metadata"].get("labels", {}).get("app.kubernetes.io/part-of", item["metadata"]["name"])
+    name: str = item["metadata"].get("labels", {}).get(LABEL_PART_OF, item["metadata"]["name"])
     return name
 
 

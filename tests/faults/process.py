@@ -243,14 +243,21 @@ class _Connection(MemoryStore):
             yield sent
 
 
-def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
-    """Let somebody else act at the process's write of that number."""
+def when(chosen: Callable[[Step], bool], action: Callable[[Step], object], *, times: int = 10**6) -> At:
+    """Act at the first steps that are chosen."""
+    met: list[Step] = []
 
-    def strike(step: Step) -> None:
-        if step.write == number and step.moment == moment:
+    def at(step: Step) -> None:
+        if len(met) < times and chosen(step):
+            met.append(step)
             action(step)
 
-    return strike
+    return at
+
+
+def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
+    """Let somebody else act at the process's write of that number."""
+    return when(lambda step: (step.write, step.moment) == (number, moment), action)
 
 
 def kill_at(number: int, moment: Moment) -> At:

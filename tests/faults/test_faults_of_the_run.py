@@ -19,7 +19,7 @@ from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, do_at, kill_at, raising
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, do_at, kill_at, raising, when
 from tests.faults.products import put_right, truthful
 from tests.faults.steps import GROVE, Command, first, of_trees, perform, prepared, steps, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -38,18 +38,6 @@ def reads(target: str) -> Callable[[Step], bool]:
 def number_is(number: int) -> Callable[[Step], bool]:
     """Whether a step is about to happen that has this number."""
     return lambda step: (step.number, step.moment) == (number, "before")
-
-
-def when(chosen: Callable[[Step], bool], action: Callable[[Step], object], *, times: int = 10**6) -> At:
-    """Act at the first steps that are chosen."""
-    met: list[Step] = []
-
-    def at(step: Step) -> None:
-        if len(met) < times and chosen(step):
-            met.append(step)
-            action(step)
-
-    return at
 
 
 def half_written(**options: Any) -> World:
@@ -145,7 +133,7 @@ def test_a_foreign_value_after_the_writes_is_seen() -> None:
     """Somebody writes another hash on migrated pods during the run: 6, never 0."""
 
     def mark(_: Step) -> None:
-        label = {LABEL_POD_TEMPLATE_HASH: "f0re16n"}
+        label = {LABEL_POD_TEMPLATE_HASH: users.FOREIGN}
         for pod in [key for key in world.grove() if key[0] == "Pod"]:
             world.store.edit(resources.PODS, *pod[1:], lambda body: body["metadata"]["labels"].update(label))
 

@@ -10,7 +10,7 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Ending, Moment, Step, kill_at
+from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Ending, Moment, Step, kill_at, when
 from tests.faults.steps import of_trees
 from tests.faults.world import World
 
@@ -150,10 +150,7 @@ def test_what_another_run_did_to_the_record_before_the_lease_was_ours_is_seen() 
     assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
     overtaken: list[Ending] = []
 
-    def overtake(step: Step) -> None:
-        if step.kind == "sleep" and not overtaken:
-            overtaken.append(Ending(KILLED))  # until it is there
-            overtaken[:] = [world.run(revert=True)]
+    overtake = when(lambda step: step.kind == "sleep", lambda _: overtaken.append(world.run(revert=True)), times=1)
 
     def kill(step: Step) -> None:
         if step.resource == resources.POD_CLIQUE_SETS and step.kind == "write" and step.moment == "after":
