@@ -107,9 +107,9 @@ def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Itera
 
 
 def _sets_in(path: str) -> Iterator[JSONObject]:
-    from migrator.stores.dump.store import read_documents
+    from migrator.stores.dump import reader
 
-    for document in read_documents(path):
+    for document in reader.objects(path, spelt=True):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
         if (group, document.get("kind")) == (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
             yield document

@@ -197,14 +197,6 @@ class Sweep:
             self._found[kind, namespace, name, at] = Sighting(ref, at, value, part_of)
 
 
-def hashes_in(value: object) -> object:
-    """A value without the strings that are not hashes; :class:`Sweep` finds the same in it as in the whole value."""
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {str(key): kept for key, part in items if (kept := hashes_in(part)) is not None} or None
-    return value if _may_be_hash(value) else None
-
-
 def _may_be_hash(value: object) -> bool:
     return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
 

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from migrator.stores.dump.store import read_documents
+from migrator.stores.dump import reader
 from tests.support.paths import ROOT
 from tests.upgrade import photo
 from tests.upgrade.builds import BUILDS
@@ -30,7 +30,7 @@ UPDATED: Final = "embedder"
 def fill(lab: Lab) -> None:
     """Install the operator and create the sets; afterwards all pods are up, and one set was updated."""
     lab.install(OPERATOR)
-    objects = list(read_documents(str(SOURCE)))
+    objects = list(reader.objects(str(SOURCE), spelt=True))
     for name in {item["metadata"]["namespace"] for item in objects}:
         lab.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     account = {"name": "llama-70b-k8s-service-discovery", "namespace": "inference"}

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
-import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, cast
@@ -44,134 +41,102 @@ _ITEMS: Final = 2
 _Placed: TypeAlias = tuple[Any, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class DumpFile:
-    """A file, which every method reads again. ``name`` is for messages; ``mode`` are its permissions, if it has any."""
+def title(path: str) -> str:
+    """What messages call a file: its path, or stdin for ``-``."""
+    return "stdin" if path == STDIO else path
 
-    name: str
-    source: Callable[[], IO[bytes]]
-    mode: int | None = None
 
-    @classmethod
-    def read(cls, path: str) -> DumpFile:
-        """A file, or stdin for ``-``; what can be read only once stays in memory. Raises InputError."""
-        name = "stdin" if path == STDIO else path
+def objects(path: str, *, spelt: bool = False) -> Iterator[JSONObject]:
+    """Every object of a file, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
+
+    A List with a further page is bad: the objects that it lacks would count as absent. So is a number in a pod
+    template that is not a plain integer: its spelling is hashed, and is not kept. With ``spelt`` numbers are as they
+    are spelt, and both are good.
+    """
+    name = title(path)
+    with _opened(path) as (file, first):
+        if not first:
+            raise InputError(f"{name}: is empty: dump again, and see what kubectl printed on stderr")
+        if first not in {b"{", b"["}:  # YAML that begins like JSON is not accepted, as it could mean something else
+            values = _yaml(file)
+        else:
+            values = _json(file) if spelt else _built(ijson.basic_parse(file, multiple_values=True, buf_size=_CHUNK))
         try:
-            if path != STDIO and stat.S_ISREG(Path(path).stat().st_mode):
-                with Path(path).open("rb") as file:
-                    mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                return cls(name, lambda: Path(path).open("rb"), mode)
-            data = sys.stdin.buffer.read() if path == STDIO else Path(path).read_bytes()
-        except (OSError, ValueError) as error:
-            raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-        return cls(name, lambda: io.BytesIO(data))
+            for value, place in values:
+                for item, at in _items(value, place, whole=not spelt):
+                    if not spelt and item["kind"] == POD_CLIQUE_SETS.kind:
+                        _demand_integers(item, at)
+                    yield item
+        except RecursionError as error:
+            raise InputError(f"{name}: nested too deeply") from error
+        except ValueError as error:
+            raise InputError(f"{name}: {error}") from error
 
-    def objects(self) -> Iterator[JSONObject]:
-        """Every object of a dump, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
 
-        A List with a further page is bad: the objects that it lacks would count as absent. So is a number in a pod
-        template that is not a plain integer: its spelling is hashed, and this reader does not keep it.
-        """
-        for value, place in self._placed(self._json_events if self._is_json else self._yaml):
-            if value["kind"] == POD_CLIQUE_SETS.kind and (path := _inexact(value)):
-                found = value.get("metadata")
-                metadata = found if isinstance(found, dict) else {}
-                which = f"{value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
-                raise InputError(
-                    f"{self._place(place)}: {which}: {path} is a number that is not a plain integer; dump again with "
-                    "kubectl, or write it as a string"
-                )
-            yield value
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[IO[bytes], bytes]]:
+    """The bytes of a file, unpacked and behind a byte order mark, and the first that is not white space.
 
-    def documents(self) -> Iterator[JSONObject]:
-        """Every object of a file, Lists opened, with numbers as they are spelt; raises ``InputError``."""
-        return (value for value, _ in self._placed(self._json if self._is_json else self._yaml, whole=False))
-
-    @property
-    def _first(self) -> bytes:
-        """The first byte that is not white space."""
-        with self._open() as file:
-            while data := file.read(_CHUNK):
-                if text := data.lstrip(_SPACE):
-                    return text[:1]
-        return b""
-
-    @property
-    def _is_json(self) -> bool:
-        """Whether it is JSON; YAML that begins like JSON is not accepted, as it could mean something else."""
-        return self._first in {b"{", b"["}
-
-    @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
-        """The bytes, unpacked, behind a byte order mark; raises ``InputError`` for what cannot be read or unpacked."""
-        with self.source() as raw:
+    What can be read only once stays in memory. Raises ``InputError`` for what cannot be read or unpacked.
+    """
+    zipped = False
+    try:
+        with io.BytesIO(sys.stdin.buffer.read()) if path == STDIO else Path(path).open("rb") as given:
+            raw = given if given.seekable() else io.BytesIO(given.read())
             zipped = raw.read(len(_GZIP)) == _GZIP
             raw.seek(0)
             file = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
-            try:
-                if file.read(len(_BOM)) != _BOM:
-                    file.seek(0)
-                yield file
-            except (OSError, EOFError, zlib.error) as error:
-                what = f"is gzip, but damaged: {error}" if zipped else f"cannot be read: {error}"
-                raise InputError(f"{self.name}: {what}") from error
+            start = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+            file.seek(start)
+            first = file.read(_CHUNK).lstrip(_SPACE)[:1]
+            file.seek(start)
+            yield file, first
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{title(path)}: {'is gzip, but damaged' if zipped else 'cannot be read'}: {why}") from error
 
-    def _json_events(self) -> Iterator[_Placed]:
-        """Documents, and items of Lists as they come, by ijson's events: only one of them is in memory at a time."""
-        with self._open() as file:
-            yield from _built(ijson.basic_parse(file, multiple_values=True, buf_size=_CHUNK))
 
-    def _json(self) -> Iterator[_Placed]:
-        with self._open() as file:
-            text = file.read().decode("utf-8", "surrogateescape")  # Go replaces what is not UTF-8, and so does hashing
-        at, number = _after_spaces(text, 0), 0
-        while at < len(text):
-            number += 1
-            value, end = exact_json.DECODER.raw_decode(text, at)
-            yield value, (number,)
-            at = _after_spaces(text, end)
+def _json(file: IO[bytes]) -> Iterator[_Placed]:
+    text = file.read().decode("utf-8", "surrogateescape")  # Go replaces what is not UTF-8, and so does hashing
+    at, number = _after_spaces(text, 0), 0
+    while at < len(text):
+        number += 1
+        value, end = exact_json.DECODER.raw_decode(text, at)
+        yield value, (number,)
+        at = _after_spaces(text, end)
 
-    def _yaml(self) -> Iterator[_Placed]:
-        with self._open() as file:
-            values = yaml_text.documents(file)
-            yield from ((value, (number,)) for number, value in enumerate(values, 1) if value is not None)
 
-    def _placed(self, read: Callable[[], Iterator[_Placed]], *, whole: bool = True) -> Iterator[_Placed]:
-        if not self._first:
-            raise InputError(f"{self.name}: is empty: dump again, and see what kubectl printed on stderr")
-        try:
-            for value, place in read():
-                yield from self._opened(value, place, whole=whole)
-        except RecursionError as error:
-            raise InputError(f"{self.name}: nested too deeply") from error
-        except ValueError as error:
-            raise InputError(f"{self.name}: {error}") from error
+def _yaml(file: IO[bytes]) -> Iterator[_Placed]:
+    return ((value, (number,)) for number, value in enumerate(yaml_text.documents(file), 1) if value is not None)
 
-    def _opened(self, value: Any, place: tuple[int, ...], *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON
-        """The objects that a document or item holds."""
-        if not isinstance(value, dict):
-            raise InputError(f"{self._place(place)} is not a Kubernetes object but {_named(value)}")
-        for key in ("apiVersion", "kind"):
-            if not isinstance(value.get(key), str) or not value[key]:
-                raise InputError(f"{self._place(place)} is not a Kubernetes object: it lacks {key}")
-        if not value["kind"].endswith("List") or "items" not in value:
-            yield value, place
-            return
-        items = value["items"] if value["items"] is not None else []
-        if not isinstance(items, list):
-            raise InputError(f"{self._place(place)}: items is not a list but {_named(items)}")
-        metadata = value.get("metadata")
-        if whole and isinstance(metadata, dict) and metadata.get("continue"):
-            raise InputError(
-                f"{self._place(place)} is one page of a longer list (metadata.continue is set): dump again without a "
-                "limit, which is what `kubectl get` does by default"
-            )
-        for number, item in enumerate(items, 1):
-            yield from self._opened(_typed(item, value), (*place, number), whole=whole)
 
-    def _place(self, place: tuple[int, ...]) -> str:
-        document, *items = place
-        return f"{self.name}: document {document}{''.join(f', item {number}' for number in items)}"
+def _items(value: Any, place: tuple[int, ...], *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON
+    """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
+    if not isinstance(value, dict):
+        raise _bad(place, f" is not a Kubernetes object but {_named(value)}")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(value.get(key), str) or not value[key]:
+            raise _bad(place, f" is not a Kubernetes object: it lacks {key}")
+    if not value["kind"].endswith("List") or "items" not in value:
+        yield value, place
+        return
+    items = value["items"] if value["items"] is not None else []
+    if not isinstance(items, list):
+        raise _bad(place, f": items is not a list but {_named(items)}")
+    metadata = value.get("metadata")
+    if whole and isinstance(metadata, dict) and metadata.get("continue"):
+        raise _bad(
+            place,
+            " is one page of a longer list (metadata.continue is set): dump again without a limit, which is what "
+            "`kubectl get` does by default",
+        )
+    for number, item in enumerate(items, 1):
+        yield from _items(_typed(item, value), (*place, number), whole=whole)
+
+
+def _bad(place: tuple[int, ...], what: str) -> ValueError:
+    document, *items = place
+    return ValueError(f"document {document}{''.join(f', item {number}' for number in items)}{what}")
 
 
 def _built(events: Iterator[tuple[str, Any]]) -> Iterator[_Placed]:
@@ -246,17 +211,23 @@ def _typed(item: Any, of: JSONObject) -> Any:  # noqa: ANN401 - anything a file 
     return item
 
 
-def _inexact(pod_clique_set: JSONObject) -> str:
-    """The path of a number in the templates of a set that is not a plain integer; empty if there is none."""
+def _demand_integers(pod_clique_set: JSONObject, place: tuple[int, ...]) -> None:
+    """Raise ``ValueError`` with the path of a number in the templates of a set that is not a plain integer."""
     waiting: list[tuple[Any, tuple[object, ...]]] = [(pod_clique_set.get("spec"), ("spec",))]
     while waiting:
         value, path = waiting.pop()
         if isinstance(value, JSONNumber):
-            return pointer(*path)
+            found = pod_clique_set.get("metadata")
+            metadata = found if isinstance(found, dict) else {}
+            which = f"PodCliqueSet {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
+            raise _bad(
+                place,
+                f": {which}: {pointer(*path)} is a number that is not a plain integer; dump again with kubectl, or "
+                "write it as a string",
+            )
         if isinstance(value, dict | list):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             waiting += ((part, (*path, key)) for key, part in items)
-    return ""
 
 
 def _after_spaces(text: str, at: int) -> int:

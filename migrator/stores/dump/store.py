@@ -6,22 +6,21 @@ Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`
 from __future__ import annotations
 
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar
 
 from migrator import exact_json
-from migrator.errors import InputError, NotFound, OutputError, UsageError
+from migrator.errors import InputError, NotFound, UsageError
 from migrator.exact_json import JSONObject
-from migrator.grove.hash_fields import hashes_in
 from migrator.planning.model import Change
 from migrator.planning.patches import value_at
-from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUES, PODS, Resource, steps
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource, steps
 from migrator.selectors import matches_labels
 from migrator.store import DryRun, Look
-from migrator.stores.dump import writer
-from migrator.stores.dump.reader import DumpFile
+from migrator.stores.dump import reader, writer
 
 T = TypeVar("T")
 
@@ -30,41 +29,49 @@ _GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.gr
 
 
 class _Entry(NamedTuple):
-    """The needed parts of one object, as JSON because that takes a fifth of the memory, and the file that it is in."""
+    """One object of a file, packed because that takes a tenth of the memory.
+
+    One of a kind that is not looked at has no ``resource`` and no name, and is kept to be written again.
+    """
 
     packed: bytes
     file: str
+    resource: Resource | None = None
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def of(cls, value: JSONObject, file: str) -> _Entry:
+        """The object, packed; raises ``InputError`` for one of Grove, or a pod, without a name."""
+        try:
+            packed = zlib.compress(exact_json.dumps(value).encode(), 1)
+        except RecursionError as error:
+            raise InputError(f"{file}: nested too deeply") from error
+        resource = _resource_of(value)
+        if resource is None:
+            return cls(packed, file)
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+        return cls(packed, file, resource, sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE)), name)
 
     @property
     def value(self) -> JSONObject:
         """The object."""
-        value: JSONObject = exact_json.loads(self.packed)
+        value: JSONObject = exact_json.loads(zlib.decompress(self.packed))
         return value
 
-
-def _needed(value: JSONObject) -> JSONObject:
-    """An object without unused parts: without a pod's containers, and without all of a PodClique's but its hashes."""
-    metadata = value["metadata"]
-    if "managedFields" in metadata:
-        value = {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
-    if value["kind"] == PODS.kind:
-        briefly: JSONObject = {"spec": {}} if "spec" in value else {}
-        status = value.get("status")
-        if isinstance(status, dict):
-            briefly["status"] = {"phase": status.get("phase")}
-        return {**value, **briefly}
-    spec = value.get("spec")
-    if value["kind"] == POD_CLIQUES.kind and isinstance(spec, dict) and "podSpec" in spec:
-        return {**value, "spec": {**spec, "podSpec": hashes_in(spec["podSpec"])}}
-    return value
+    def __str__(self) -> str:
+        return f"{self.resource.kind if self.resource else ''} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class DumpStore:
-    """Objects of Grove and pods, from one file or from several; ``found`` counts all objects by kind."""
+    """The objects of one file or of several; ``found`` counts them by kind."""
 
-    files: Sequence[DumpFile]
-    entries: dict[Resource, dict[tuple[str, str], _Entry]]
+    paths: Sequence[str]
+    entries: Sequence[_Entry]
     found: Mapping[str, int]
     is_cluster: ClassVar = False
     dry_run: ClassVar = DryRun.CLIENT
@@ -72,7 +79,7 @@ class DumpStore:
     @property
     def name(self) -> str:
         """The names of the files."""
-        return ", ".join(file.name for file in self.files)
+        return ", ".join(map(reader.title, self.paths))
 
     @classmethod
     def read(cls, *paths: str) -> DumpStore:
@@ -80,28 +87,27 @@ class DumpStore:
         twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
         if twice is not None:
             raise UsageError(f"-f {twice} is given twice: give it once")
-        files = [DumpFile.read(path) for path in paths]
-        entries: dict[Resource, dict[tuple[str, str], _Entry]] = {resource: {} for resource in HOLDERS}
+        entries: list[_Entry] = []
         found: Counter[str] = Counter()
-        owners: dict[str, str] = {}  # by uid, and gone before the plan needs the memory
-        for file in files:
-            for value in file.objects():
+        files: dict[tuple[Resource, str, str], str] = {}  # by object
+        owners: dict[str, str] = {}  # by uid
+        for path in paths:
+            for value in reader.objects(path):
                 found[str(value["kind"])] += 1
-                resource = _resource_of(value)
-                if resource is None:
+                entry = _Entry.of(value, reader.title(path))
+                entries.append(entry)
+                if entry.resource is None:
                     continue
-                namespace, name = key = _key(file.name, value)
-                what = f"{resource.kind} {namespace}/{name}"
-                held = entries.setdefault(resource, {})
-                if key in held:
-                    where = "is in it twice" if held[key].file == file.name else f"is in {held[key].file} too"
-                    raise InputError(f"{file.name}: {what} {where}; dump every kind once, with one command")
-                held[key] = _Entry(exact_json.dumps(_needed(value)).encode(), file.name)
+                key = entry.resource, entry.namespace, entry.name
+                if key in files:
+                    where = "is in it twice" if files[key] == entry.file else f"is in {files[key]} too"
+                    raise InputError(f"{entry.file}: {entry} {where}; dump every kind once, with one command")
+                files[key] = entry.file
                 uid = value["metadata"].get("uid")
-                if uid and isinstance(uid, str) and (other := owners.setdefault(uid, what)) != what:
-                    message = f"{what} has the uid {uid} of {other}; no two objects share one"
-                    raise InputError(f"{file.name}: {message}: dump again")
-        return cls(files, entries, found)
+                if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
+                    message = f"{entry} has the uid {uid} of {other}; no two objects share one"
+                    raise InputError(f"{entry.file}: {message}: dump again")
+        return cls(paths, entries, found)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:  # noqa: ARG002 - the seam's
         """The same store, because a dump is never written to."""
@@ -116,11 +122,19 @@ class DumpStore:
 
         ``-`` is stdout. Raises ``OutputError``, and leaves an existing file as it is then.
         """
-        (file,) = self.files
-        planned: dict[tuple[str, str, str], list[Change]] = {}
+        (source,) = self.paths
+        planned: dict[str, list[Change]] = {}
         for change in changes:
-            planned.setdefault((change.ref.kind, change.ref.namespace, change.ref.name), []).append(change)
-        writer.write(path, _migrated(file, planned), file.mode)
+            planned.setdefault(str(change.ref), []).append(change)
+        writer.write(path, self._migrated(planned), source)
+
+    def _migrated(self, planned: Mapping[str, Sequence[Change]]) -> Iterator[JSONObject]:
+        for entry in self.entries:
+            value = entry.value
+            for change in planned.get(str(entry), ()):
+                holder, _, _ = change.field.rpartition("/")
+                value_at(value, holder)[steps(change.field)[-1]] = change.new
+            yield value
 
     def list(
         self,
@@ -133,11 +147,15 @@ class DumpStore:
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
         look: Look | None = None,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`; a kind without objects in the dump is an empty list."""
+        """See :meth:`migrator.store.Store.list`; a kind of Grove without objects in the dump is an empty list."""
+        if resource not in HOLDERS and resource.group not in _GROUPS:
+            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
         items: list[T] = []
-        for (home, _), entry in self._held(resource).items():
+        for entry in self.entries:
+            if entry.resource != resource or namespace not in {None, entry.namespace}:
+                continue
             raw = entry.value
-            if namespace in {None, home} and matches_labels(label_selector, _labels(raw)):
+            if matches_labels(label_selector, _labels(raw)):
                 try:
                     items.append(project(raw))
                 except InputError as error:
@@ -148,52 +166,14 @@ class DumpStore:
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
-        return tuple(resource for resource, held in self.entries.items() if resource.group == group and held)
+        found = dict.fromkeys(entry.resource for entry in self.entries)
+        return tuple(resource for resource in found if resource is not None and resource.group == group)
 
-    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
-        """See :meth:`migrator.store.Store.get`."""
-        entry = self._held(resource).get((namespace, name))
-        if entry is None or subresource not in {"", "status"}:
-            raise NotFound(f"{self.name}: there is no {resource.kind} {namespace}/{name} {subresource}".rstrip())
-        return entry.value
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any request that writes
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
         """A dump is never changed in place: :meth:`write` makes another one."""
-        raise NotFound(f"{self.name}: a dump cannot be written to")
+        raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
-    create = patch = patches = delete = _refuse
-
-    def _held(self, resource: Resource) -> dict[tuple[str, str], _Entry]:
-        held = self.entries.get(resource)
-        if held is None:
-            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
-        return held
-
-
-def read_documents(path: str) -> Iterator[JSONObject]:
-    """Every object of a file, Lists opened, with numbers as they are spelt; ``-`` is stdin.
-
-    Raises ``InputError`` at the first unreadable place.
-    """
-    return DumpFile.read(path).documents()
-
-
-def _migrated(file: DumpFile, planned: dict[tuple[str, str, str], list[Change]]) -> Iterator[JSONObject]:
-    """The objects of a file with their new values.
-
-    The file is read again, so each old value is looked for: raises ``OutputError`` where one is not there any more.
-    """
-    changed = OutputError(f"{file.name}: it was changed while it was read; nothing is written, so run again")
-    for value in file.objects():
-        resource = _resource_of(value)
-        for change in planned.pop((resource.kind, *_key(file.name, value)), ()) if resource is not None else ():
-            if value_at(value, change.field) != change.old:
-                raise changed
-            holder, _, _ = change.field.rpartition("/")
-            value_at(value, holder)[steps(change.field)[-1]] = change.new
-        yield value
-    if planned:
-        raise changed
+    get = create = patch = patches = delete = _refuse
 
 
 def _resource_of(value: JSONObject) -> Resource | None:
@@ -202,14 +182,6 @@ def _resource_of(value: JSONObject) -> Resource | None:
     if group in _GROUPS and (group, kind) not in _HELD:  # read for its strings only
         return Resource(group, version, f"{kind.lower()}s", kind)
     return _HELD.get((group if slash else "", kind))
-
-
-def _key(file: str, value: JSONObject) -> tuple[str, str]:
-    metadata = value.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-        raise InputError(f"{file}: a {value['kind']} has no metadata.name")
-    return sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE)), name
 
 
 def _labels(value: JSONObject) -> dict[str, str]:

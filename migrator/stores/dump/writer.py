@@ -18,17 +18,18 @@ from migrator.exact_json import JSONObject
 from migrator.stores.dump.reader import STDIO
 
 
-def write(path: str, objects: Iterable[JSONObject], mode: int | None) -> None:
-    """Write a List to a file with these permissions, or to stdout for ``-``; raises ``OutputError``.
+def write(path: str, objects: Iterable[JSONObject], source: str) -> None:
+    """Write a List to a file, or to stdout for ``-``; raises ``OutputError``.
 
-    Without ``mode`` the permissions are those of the file that is replaced, or the usual ones of a new file.
+    Its permissions are those of the ``source``. If that is no file, they are those of the file that is replaced, or the
+    usual ones of a new file.
     """
     try:
         if path == STDIO:
             sys.stdout.buffer.writelines(_lines(objects))
             sys.stdout.buffer.flush()
         else:
-            _replace(Path(os.path.realpath(path)), objects, mode)
+            _replace(Path(os.path.realpath(path)), objects, Path(source))
     except OSError as error:
         raise OutputError(f"cannot write to {'stdout' if path == STDIO else path}: {error.strerror}") from error
 
@@ -44,14 +45,13 @@ def _lines(objects: Iterable[JSONObject]) -> Iterator[bytes]:
     yield f'{end}],\n    "kind": "List",\n    "metadata": {{\n        "resourceVersion": ""\n    }}\n}}\n'.encode()
 
 
-def _replace(path: Path, objects: Iterable[JSONObject], mode: int | None) -> None:
+def _replace(path: Path, objects: Iterable[JSONObject], source: Path) -> None:
     """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
-    before = path.stat().st_mode if path.exists() else None
-    if before is not None and not stat.S_ISREG(before):
+    if path.exists() and not path.is_file():
         with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
             device.writelines(_lines(objects))
         return
-    mode = stat.S_IMODE(before) if mode is None and before is not None else mode
+    mode = next((stat.S_IMODE(one.stat().st_mode) for one in (source, path) if one.is_file()), None)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         private = partial(os.open, mode=0o666 if mode is None else 0o600)  # nobody else opens it early
@@ -67,8 +67,3 @@ def _replace(path: Path, objects: Iterable[JSONObject], mode: int | None) -> Non
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

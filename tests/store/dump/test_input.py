@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from migrator.errors import InputError
-from migrator.stores.dump.store import DumpStore, read_documents
+from migrator.stores.dump import reader
+from migrator.stores.dump.store import DumpStore
 from tests.support.dumps import PCS, POD, SERVICE, as_yaml, dump
 
 
@@ -119,7 +120,7 @@ def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
 
 def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
     """``hash`` prints what it can: the reader fails where the text does, not before."""
-    documents = read_documents(dump(tmp_path, json.dumps(PCS) + "\n{oops\n"))
+    documents = reader.objects(dump(tmp_path, json.dumps(PCS) + "\n{oops\n"), spelt=True)
     assert next(documents) == PCS
     with pytest.raises(InputError, match="line 2"):
         next(documents)
@@ -137,4 +138,4 @@ def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
 def test_what_hash_cannot_read_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """After a kubectl that failed, `hash -f -` does not end well, and Go merges a key that is set twice."""
     with pytest.raises(InputError, match=message):
-        list(read_documents(dump(tmp_path, text)))
+        list(reader.objects(dump(tmp_path, text), spelt=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.hash_fields import HASH_FIELDS, Sweep, hashes_in, stored_hashes
+from migrator.grove.hash_fields import HASH_FIELDS, Sweep, stored_hashes
 from tests.support.builders import World
 from tests.support.tables import table
 
@@ -89,15 +89,3 @@ def test_an_object_that_is_read_twice_is_reported_once() -> None:
     for _ in range(2):
         sweep.look({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
     assert len(sweep.sightings) == 1
-
-
-def test_what_is_kept_of_a_value_shows_what_the_whole_would() -> None:
-    """The hashes in a part that is otherwise forgotten are found at the same pointers."""
-    spec = {"containers": [{"name": "c"}, {"env": [{"name": "E", "value": "55fbb579647fbb4475c4"}]}], "n": 1, "d": {}}
-    raw = {"kind": "PodClique", "metadata": {"name": "c", "uid": "u"}, "spec": {"podSpec": spec}}
-    whole, kept = Sweep(), Sweep()
-    whole.look(raw)
-    kept.look({**raw, "spec": {"podSpec": hashes_in(spec)}})
-    assert [seen.field for seen in whole.sightings] == ["/spec/podSpec/containers/1/env/0/value"]
-    assert kept.sightings == whole.sightings
-    assert hashes_in({"containers": [{"name": "c"}]}) is None
