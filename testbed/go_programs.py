@@ -119,11 +119,11 @@ def _version(command: str) -> tuple[int, ...]:
 
 def main() -> int:
     """Build every program of the tests, and print where each is and how long it took."""
-    from testbed.controlplane.build import CONTROL_PLANE  # noqa: PLC0415
+    from testbed.controlplane.server import KUBERNETES  # noqa: PLC0415
     from testbed.helm import PROGRAMS  # noqa: PLC0415 - they are made of this module's class
     from testbed.oracle import MINORS, oracle  # noqa: PLC0415
 
-    servers = () if os.environ.get("KUBEBUILDER_ASSETS") else (CONTROL_PLANE,)
+    servers = () if os.environ.get("KUBEBUILDER_ASSETS") else (KUBERNETES,)
     for program in (*servers, *PROGRAMS.values(), *map(oracle, MINORS)):
         started = time.monotonic()
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from testbed.controlplane.build import CONTROL_PLANE
 from testbed.go_programs import GoProgram, cache_directory
 
 _GO: Final = Path(__file__).resolve().parent / "go"
@@ -20,8 +19,6 @@ CONTAINERD: Final = tuple(
     GoProgram(name, _GO / "containerd", f"github.com/containerd/containerd/v2/cmd/{name}")
     for name in ("containerd", "containerd-shim-runc-v2", "ctr")
 )
-#: Kubernetes and etcd for a node, and kubectl, as one program by the name that it is called by.
-NODE: Final = GoProgram("node", CONTROL_PLANE.directory, "./node", ldflags=CONTROL_PLANE.ldflags)
 #: What nodes run where images can be pulled: the default of kind 0.30.0 (pkg/apis/config/defaults/image.go).
 PUBLISHED: Final = "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 #: What nodes run where they cannot.

@@ -16,8 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from testbed.controlplane.server import KUBERNETES
 from testbed.go_programs import environment, go
-from testbed.kind import CONTAINERD, KIND, NODE, OWN, archives, debian, engine, home
+from testbed.kind import CONTAINERD, KIND, OWN, archives, debian, engine, home
 
 _FILES: Final = Path(__file__).resolve().parent / "files"
 _BASE: Final = "kind-base:own"
@@ -66,7 +67,7 @@ def node_image() -> Path:
 
 
 def _key() -> str:
-    digest = hashlib.sha256(" ".join(program.binary().name for program in (KIND, NODE, *CONTAINERD)).encode())
+    digest = hashlib.sha256(" ".join(program.binary().name for program in (KIND, KUBERNETES, *CONTAINERD)).encode())
     for path in (Path(__file__), *sorted(_FILES.iterdir())):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -101,7 +102,7 @@ def _servers(scratch: Path, root: Path) -> Path:
     for directory in ("usr/local/bin", "usr/sbin", "usr/lib/x86_64-linux-gnu", "lib64", "tmp", "run", "etc"):
         (own / directory).mkdir(parents=True)
     (own / "lib").symlink_to("usr/lib")
-    shutil.copy(NODE.binary(), own / "usr/local/bin/node")
+    shutil.copy(KUBERNETES.binary(), own / "usr/local/bin/node")
     for name in (*_SERVERS, "etcd"):
         (own / "usr/local/bin" / name).symlink_to("node")
     tools = ("xtables-nft-multi", "nft")
@@ -126,7 +127,7 @@ def _release(scratch: Path, root: Path) -> Path:
     release = scratch / "release"
     programs = release / "kubernetes/server/bin"
     programs.mkdir(parents=True)
-    shutil.copy(NODE.binary(), programs / "kubelet")
+    shutil.copy(KUBERNETES.binary(), programs / "kubelet")
     for name in ("kubeadm", "kubectl"):
         (programs / name).write_text(_CALLED.format(name=name), encoding="utf-8")
         (programs / name).chmod(0o755)
@@ -161,7 +162,7 @@ def _kubeadm(*arguments: str) -> str:
 
 def _run_as(name: str, *arguments: str) -> str:
     command = [name, *arguments]
-    done = subprocess.run(command, executable=NODE.binary(), stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, executable=KUBERNETES.binary(), stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from testbed.controlplane.build import CONTROL_PLANE
+from testbed.controlplane.server import KUBERNETES
 
 LIMIT = 150 << 10
 READ = r"""
@@ -26,7 +26,7 @@ print(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])  # getr
 
 def test_a_program_of_120_megabytes_is_read_in_150() -> None:
     """The layout and the function table of the test's API server, one of the largest Go programs, fit in 150 MB."""
-    binary = CONTROL_PLANE.binary()
+    binary = KUBERNETES.binary()
     assert binary.stat().st_size > 100e6
     done = subprocess.run([sys.executable, "-c", READ, str(binary)], check=True, capture_output=True, text=True)
     found, memory = done.stdout.split()

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from testbed.controlplane.server import KUBERNETES
 from testbed.go_programs import GoProgramError
 from testbed.helm import PROGRAMS
-from testbed.kind import BUSYBOX, KIND, NODE, OWN, PUBLISHED, archives, debian, engine, home, node_image, our_image
+from testbed.kind import BUSYBOX, KIND, OWN, PUBLISHED, archives, debian, engine, home, node_image, our_image
 from tests.e2e import images, kind
 from tests.e2e.commands import docker_answers
 from tests.upgrade import builds
@@ -50,7 +51,7 @@ def run(*command: str) -> int:
     found = [node_image.node_image(), our_image.our_image(), archives.busybox(home() / "busybox.tar", [BUSYBOX])]
     sys.stderr.write(f"programs and images are there after {time.monotonic() - began:.0f} s\n")
     with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "kubectl").symlink_to(NODE.binary())
+        (Path(scratch) / "kubectl").symlink_to(KUBERNETES.binary())
         os.environ |= {
             "PATH": f"{scratch}:{os.environ['PATH']}",
             kind.NODE_IMAGE: OWN,

@@ -18,7 +18,6 @@ from typing import Final, Self
 import yaml
 
 from testbed.controlplane.client import Client
-from testbed.controlplane.options import Ready
 from testbed.helm import PROGRAMS
 from testbed.kind import KIND, PUBLISHED
 from tests.e2e.commands import CommandError, attempt, run
@@ -46,7 +45,6 @@ class Kind:
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
         self.node = f"{self.name}-control-plane"
-        self.ready: Ready
         self.client: Client
         self.failed = False  # a test has failed in here
         self._ends = ExitStack()
@@ -60,11 +58,10 @@ class Kind:
             configuration = self.directory / "kind.yaml"
             configuration.write_text(_CONFIGURATION, encoding="utf-8")
             self._kind("create", "cluster", "--image", image, "--config", str(configuration), "--wait", "5m")
-            self.ready = self._administrator()
+            self.client = self._administrator()
+            ends.callback(self.client.close)
             for namespace, name in _NOT_NEEDED:
                 self.kubectl("--namespace", namespace, "scale", "deployment", name, "--replicas=0")
-            self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
-            ends.callback(self.client.close)
             self._ends = ends.pop_all()
         return self
 
@@ -105,8 +102,8 @@ class Kind:
                 return
         self._kind("delete", "cluster")
 
-    def _administrator(self) -> Ready:
-        """A token with every right: kind's kubeconfig has a certificate, and the tests' client takes tokens."""
+    def _administrator(self) -> Client:
+        """A client whose token has every right: kind's kubeconfig has a certificate, and the client takes tokens."""
         account = f"kube-system:{_ADMINISTRATOR}"
         binding = ("--clusterrole=cluster-admin", f"--serviceaccount={account}")
         self.kubectl("--namespace=kube-system", "create", "serviceaccount", _ADMINISTRATOR)
@@ -115,7 +112,7 @@ class Kind:
         [server] = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))["clusters"]
         ca = self.directory / "ca.crt"
         ca.write_bytes(base64.b64decode(server["cluster"]["certificate-authority-data"]))
-        return Ready(server["cluster"]["server"], token, ca)
+        return Client(server["cluster"]["server"], token=token, ca=ca)
 
     def _keep_logs(self, kind: type[BaseException] | None, *_: object) -> None:
         kept = os.environ.get(EVIDENCE)

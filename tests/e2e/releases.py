@@ -52,7 +52,7 @@ class KindCluster(Cluster):
 
     def _begin(self, ends: ExitStack) -> None:
         ends.enter_context(self._kind)
-        self.ready = self._kind.ready
+        self.client = self._kind.client
         self._kind.load([images.OURS, BUSYBOX])
         for build in self._builds if self._charts.directory is not None else ():
             self._kind.load(_loaded(build, self._kind.directory))

@@ -10,9 +10,7 @@ from typing import Final
 
 import urllib3
 
-from testbed.controlplane.client import Object
-from testbed.controlplane.options import Ready, tls
-from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.client import Client, Object, tls
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
@@ -26,10 +24,10 @@ Handler = Callable[[str, Object], None]
 class Watch:
     """Calls a handler with every change of the objects at a path, one after another, from a thread of its own."""
 
-    def __init__(self, control_plane: ControlPlane | Ready, path: str, handle: Handler) -> None:
-        self._url = f"{control_plane.url}{path}"
-        self._headers = {"Authorization": f"Bearer {control_plane.token}"}
-        self._pool = urllib3.PoolManager(ssl_context=tls(control_plane.ca), retries=False)
+    def __init__(self, client: Client, path: str, handle: Handler) -> None:
+        self._url = f"{client.url}{path}"
+        self._headers = {"Authorization": f"Bearer {client.token}"}
+        self._pool = urllib3.PoolManager(ssl_context=tls(client.ca), retries=False)
         self._handle = handle
         self._known: dict[str, Object] = {}
         self._stopped = threading.Event()

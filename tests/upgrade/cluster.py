@@ -20,8 +20,7 @@ import urllib3
 
 from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
-from testbed.controlplane.options import Ready, tls
+from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually, tls
 from tests.support.paths import ROOT
 from tests.support.watch import ADDED, DELETED, Watch
 from tests.upgrade import photo
@@ -79,7 +78,6 @@ class Cluster(ABC):
         self._diaries: list[PodDiary] = []
         self.build: Build
         self.client: Client
-        self.ready: Ready  # where the API server is
         self.kubeconfig: Path  # the administrator's
         self.answering = 0.0
         self._ends = ExitStack()
@@ -87,11 +85,10 @@ class Cluster(ABC):
     def __enter__(self) -> Self:
         with ExitStack() as ends:
             self._begin(ends)
-            self.client = Client(self.ready.url, token=self.ready.token, ca=self.ready.ca)
             ends.callback(self.client.close)
             for name in (installation.NAMESPACE, WORKLOADS):
                 self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            ends.callback(Watch(self.ready, "/api/v1/pods", self._note).start().stop)
+            ends.callback(Watch(self.client, "/api/v1/pods", self._note).start().stop)
             self._ends = ends.pop_all()
         return self
 
@@ -102,7 +99,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def _begin(self, ends: ExitStack) -> None:
-        """Start the cluster and set ``ready`` and ``kubeconfig``; ``ends`` takes what ends it."""
+        """Start the cluster and set ``client`` and ``kubeconfig``; ``ends`` takes what ends it."""
 
     @abstractmethod
     def install(self, build: Build) -> None:
@@ -280,9 +277,9 @@ class Cluster(ABC):
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
-        headers = {"Authorization": f"Bearer {self.ready.token}"}
-        with urllib3.PoolManager(ssl_context=tls(self.ready.ca)) as pool:
-            sets = pool.request("GET", f"{self.ready.url}{path}", headers=headers).data
+        headers = {"Authorization": f"Bearer {self.client.token}"}
+        with urllib3.PoolManager(ssl_context=tls(self.client.ca)) as pool:
+            sets = pool.request("GET", f"{self.client.url}{path}", headers=headers).data
         done = subprocess.run(
             [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
             cwd=ROOT,

@@ -38,7 +38,7 @@ class Kubelet:
         self._running: dict[str, Container] = {}
         self._started: set[str] = set()
         self._over = threading.Event()
-        self._watch = Watch(control_plane, self._client.kind("v1", "Pod").path(), self._handle)
+        self._watch = Watch(self._client, self._client.kind("v1", "Pod").path(), self._handle)
 
     def __enter__(self) -> Self:
         self._watch.start()

@@ -17,8 +17,7 @@ import yaml
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.options import Options, Ready
-from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.server import ControlPlane, Options
 from testbed.helm import PROGRAMS
 from tests.e2e.charts import Charts
 from tests.e2e.commands import run
@@ -89,7 +88,7 @@ class Lab(Cluster):
 
     def _begin(self, ends: ExitStack) -> None:
         server = ends.enter_context(self.control_plane)
-        self.ready = Ready(server.url, server.token, server.ca)
+        self.client = server.client()
         self.kubeconfig = server.kubeconfig
         self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
 

@@ -6,10 +6,7 @@ godebug default=go1.24
 
 require (
 	github.com/spf13/cobra v1.9.1
-	github.com/spf13/pflag v1.0.6
 	go.etcd.io/etcd/server/v3 v3.6.4
-	k8s.io/apimachinery v0.34.9
-	k8s.io/client-go v0.34.9
 	k8s.io/component-base v0.34.9
 	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.34.9
@@ -119,6 +116,7 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
 	github.com/soheilhy/cmux v0.1.5 // indirect
+	github.com/spf13/pflag v1.0.6 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
@@ -168,8 +166,10 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/api v0.34.9 // indirect
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
+	k8s.io/apimachinery v0.34.9 // indirect
 	k8s.io/apiserver v0.34.9 // indirect
 	k8s.io/cli-runtime v0.34.9 // indirect
+	k8s.io/client-go v0.34.9 // indirect
 	k8s.io/cloud-provider v0.34.9 // indirect
 	k8s.io/cluster-bootstrap v0.0.0 // indirect
 	k8s.io/component-helpers v0.34.9 // indirect

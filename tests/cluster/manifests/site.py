@@ -15,8 +15,7 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.options import Options
-from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.server import ControlPlane, Options
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
