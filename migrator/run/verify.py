@@ -5,16 +5,14 @@ An owner's edit, scale-in or deletion is reported, and is not a failure.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
 from itertools import count
 from typing import Final
 
 from migrator import errors
-from migrator.exact_json import JSONObject, integer
+from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree, kubernetes_time
 from migrator.hashing import layouts, schemes
@@ -23,7 +21,6 @@ from migrator.planning.guards.updates import open_progress
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import is_of, template_digest
-from migrator.resources import EVENTS
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, Lease, Leases
@@ -35,23 +32,18 @@ from migrator.store import Store
 _NAMED: Final = 3
 _INTERVAL: Final = 2.0  # seconds between two readings
 
-#: Events of a pod's life, not of its end.
-_ORDINARY: Final = frozenset({"Scheduled", "Pulling", "Pulled", "Created", "Started"})
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One deviation from the expected state, which ``settles`` if it may end by itself.
 
-    ``lost_pods``: pods of ``ref`` are missing; Events may report more about them. ``owner``: the owner of the set made
-    the change since the migration, so it does not fail the verification.
+    ``owner``: the owner of the set made the change since the migration, so it does not fail the verification.
     """
 
     ref: Ref
     field: str | None
     message: str
     settles: bool = True
-    lost_pods: bool = False
     owner: bool = False
 
 
@@ -116,7 +108,6 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     for problem in noticed:
         context.log.warning("external_change", object=str(problem.ref), what=problem.message)
     if problems:
-        problems = tuple(_with_events(store, problems, snapshot))
         named = errors.first_of([problem.message for problem in problems], _NAMED)
         raise errors.VerificationFailed(
             f"verification failed after {attempts} snapshot{'s' * (attempts > 1)}: {named}", problems
@@ -192,40 +183,6 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     if installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
-
-
-def _with_events(store: Store, problems: Iterable[Problem], snapshot: Snapshot) -> Iterator[Problem]:
-    """Add the Events of missing pods: an eviction or a lost node is not a deletion by the operator.
-
-    A pod's name is its PodClique's and a suffix without a dash (``generateName``).
-    """
-    present = {(pod.ref.namespace, pod.ref.name) for tree in snapshot.trees for c in tree.pod_cliques for pod in c.pods}
-    events = cache(partial(_pod_events, store))
-    for problem in problems:
-        if not problem.lost_pods or not store.is_cluster:
-            yield problem
-            continue
-        namespace, name = problem.ref.namespace, problem.ref.name
-        found = Counter(
-            why
-            for pod, why in events(namespace)
-            if pod.rpartition("-")[0] == name and (namespace, pod) not in present and why not in _ORDINARY
-        )
-        ends = ", ".join(f"{why} ({number})" for why, number in found.most_common(_NAMED))
-        yield replace(problem, message=f"{problem.message}; Events of its pods: {ends or 'none'}")
-
-
-def _pod_events(store: Store, namespace: str) -> tuple[tuple[str, str], ...]:
-    """(pod, reason) of the Events of a namespace; the pod is empty for other objects. Without the right: none."""
-
-    def project(raw: JSONObject) -> tuple[str, str]:
-        regarding = raw.get("regarding") or {}
-        return (str(regarding.get("name")) if regarding.get("kind") == "Pod" else "", str(raw.get("reason")))
-
-    try:
-        return store.list(EVENTS, project, namespace=namespace)
-    except (errors.NotAuthorised, errors.NotFound):
-        return ()
 
 
 # --- the problems of a snapshot, and what owners did since the migration: pure ---------------------------------------
@@ -314,7 +271,7 @@ def lost_pods(tree: Tree, table: Table) -> Iterator[Problem]:
         ref = Ref("PodClique", tree.ref.namespace, name)
         if name in expected:
             missing = f"{ref} is missing, with its {len(pods)} earlier pods"
-            yield Problem(ref, None, missing, settles=False, lost_pods=True)
+            yield Problem(ref, None, missing, settles=False)
         else:
             yield Problem(ref, None, f"{ref} is gone: its owner scaled it in", owner=True)
 
@@ -338,7 +295,7 @@ def _lost_in(clique: PodClique, before: tuple[str, ...]) -> Iterator[Problem]:
     scaled_in = max(0, len(before) - wanted)
     if len(lost) > scaled_in:
         message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before)} earlier pods are missing"
-        yield Problem(clique.ref, None, message, settles=False, lost_pods=True)
+        yield Problem(clique.ref, None, message, settles=False)
     elif lost:
         message = f"{clique.ref} was scaled in from {len(before)} to {wanted}"
         yield Problem(clique.ref, "/spec/replicas", message, owner=True)

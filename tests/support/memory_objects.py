@@ -29,7 +29,7 @@ RESOURCES: Final = (
     *(SELF_SUBJECT_REVIEWS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset({resources.CONFIG_MAPS, resources.LEASES, resources.EVENTS, NAMESPACES})
+_WITHOUT_GENERATION: Final = frozenset({resources.CONFIG_MAPS, resources.LEASES, NAMESPACES})
 
 
 def epoch() -> datetime:

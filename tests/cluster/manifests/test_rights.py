@@ -83,7 +83,7 @@ def test_without_one_right_nothing_is_begun(site: Site, account: Invoke, untouch
 
 @pytest.mark.parametrize("without", [grant for grant in GRANTS if grant.resource in WARNED], ids=str, indirect=True)
 def test_without_a_right_to_look_or_to_report_the_run_is_as_good(site: Site, account: Invoke, without: Grant) -> None:
-    """Events are for people who look, and the Service finds operators under other labels: each is only a warning."""
+    """The Service finds operators under other labels: without it there is only a warning."""
     site.fill()
     before = site.objects()
     done = account(*COMMAND)
