@@ -171,10 +171,6 @@ class Client:
         items = self.call("GET", self.kind(api_version, kind).path(namespace), query=query)["items"]
         return [{"apiVersion": api_version, "kind": kind, **item} for item in items]
 
-    def count(self, api_version: str, kind: str, namespace: str | None = None, *, selector: str = "") -> int:
-        """Return how many objects of a kind there are."""
-        return len(self.list(api_version, kind, namespace, selector=selector))
-
     def patch(self, item: Object, body: object, *, subresource: str | None = None, dry_run: bool = False) -> Answer:
         """Patch an object, as a JSON Patch if the body is a list and as a merge patch otherwise."""
         metadata = item["metadata"]
@@ -223,15 +219,6 @@ class Client:
             if item["metadata"].get("finalizers"):
                 one = kind.path(namespace, item["metadata"]["name"])
                 self.request("PATCH", one, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-
-    def delete_namespace(self, namespace: str) -> None:
-        """Remove a namespace and all that is in it, with or without a namespace controller."""
-        self.empty_namespace(namespace)
-        path = self.kind("v1", "Namespace").path(name=namespace)
-        self.request("DELETE", path)
-        # Nobody else takes the finalizer "kubernetes" away where no kube-controller-manager runs.
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []}}
-        self.request("PUT", f"{path}/finalize", body)
 
 
 def tls(ca: Path) -> ssl.SSLContext:

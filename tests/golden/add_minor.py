@@ -17,7 +17,6 @@ from testbed.go_programs import environment, go
 from testbed.oracle import HERE, NEWEST
 
 MINOR = re.compile(r"1\.(\d+)(-preview)?")
-_REQUIRED = re.compile(r"k8s\.io/api (v\S+)")
 
 
 class CannotAddError(Exception):
@@ -32,8 +31,6 @@ def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
     made = directory / f"v{minor}"
     if made.exists():
         raise CannotAddError(f"{made} exists")
-    if shutil.which("go") is None:
-        raise CannotAddError("Go 1.26 or newer is needed on PATH; found no go command")
     try:
         shutil.copytree(directory / f"v{newest}", made)
         go_mod = made / "go.mod"
@@ -44,7 +41,6 @@ def add(minor: str, *, newest: str, directory: Path = HERE) -> Path:
         else:
             _get(made, f"v0.{named[1]}")
         _go(made, "mod", "tidy")
-        _name_version(made)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -69,15 +65,6 @@ def _get_pre_release(made: Path, minor: str) -> None:
         except CannotAddError as error:  # a module that it needs may be too new for the proxy
             failure = error
     raise failure
-
-
-def _name_version(made: Path) -> None:
-    required = _REQUIRED.search((made / "go.mod").read_text(encoding="utf-8"))
-    if required is None:
-        raise CannotAddError("the new go.mod does not name k8s.io/api")
-    main = made / "main.go"
-    text = re.sub(r"k8s\.io/api v[\w.-]+\w", f"k8s.io/api {required[1]}", main.read_text(encoding="utf-8"), count=1)
-    main.write_text(text, encoding="utf-8")
 
 
 def _go(directory: Path, *arguments: str) -> str:

@@ -1,37 +1,28 @@
-"""The tables in pages that follow from the oracles: which minors there are, and what each of them changed."""
+"""The table of docs/how-it-works.md that follows from the oracles: what each minor of k8s.io/api changed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from testbed.oracle import HERE, MINORS
+from testbed.oracle import MINORS
 from tests.golden.layouts import layout
+from tests.support.paths import ROOT
 
-CHANGES = HERE.parents[1] / "docs" / "how-it-works.md"
-ORACLES = HERE / "README.md"
-_CHANGES_HEAD = "| step of k8s.io/api | what the text gains or loses |\n|---|---|\n"
-_ORACLES_HEAD = "| directory | k8s.io/api and apimachinery | schemes |\n|---|---|---|\n"
+PAGE = ROOT / "docs" / "how-it-works.md"
+_HEAD = "| step of k8s.io/api | what the text gains or loses |\n|---|---|\n"
 #: It repeats Container's fields.
 _REPEATED = "v1.EphemeralContainerCommon"
 
 
-def rendered() -> dict[Path, str]:
-    """Return the text of every page with its table as it should be."""
-    return {
-        CHANGES: _with_rows(CHANGES, _CHANGES_HEAD, _steps()),
-        ORACLES: _with_rows(ORACLES, _ORACLES_HEAD, _oracles()),
-    }
-
-
-def _with_rows(page: Path, head: str, rows: Iterator[str]) -> str:
-    before, found, after = page.read_text(encoding="utf-8").partition(head)
+def rendered() -> str:
+    """Return the text of the page with its table as it should be."""
+    before, found, after = PAGE.read_text(encoding="utf-8").partition(_HEAD)
     if not found:
-        raise ValueError(f"{page} has no table that begins with {head!r}")
-    return before + head + "".join(rows) + re.sub(r"^(?:[|].*\n)+", "", after)
+        raise ValueError(f"{PAGE} has no table that begins with {_HEAD!r}")
+    return before + _HEAD + "".join(_steps()) + re.sub(r"^(?:[|].*\n)+", "", after)
 
 
 def _steps() -> Iterator[str]:
@@ -51,14 +42,6 @@ def _fields(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         for field in new[name]
         if field not in old[name]
     ]
-
-
-def _oracles() -> Iterator[str]:
-    for minor in MINORS:
-        found = re.search(r"k8s\.io/api (v\S+)", (HERE / f"v{minor}" / "go.mod").read_text(encoding="utf-8"))
-        if found is None:
-            raise ValueError(f"the go.mod of {minor} does not name k8s.io/api")
-        yield f"| `v{minor}` | {found[1]} | `legacy-{minor}`, `canonical-{minor}` |\n"
 
 
 def _api(minor: str) -> str:

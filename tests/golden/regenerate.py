@@ -7,8 +7,8 @@ from tests.golden.vectors import generate
 
 
 def main() -> None:
-    """Rewrite the layout files, the pages, and then the golden vectors, whose inputs are made from the layouts."""
-    for path, text in (*layouts.rendered().items(), *pages.rendered().items()):
+    """Rewrite the layout files, the page, and then the golden vectors, whose inputs are made from the layouts."""
+    for path, text in (*layouts.rendered().items(), (pages.PAGE, pages.rendered())):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     generate.main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,10 +26,8 @@ def test_the_newest_minor_can_be_made_anew(copy: Path) -> None:
     """One call makes of the second newest oracle the newest, as it is checked in but for its patch release."""
     made = add_minor.add(NEWEST, newest=MINORS[-2], directory=copy)
     assert made == copy / f"v{NEWEST}"
-    version = re.search(r"k8s.io/api (v\S+)", (made / "go.mod").read_text())
-    assert version is not None
-    assert version[1].startswith(f"v0.{NEWEST.partition('.')[2]}.")
-    assert version[1] in (made / "main.go").read_text()
+    version = NEWEST.removesuffix("-preview").replace("1.", "v0.", 1)
+    assert f"k8s.io/api {version}." in (made / "go.mod").read_text()
     printed = subprocess.run([go(), "run", ".", "layout"], cwd=made, capture_output=True, check=True).stdout
     checked_in = subprocess.run([go(), "run", ".", "layout"], cwd=HERE / f"v{NEWEST}", capture_output=True, check=True)
     assert printed == checked_in.stdout

@@ -184,7 +184,7 @@ class Cluster(ABC):
 
     def _has_reconciled(self) -> bool:
         """Whether each object was looked at, and nothing waits: the operator's own metrics say so."""
-        objects = sum(self.client.count(photo.GROVE, kind) for kind in _LISTED)
+        objects = sum(len(self.client.list(photo.GROVE, kind)) for kind in _LISTED)
         for _ in range(2):
             metrics = sums(self._metrics())
             done, waiting = metrics.get("controller_runtime_reconcile_total", 0), metrics.get("workqueue_depth", 1)

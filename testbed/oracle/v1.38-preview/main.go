@@ -1,4 +1,4 @@
-// Command oracle answers with the hashes of k8s.io/api v0.38.0-alpha.0.
+// Command oracle answers with the hashes of the k8s.io/api that go.mod requires.
 package main
 
 import "grovemigrator/oracle/command"

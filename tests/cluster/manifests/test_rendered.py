@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -123,12 +122,11 @@ def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def restricted(site: Site) -> Iterator[str]:
+def restricted(site: Site) -> str:
     """A namespace that admits restricted pods only, with the Job's account."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     add_namespace(site.admin, "restricted", labels=labels, account=True)
-    yield "restricted"
-    site.admin.delete_namespace("restricted")
+    return "restricted"
 
 
 @pytest.mark.controlplane

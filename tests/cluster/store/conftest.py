@@ -17,7 +17,7 @@ from tests.support.things import ABSENT, NAMESPACE, THINGS, Both
 
 @pytest.fixture(scope="package")
 def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
-    """The API server, with a kind of our own and an empty namespace."""
+    """The API server, with a kind and a namespace of our own."""
     any_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": THINGS.version, "served": True, "storage": True, "subresources": {"status": {}}}
     crd = {
@@ -32,10 +32,9 @@ def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
         },
     }
     put(api, [crd])
-    api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     yield kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
-    api.delete_namespace(NAMESPACE)
-    api.delete(crd)
+    api.empty_namespace(NAMESPACE)
 
 
 @pytest.fixture(params=["cluster", "memory"])
