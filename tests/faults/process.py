@@ -28,8 +28,8 @@ from migrator.run.context import Context, RunOptions
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.faults import cluster
+from tests.support.clock import context_of
 from tests.support.memory_store import MemoryStore, Request
-from tests.support.small_cluster import context_of
 
 if TYPE_CHECKING:
     from tests.faults.world import World

@@ -26,6 +26,7 @@ from migrator.resources import CONFIG_MAPS, PODS
 from migrator.store import LONGEST_WRITE, Deadline, DryRun, Write
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.transport import ATTEMPTS, BUDGET, NOT_SENT, delay
+from tests.support.clock import Clock
 from tests.support.fake_api import (
     FAILED_TEST,
     OPS,
@@ -34,7 +35,6 @@ from tests.support.fake_api import (
     THROTTLED,
     Answer,
     FakeApi,
-    FakeTime,
     Hang,
     Reset,
     Serve,
@@ -86,7 +86,7 @@ Act = Callable[[KubeStore], Any]
 def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
     """Throttling and errors of the server are retried for reads and writes alike."""
     api = serve(trouble, trouble, POD)
-    time = FakeTime()
+    time = Clock()
     act(store_on(api.url, time=time))
     assert len(api.seen) == 3
     assert len(time.slept) == 2
@@ -163,7 +163,7 @@ def test_a_server_that_never_answers(serve: Serve) -> None:
 @pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
     """A wrong address is reported within a second of waiting, and a write that was never sent is not a lost reply."""
-    time, url = FakeTime(), address()
+    time, url = Clock(), address()
     said = rf"^cannot reach the API server {url}: .*\(gave up after 3 attempts\)"
     with pytest.raises(Unreachable, match=said) as caught:
         act(store_on(url, time=time))
@@ -176,7 +176,7 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     """Refused connections of a server that has answered before are retried, writes included."""
     back, again = ExitStack(), list[FakeApi]()
 
-    class UntilItIsBack(FakeTime):
+    class UntilItIsBack(Clock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             if len(self.slept) == 3:
@@ -192,7 +192,7 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
     """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
-    time = FakeTime()
+    time = Clock()
     with pytest.raises(Unreachable):
         patch(store_on(serve(status(429, "slow down", Retry_After="2")).url, time=time, request_timeout=9.0))
     assert sum(time.slept) < 9
@@ -200,7 +200,7 @@ def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
 
 def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
     """Reads go on for the whole budget of retries."""
-    time = FakeTime()
+    time = Clock()
     store = store_on(serve(POD, status(429, "slow down", Retry_After="12")).url, time=time, request_timeout=5.0)
     get(store)
     with pytest.raises(Unreachable):
@@ -212,7 +212,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     """The run's own deadline bounds every retry; extended, retries go on."""
     slow_down = status(429, "slow down", Retry_After="5")
     api = serve(POD, slow_down, slow_down, POD)
-    time = FakeTime()
+    time = Clock()
     deadline = Deadline(time, 3)
     store = store_on(api.url, time=time, deadline=deadline)
     get(store)
@@ -222,7 +222,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     assert get(store)["kind"] == "Pod"
 
 
-def _hold(time: FakeTime, seconds: float) -> Callable[[], float]:
+def _hold(time: Clock, seconds: float) -> Callable[[], float]:
     end = time() + seconds
     return lambda: end - time()
 
@@ -238,7 +238,7 @@ def test_nothing_is_sent_past_the_end_of_the_hold(
 ) -> None:
     """Once the hold has ended no attempt of a write begins."""
     api = serve(status(code, "later", Retry_After="4"), POD)
-    time = FakeTime()
+    time = Clock()
     with pytest.raises(error):
         patch(store_on(api.url, time=time).within(_hold(time, seconds)))
     assert len(api.seen) == sent
@@ -247,7 +247,7 @@ def test_nothing_is_sent_past_the_end_of_the_hold(
 def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve) -> None:
     """To connect and to be answered together take no longer than a write may be under way."""
     api = serve(POD, POD)
-    time = FakeTime()
+    time = Clock()
     patch(store_on(api.url, time=time).within(_hold(time, 3.0)))
     patch(store_on(api.url, time=time).within(_hold(time, 300.0)))
     asked = [float(seen.query["timeout"].rstrip("s")) for seen in api.seen]
@@ -328,11 +328,11 @@ def test_retry_after_is_the_least(attempt: int) -> None:
 
 def test_deadline_counts_down_to_zero_and_may_be_extended_for_a_revert() -> None:
     """A passed deadline leaves the time that a revert is given; more time than that is not taken away."""
-    time = FakeTime()
+    time = Clock()
     deadline, endless = Deadline(time, 10), Deadline(time)
     remaining = []
     for seconds, extension in ((0, 3), (4, 0), (100, 0), (0, 30)):
-        time.now += seconds
+        time.advance(seconds)
         deadline.extend(extension)
         remaining.append(deadline.remaining())
     endless.extend(5)

@@ -13,6 +13,7 @@ from migrator.resources import PODS
 from migrator.store import DryRun, Write
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import eventually
+from tests.support.clock import Clock
 from tests.support.fake_api import (
     FAILED_TEST,
     OPS,
@@ -20,7 +21,6 @@ from tests.support.fake_api import (
     THROTTLED,
     Answer,
     FakeApi,
-    FakeTime,
     Reset,
     Seen,
     Serve,
@@ -87,7 +87,7 @@ def test_one_that_waits_keeps_no_other_from_being_sent(serve: Serve) -> None:
     throttled = iter([THROTTLED])
     api = serve(lambda seen: next(throttled, POD) if seen.path.endswith("p-0") else POD)
 
-    class Meanwhile(FakeTime):
+    class Meanwhile(Clock):
         """A wait that lasts until the server has seen every patch once."""
 
         def sleep(self, seconds: float) -> None:

@@ -20,6 +20,7 @@ from migrator.resources import Op
 from migrator.store import Deadline, DryRun
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.transport import Timing, Transport
+from tests.support.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,34 +163,17 @@ def closed_port() -> str:
 Serve = Callable[..., FakeApi]
 
 
-class FakeTime:
-    """A clock that only sleep moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        """Monotonic seconds."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Move on."""
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 def store_on(
     url: str,
     *,
-    time: FakeTime | None = None,
+    time: Clock | None = None,
     request_timeout: float = 15.0,
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     renew: Callable[[], None] = lambda: None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
-    time = time or FakeTime()
+    time = time or Clock()
     configuration = Configuration(host=url)
     configuration.proxy = None  # not the environment's proxy: the server is on the loopback
     transport = Transport(

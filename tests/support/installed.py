@@ -9,18 +9,10 @@ from migrator.planning.model import Severity
 from migrator.run import operator
 from testbed import operator_installation as installation
 from testbed.operator_installation import LABELS
-from tests.support.small_cluster import SmallCluster
+from tests.support.memory_store import MemoryStore
 
 IMAGE = installation.image("v0.1.0-alpha.9")
 CONFIG = installation.configuration()
-
-
-def cluster_of(*objects: JSONObject) -> SmallCluster:
-    """A cluster of these objects."""
-    cluster = SmallCluster()
-    for body in objects:
-        cluster.put(body)
-    return cluster
 
 
 def in_company(body: JSONObject) -> JSONObject:
@@ -56,25 +48,25 @@ def pod(
     return body
 
 
-def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> SmallCluster:
+def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> MemoryStore:
     """A cluster with one installation, one pod, and more objects."""
     one = pod("grove-operator-1", image=options.get("image", IMAGE))
-    return cluster_of(deployment(**options), installation.config_map(config), one, *more)
+    return MemoryStore(deployment(**options), installation.config_map(config), one, *more)
 
 
-def look(cluster: SmallCluster, *, namespace: str | None = None, name: str | None = None) -> operator.Found:
+def look(cluster: MemoryStore, *, namespace: str | None = None, name: str | None = None) -> operator.Found:
     """Find, with all of the options optional."""
     return operator.find(cluster, operator.OperatorFlags(namespace, name))
 
 
-def found_in(cluster: SmallCluster, **flags: str | None) -> operator.Operator:
+def found_in(cluster: MemoryStore, **flags: str | None) -> operator.Operator:
     """Find the operator, which must be there."""
     found = look(cluster, **flags).operator
     assert found is not None
     return found
 
 
-def refusals(cluster: SmallCluster, **options: str | None) -> str:
+def refusals(cluster: MemoryStore, **options: str | None) -> str:
     """What the findings refuse, as one text."""
     findings = look(cluster, **options).findings
     return "; ".join(f"{f.code}: {f}" for f in findings if f.severity is Severity.REFUSAL)

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 from migrator import resources
-from migrator.errors import AlreadyExists, Conflict, LeaseLost, MigratorError, NotFound, Rejected
+from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
@@ -96,22 +96,33 @@ class MemoryStore(Objects):
         """Every write that was sent, dry runs aside, oldest first; of these resources only if any are named."""
         return [r for r in self.requests if r.number and (not resources or r.resource in resources)]
 
-    def inject(
-        self,
-        error: Callable[[], BaseException],
-        *,
-        when: Callable[[Request], bool],
-        times: int = 1,
-        applied: bool = False,
+    def names(self, resource: Resource) -> list[str]:
+        """The names of all objects of a kind."""
+        return [body["metadata"]["name"] for body in self.everything(resource)]
+
+    def meanwhile(
+        self, action: Callable[[], object], *, times: int = 1, applied: bool = False, **matching: object
     ) -> None:
-        """Raise ``error()`` for the next requests that match; with ``applied`` they take effect all the same."""
+        """Let somebody act just before the next requests with these properties arrive, or after they were applied."""
         left = count(times, -1)
 
         def hook(request: Request) -> None:
-            if when(request) and next(left) > 0:
-                raise error()
+            if all(getattr(request, name) == value for name, value in matching.items()) and next(left) > 0:
+                action()
 
         (self.after if applied else self.before).append(hook)
+
+    def fail(self, error: BaseException, *, times: int = 1, applied: bool = False, **matching: object) -> None:
+        """Answer the next requests with these properties with an error."""
+
+        def answer() -> None:
+            raise error
+
+        self.meanwhile(answer, times=times, applied=applied, **matching)
+
+    def lose_reply(self, *, verb: str, times: int = 1) -> None:
+        """Apply the next requests of this verb, and let their answers get lost."""
+        self.fail(LostReply("no reply"), times=times, applied=True, verb=verb)
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from migrator.cli import connect
+from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
-from tests.support.fake_api import FakeApi, FakeTime, Hang, Step, closed_port, status, store_on
+from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
 
 COMMANDS = {
     "plan": ("plan",),
@@ -46,7 +47,7 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
         def store(_cluster: object, *, dry_run: Any, **_options: Any) -> object:
             seconds = 0.2 if step is Hang else 15.0
-            return store_on(url, time=FakeTime(), request_timeout=seconds, dry_run=dry_run)
+            return store_on(url, time=Clock(), request_timeout=seconds, dry_run=dry_run)
 
         monkeypatch.setattr(connect, "connect", store)
         yield said

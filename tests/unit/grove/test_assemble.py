@@ -11,6 +11,7 @@ from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFoun
 from migrator.grove.objects import Snapshot
 from migrator.run.snapshot import take
 from tests.support.builders import DELETION, LATER, OLD, World
+from tests.support.memory_objects import RESOURCES
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
@@ -19,7 +20,8 @@ def store_of(world: World, errors: Mapping[str, ClusterError] | None = None) -> 
     """A cluster with the objects of a world, or an error for a kind."""
     store = MemoryStore(*world.objects)
     for kind, error in (errors or {}).items():
-        store.inject(lambda error=error: error, when=lambda request, kind=kind: request.resource.kind == kind)
+        [resource] = (resource for resource in RESOURCES if resource.kind == kind)
+        store.fail(error, resource=resource)
     return store
 
 

@@ -24,8 +24,8 @@ from migrator.run.tables import RecordState, RunRecord
 from migrator.store import DryRun
 from migrator.stores.dump.store import DumpStore
 from tests.support.builders import World
+from tests.support.clock import context_of
 from tests.support.memory_site import NEW, Site
-from tests.support.small_cluster import context_of
 
 OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
 

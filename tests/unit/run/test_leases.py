@@ -13,7 +13,8 @@ import pytest
 from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Lease, Leases, monotonic
-from tests.support.small_cluster import START, Clock, SmallCluster, context_of
+from tests.support.clock import START, Clock, context_of
+from tests.support.memory_store import MemoryStore
 
 NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
 
@@ -25,18 +26,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cluster() -> SmallCluster:
+def cluster() -> MemoryStore:
     """A cluster without any Lease."""
-    return SmallCluster()
+    return MemoryStore()
 
 
-def leases_of(cluster: SmallCluster, clock: Clock, identity: str = "we_1") -> Leases:
+def leases_of(cluster: MemoryStore, clock: Clock, identity: str = "we_1") -> Leases:
     """Leases without a thread, kept alive by their owner."""
     return Leases(cluster, NAMESPACE, context_of(clock, clock.now, identity))
 
 
 def put_lease(
-    cluster: SmallCluster,
+    cluster: MemoryStore,
     holder: str,
     *,
     seconds: int = 15,
@@ -53,16 +54,17 @@ def put_lease(
         "renewTime": moment,
         "leaseTransitions": transitions,
     }
-    cluster.add(LEASES, {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec})
+    metadata = {"namespace": NAMESPACE, "name": name}
+    cluster.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec})
 
 
-def spec_of(cluster: SmallCluster, name: str = OWN_LEASE) -> dict[str, Any]:
+def spec_of(cluster: MemoryStore, name: str = OWN_LEASE) -> dict[str, Any]:
     """The Lease's spec as it stands."""
     spec: dict[str, Any] = cluster.read(LEASES, NAMESPACE, name)["spec"]
     return spec
 
 
-def taken(cluster: SmallCluster, clock: Clock, identity: str = "we_1") -> Leases:
+def taken(cluster: MemoryStore, clock: Clock, identity: str = "we_1") -> Leases:
     """Leases of which ours is held."""
     leases = leases_of(cluster, clock, identity)
     leases.take(OWN_LEASE)
@@ -78,7 +80,7 @@ def held(leases: Leases) -> bool:
         return False
 
 
-def test_an_absent_lease_is_created_for_a_minute(cluster: SmallCluster, clock: Clock) -> None:
+def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, clock: Clock) -> None:
     """It names us, says 60 seconds, and has times of six fraction digits."""
     leases = leases_of(cluster, clock)
     assert leases.look(OWN_LEASE).standing is Lease.FREE
@@ -90,7 +92,7 @@ def test_an_absent_lease_is_created_for_a_minute(cluster: SmallCluster, clock: C
 
 
 @pytest.mark.parametrize("holder", ["", PARKED])
-def test_a_released_or_parked_lease_is_taken_at_once(cluster: SmallCluster, clock: Clock, holder: str) -> None:
+def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, clock: Clock, holder: str) -> None:
     """Nobody holds it, so nobody is waited for; one transition more."""
     put_lease(cluster, holder, seconds=3600, name=OPERATORS)
     leases = taken(cluster, clock)
@@ -103,7 +105,7 @@ def test_a_released_or_parked_lease_is_taken_at_once(cluster: SmallCluster, cloc
 @pytest.mark.parametrize("skew", [timedelta(days=-400), timedelta(0), timedelta(days=400)])
 @pytest.mark.parametrize("seconds", [15, 60])
 def test_a_dead_holder_is_waited_out_by_our_clock(
-    cluster: SmallCluster, clock: Clock, skew: timedelta, seconds: int
+    cluster: MemoryStore, clock: Clock, skew: timedelta, seconds: int
 ) -> None:
     """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
     put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
@@ -124,7 +126,7 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
     assert leases.look(OWN_LEASE).standing is Lease.OURS
 
 
-def test_a_holder_that_moves_is_never_robbed(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_holder_that_moves_is_never_robbed(cluster: MemoryStore, clock: Clock) -> None:
     """Every movement starts the wait again."""
     put_lease(cluster, "operator_1")
     leases = leases_of(cluster, clock)
@@ -134,7 +136,7 @@ def test_a_holder_that_moves_is_never_robbed(cluster: SmallCluster, clock: Clock
         assert leases.look(OWN_LEASE).standing is Lease.HELD
 
 
-def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: MemoryStore, clock: Clock) -> None:
     """Between our look and our swap the holder renewed: the swap fails, and the wait begins again."""
     put_lease(cluster, "slow_1")
     leases = leases_of(cluster, clock)
@@ -149,7 +151,7 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: SmallClu
     assert not held(leases)
 
 
-def test_a_create_that_loses_the_race_waits(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_create_that_loses_the_race_waits(cluster: MemoryStore, clock: Clock) -> None:
     """AlreadyExists means that somebody else holds it now."""
     cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
     leases = leases_of(cluster, clock)
@@ -157,7 +159,7 @@ def test_a_create_that_loses_the_race_waits(cluster: SmallCluster, clock: Clock)
     assert leases.look(OWN_LEASE).holder == "fast_1"
 
 
-def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, clock: Clock) -> None:
     """Its holder may write until it next tries to renew."""
     put_lease(cluster, "operator_1")
     leases = leases_of(cluster, clock)
@@ -172,7 +174,7 @@ def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: SmallCluster,
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
-def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: SmallCluster, clock: Clock, verb: str) -> None:
+def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryStore, clock: Clock, verb: str) -> None:
     """The Lease says our own term, so it is ours, counted from when it was asked for."""
     if verb == "patch":
         put_lease(cluster, "")
@@ -184,7 +186,7 @@ def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: SmallCluster, clo
     assert leases.left() == HOLD - 1
 
 
-def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, clock: Clock) -> None:
     """The dead holder's last request may still be under way, so nothing may be written at once."""
     put_lease(cluster, "dead_1")
     leases = leases_of(cluster, clock)
@@ -197,20 +199,20 @@ def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: SmallCluster, c
     assert leases.look(OWN_LEASE).standing is Lease.OURS
 
 
-def test_a_namesake_is_somebody_else(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_namesake_is_somebody_else(cluster: MemoryStore, clock: Clock) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")
     assert leases_of(cluster, clock).look(OWN_LEASE).standing is Lease.HELD
 
 
-def test_an_unreadable_lease_fails_closed(cluster: SmallCluster, clock: Clock) -> None:
+def test_an_unreadable_lease_fails_closed(cluster: MemoryStore, clock: Clock) -> None:
     """What may not be read is not free."""
-    cluster.fail(lambda: NotAuthorised("HTTP 403"), verb="get")
+    cluster.fail(NotAuthorised("HTTP 403"), verb="get")
     with pytest.raises(NotAuthorised):
         leases_of(cluster, clock).look(OWN_LEASE)
 
 
-def test_nothing_may_be_written_without_our_own_lease(cluster: SmallCluster, clock: Clock) -> None:
+def test_nothing_may_be_written_without_our_own_lease(cluster: MemoryStore, clock: Clock) -> None:
     """The operator's alone is not enough."""
     leases = leases_of(cluster, clock)
     leases.take(OPERATORS)
@@ -218,7 +220,7 @@ def test_nothing_may_be_written_without_our_own_lease(cluster: SmallCluster, clo
         leases.left()
 
 
-def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: SmallCluster, clock: Clock) -> None:
+def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: MemoryStore, clock: Clock) -> None:
     """Every five seconds, whatever happens to the wall clock, the text moves."""
     leases = taken(cluster, clock)
     before = spec_of(cluster)["renewTime"]
@@ -232,13 +234,13 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: SmallCl
     assert spec_of(cluster)["renewTime"] != before
 
 
-def test_a_lease_that_cannot_be_read_in_a_renewal_is_lost_with_its_hold(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_lease_that_cannot_be_read_in_a_renewal_is_lost_with_its_hold(cluster: MemoryStore, clock: Clock) -> None:
     """A swap fails and the read after it too: nothing is known, so it stays ours until 40 seconds are over."""
     leases = taken(cluster, clock)
     clock.advance(RENEW_EVERY)
     cluster.lose_reply(verb="patch")
     leases.renew_if_due()
-    cluster.fail(lambda: NotAuthorised("HTTP 403"), verb="get", times=1000)
+    cluster.fail(NotAuthorised("HTTP 403"), verb="get", times=1000)
     while clock() < 1000 + HOLD:
         assert held(leases)
         clock.advance(2.5)
@@ -246,7 +248,7 @@ def test_a_lease_that_cannot_be_read_in_a_renewal_is_lost_with_its_hold(cluster:
     assert not held(leases)
 
 
-def test_the_hold_ends_and_stays_ended(cluster: SmallCluster, clock: Clock) -> None:
+def test_the_hold_ends_and_stays_ended(cluster: MemoryStore, clock: Clock) -> None:
     """A paused process has lost it when it wakes up, 40 seconds after the sending of its last renewal."""
     leases = taken(cluster, clock)
     clock.advance(HOLD - 0.1)
@@ -258,7 +260,7 @@ def test_the_hold_ends_and_stays_ended(cluster: SmallCluster, clock: Clock) -> N
     assert not held(leases)
 
 
-def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: SmallCluster, clock: Clock) -> None:
+def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: MemoryStore, clock: Clock) -> None:
     """A renewal that took four seconds is four seconds old when it is confirmed."""
     leases = taken(cluster, clock)
     clock.advance(RENEW_EVERY)
@@ -267,22 +269,22 @@ def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: SmallCluster, 
     assert leases.left() == HOLD - 4
 
 
-def test_failed_renewals_are_tried_again_within_the_hold(cluster: SmallCluster, clock: Clock) -> None:
+def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, clock: Clock) -> None:
     """Several that hang or fail do not lose it; all of them do."""
     leases = taken(cluster, clock)
-    cluster.fail(lambda: Unreachable("no answer"), verb="patch", times=8)
+    cluster.fail(Unreachable("no answer"), verb="patch", times=8)
     for _ in range(14):
         clock.advance(2.5)
         leases.renew_if_due()
     assert leases.left() > HOLD - 3
-    cluster.fail(lambda: Unreachable("no answer"), verb="patch", times=1000)
+    cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
     for _ in range(20):
         clock.advance(2.5)
         leases.renew_if_due()
     assert not held(leases)
 
 
-def test_a_lost_reply_to_a_renewal_is_found_out(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_lost_reply_to_a_renewal_is_found_out(cluster: MemoryStore, clock: Clock) -> None:
     """The next swap fails; the term is still ours, and the one after that succeeds."""
     leases = taken(cluster, clock)
     clock.advance(RENEW_EVERY)
@@ -295,7 +297,7 @@ def test_a_lost_reply_to_a_renewal_is_found_out(cluster: SmallCluster, clock: Cl
 
 @pytest.mark.parametrize(("holder", "later", "transitions"), [("thief_1", 0, 0), ("we_1", 1, 0), ("we_1", 0, 1)])
 def test_a_stolen_or_deleted_lease_is_lost_at_once(
-    cluster: SmallCluster, clock: Clock, holder: str, later: int, transitions: int
+    cluster: MemoryStore, clock: Clock, holder: str, later: int, transitions: int
 ) -> None:
     """Another term is another holder, whatever it calls itself; and of two Leases one is enough."""
     leases = taken(cluster, clock)
@@ -306,7 +308,7 @@ def test_a_stolen_or_deleted_lease_is_lost_at_once(
     clock.advance(RENEW_EVERY)
     leases.renew_if_due()
     assert not held(leases)
-    other = taken(SmallCluster(), clock)
+    other = taken(MemoryStore(), clock)
     assert held(other)
     cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
     clock.advance(RENEW_EVERY)
@@ -314,7 +316,7 @@ def test_a_stolen_or_deleted_lease_is_lost_at_once(
     assert leases.look(OWN_LEASE).standing is Lease.LOST
 
 
-def test_letting_go_leaves_what_client_go_leaves(cluster: SmallCluster, clock: Clock) -> None:
+def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryStore, clock: Clock) -> None:
     """No holder, one second, transitions kept: a process that waits takes it at once."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
@@ -326,7 +328,7 @@ def test_letting_go_leaves_what_client_go_leaves(cluster: SmallCluster, clock: C
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["killed", "parks"])
-def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clock: Clock, *, ended: bool) -> None:
+def test_parking_keeps_operators_out_and_lets_runs_in(cluster: MemoryStore, clock: Clock, *, ended: bool) -> None:
     """From when it is taken the operator's Lease names nobody that lives, for an hour; a rerun takes it at once."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
@@ -347,23 +349,23 @@ def test_parking_keeps_operators_out_and_lets_runs_in(cluster: SmallCluster, clo
     assert again.holds(OWN_LEASE, OPERATORS)
 
 
-def test_a_lease_that_was_lost_is_left_alone(cluster: SmallCluster, clock: Clock) -> None:
+def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, clock: Clock) -> None:
     """Its next holder's term is not ours to end; a failure to release one of ours, or its absence, is not an error."""
     leases = taken(cluster, clock)
     put_lease(cluster, "next_1")
     leases.let_go(park=False)
     assert spec_of(cluster)["holderIdentity"] == "next_1"
-    other = SmallCluster()
+    other = MemoryStore()
     failing = taken(other, clock)
-    other.fail(lambda: LostReply("no answer"), verb="patch", times=99)
+    other.fail(LostReply("no answer"), verb="patch", times=99)
     failing.let_go(park=False)
-    deleted = taken(third := SmallCluster(), clock)
+    deleted = taken(third := MemoryStore(), clock)
     third.drop(LEASES, NAMESPACE, OWN_LEASE)
     deleted.let_go(park=False)
     assert third.names(LEASES) == []
 
 
-def test_the_thread_renews_and_ends(cluster: SmallCluster) -> None:
+def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
     """In the background, for as long as the Lease is held."""
     leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), threads=True))
     leases.take(OWN_LEASE)
@@ -381,7 +383,7 @@ def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
     import random  # noqa: PLC0415 - this test alone draws
 
     chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
-    cluster, clock = SmallCluster(), Clock()
+    cluster, clock = MemoryStore(), Clock()
     contenders = [leases_of(cluster, clock, name) for name in ("first_1", "second_1")]
     writers = 0
     for _ in range(400):

@@ -17,8 +17,8 @@ from migrator.run.context import RunOptions
 from migrator.run.observation import Observation
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
-from tests.support.installed import CONFIG, IMAGE, cluster_of, deployment, found_in, installed, look, pod, refusals
-from tests.support.small_cluster import SmallCluster
+from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
+from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
 NEW_IMAGE = installation.image("v0.1.0-alpha.11")
@@ -46,7 +46,7 @@ def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
     without_labels = manager(name="api", labels={"app": "api"})
     del without_labels["metadata"]["labels"]
-    assert look(cluster_of(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
+    assert look(MemoryStore(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(
     """Zero replicas and no pod mean nothing while the Deployment controller may still act on the generation before."""
     body = deployment(replicas=replicas)
     body["metadata"]["generation"], body["status"] = 2, {"observedGeneration": observed}
-    assert found_in(cluster_of(body, installation.config_map())).gone is gone
+    assert found_in(MemoryStore(body, installation.config_map())).gone is gone
 
 
 def test_other_labels_are_recognised_by_the_container() -> None:
     """A chart whose labels were changed by value still runs a container of the operator's name."""
     labels = {"app": "my-grove"}
-    cluster = cluster_of(deployment(labels=labels), installation.config_map(), pod("own-1", labels=labels))
+    cluster = MemoryStore(deployment(labels=labels), installation.config_map(), pod("own-1", labels=labels))
     assert [p.ref.name for p in found_in(cluster).pods] == ["own-1"]
 
 
@@ -72,7 +72,7 @@ def test_other_labels_are_recognised_by_the_container() -> None:
 def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) -> None:
     """Its Service's selector finds the Deployment by its pod template, at zero too, and its pods; others do not."""
     labels = {"app": "own"}
-    cluster = cluster_of(
+    cluster = MemoryStore(
         manager(labels=labels, replicas=replicas),
         manager(name="web", labels={"app": "web"}, namespace="tenant"),
         installation.config_map(),
@@ -96,7 +96,7 @@ def test_a_webhook_behind_a_url_is_reported() -> None:
 def test_a_service_that_may_not_be_read_is_reported() -> None:
     """The operator is found by its labels all the same."""
     cluster = installed(*installation.webhook())
-    cluster.inject(lambda: NotAuthorised("HTTP 403"), when=lambda r: r.resource == SERVICES)
+    cluster.fail(NotAuthorised("HTTP 403"), resource=SERVICES)
     found = look(cluster)
     assert found.operator is not None
     assert any("grant `get` on services" in finding.remedy for finding in found.findings)
@@ -124,7 +124,7 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
 )
 def test_pods_that_have_ended_do_not_count(phase: str, *, terminating: bool, counts: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
-    cluster = cluster_of(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
+    cluster = MemoryStore(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
     assert bool(found_in(cluster).pods) is counts
 
 
@@ -152,7 +152,7 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
             {"key": "i", "operator": "DoesNotExist"},
         ],
     }
-    cluster = cluster_of(body, installation.config_map(CONFIG), pod("p", labels=labels))
+    cluster = MemoryStore(body, installation.config_map(CONFIG), pod("p", labels=labels))
     assert bool(found_in(cluster).pods) is selected
 
 
@@ -208,7 +208,7 @@ def test_an_authorizer_that_fails_closed_refuses(change: JSONObject, *, refuses:
 
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
-    cluster = cluster_of(deployment(name="mine", labels={"app": "x"}), installation.config_map())
+    cluster = MemoryStore(deployment(name="mine", labels={"app": "x"}), installation.config_map())
     assert found_in(cluster, name="mine", namespace=NAMESPACE).deployment == "mine"
 
 
@@ -216,7 +216,7 @@ def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
     """A typing mistake must not look like a cluster without one; where there is none, it names the namespace."""
     with pytest.raises(UsageError, match=r"--operator grove-system/grove-operatr: .* grove-system/grove-operator"):
         look(installed(), name="grove-operatr", namespace=NAMESPACE)
-    assert look(cluster_of(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
+    assert look(MemoryStore(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
 
 
 @pytest.mark.parametrize("text", ["grove-system", "/grove-operator", "grove-system/", "a/b/c", ""])
@@ -238,7 +238,7 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
 def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
     """Every failure to read is passed on."""
     cluster = installed(replicas=0)
-    cluster.inject(lambda: error, when=lambda r: r.resource == resource, times=9)
+    cluster.fail(error, resource=resource, times=9)
     with pytest.raises(type(error), match=words):
         look(cluster)
 
@@ -246,15 +246,13 @@ def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resou
 def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
     """Who may not list all of them says where the operator is."""
     cluster = installed()
-    cluster.inject(
-        lambda: NotAuthorised("forbidden"), when=lambda r: r.resource == DEPLOYMENTS and not r.namespace, times=9
-    )
+    cluster.fail(NotAuthorised("forbidden"), resource=DEPLOYMENTS, namespace="", times=9)
     assert found_in(cluster, namespace=NAMESPACE).deployment == "grove-operator"
 
 
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """In the namespace that the user names they are found with their Lease, and refuse a run that cannot stop them."""
-    cluster = cluster_of(pod("bare"), installation.config_map())
+    cluster = MemoryStore(pod("bare"), installation.config_map())
     found = found_in(cluster, namespace=NAMESPACE)
     assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
     seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
@@ -265,7 +263,7 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
 
 
-def replicas_of(cluster: SmallCluster) -> int:
+def replicas_of(cluster: MemoryStore) -> int:
     """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
 
@@ -312,7 +310,7 @@ def test_a_lost_reply_to_scaling_is_found_out(failed: int, lost: int) -> None:
     """So many patches do not arrive, and then the replies of so many are lost."""
     cluster = installed()
     found = found_in(cluster)
-    cluster.fail(lambda: LostReply("no reply"), verb="patch", times=failed)
+    cluster.fail(LostReply("no reply"), verb="patch", times=failed)
     cluster.lose_reply(verb="patch", times=lost)
     operator.scale(cluster, found, 0)
     assert replicas_of(cluster) == 0

@@ -7,7 +7,8 @@ import pytest
 from migrator.errors import NotAuthorised
 from migrator.run import operator
 from testbed import operator_installation as installation
-from tests.support.installed import CONFIG, cluster_of, deployment, found_in, installed, look, refusals
+from tests.support.installed import CONFIG, deployment, found_in, installed, look, refusals
+from tests.support.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,13 @@ def test_a_configuration_that_cannot_be_read_refuses(config: str) -> None:
 
 def test_an_absent_configuration_refuses() -> None:
     """Without the ConfigMap the Lease is unknown, and the remedy is named."""
-    assert "restore the ConfigMap" in refusals(cluster_of(deployment()))
+    assert "restore the ConfigMap" in refusals(MemoryStore(deployment()))
 
 
 def test_a_configuration_that_may_not_be_read_fails_closed() -> None:
     """A missing right on ConfigMaps is reported as such."""
     cluster = installed()
-    cluster.fail(lambda: NotAuthorised("configmaps is forbidden"), verb="get")
+    cluster.fail(NotAuthorised("configmaps is forbidden"), verb="get")
     with pytest.raises(NotAuthorised):
         look(cluster)
 
@@ -61,4 +62,4 @@ def test_items_rename_the_configuration_key() -> None:
     body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
     config = installation.config_map()
     config["data"] = {"own": CONFIG}
-    assert found_in(cluster_of(body, config)).lease_name
+    assert found_in(MemoryStore(body, config)).lease_name

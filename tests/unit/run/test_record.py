@@ -19,8 +19,7 @@ from migrator.planning.model import AlreadyNew, SetHashes, Table
 from migrator.resources import CONFIG_MAPS
 from migrator.run.record import FORMAT, RUN_NAME, TABLES_PREFIX, Recorded, Recorder
 from migrator.run.tables import OperatorBefore, RecordState, RunRecord
-from tests.support.memory_store import Request
-from tests.support.small_cluster import SmallCluster
+from tests.support.memory_store import MemoryStore, Request
 
 NAMESPACE = "grove-system"
 RUN = RunRecord(
@@ -65,28 +64,28 @@ def tables(numbers: Iterable[int]) -> tuple[Table, ...]:
 
 
 @pytest.fixture
-def cluster() -> SmallCluster:
+def cluster() -> MemoryStore:
     """A cluster without a record."""
-    return SmallCluster()
+    return MemoryStore()
 
 
 @pytest.fixture
-def recorder(cluster: SmallCluster) -> Recorder:
+def recorder(cluster: MemoryStore) -> Recorder:
     """A recorder in the operator's namespace."""
     return Recorder(cluster, NAMESPACE)
 
 
-def loaded(cluster: SmallCluster, **options: int) -> Recorded:
+def loaded(cluster: MemoryStore, **options: int) -> Recorded:
     """What another process reads."""
     return Recorder(cluster, NAMESPACE, **options).load()
 
 
-def pieces(cluster: SmallCluster) -> list[str]:
+def pieces(cluster: MemoryStore) -> list[str]:
     """The names of all pieces."""
     return [name for name in cluster.names(CONFIG_MAPS) if name.startswith(TABLES_PREFIX)]
 
 
-def overwrite(cluster: SmallCluster, change: Callable[[dict[str, Any]], object]) -> None:
+def overwrite(cluster: MemoryStore, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the run record's JSON by hand."""
     body = cluster.read(CONFIG_MAPS, NAMESPACE, RUN_NAME)
     document = json.loads(body["data"]["run.json"])
@@ -95,7 +94,7 @@ def overwrite(cluster: SmallCluster, change: Callable[[dict[str, Any]], object])
     cluster.put(body)
 
 
-def kill_at(cluster: SmallCluster, number: int, *, applied: bool, verb: str = "") -> None:
+def kill_at(cluster: MemoryStore, number: int, *, applied: bool, verb: str = "") -> None:
     """Let the process die at its write of that number."""
     count = [0]
 
@@ -108,12 +107,12 @@ def kill_at(cluster: SmallCluster, number: int, *, applied: bool, verb: str = ""
     (cluster.after if applied else cluster.before).append(kill)
 
 
-def test_nothing_recorded_is_empty(cluster: SmallCluster) -> None:
+def test_nothing_recorded_is_empty(cluster: MemoryStore) -> None:
     """No ConfigMap, no record."""
     assert loaded(cluster) == Recorded()
 
 
-def test_what_is_saved_is_loaded(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_what_is_saved_is_loaded(cluster: MemoryStore, recorder: Recorder) -> None:
     """Every field, by any process; a field that this version does not know, as ``layouts`` once was, is ignored."""
     wanted = Recorded(RUN, (table(),))
     recorder.save(wanted)
@@ -122,7 +121,7 @@ def test_what_is_saved_is_loaded(cluster: SmallCluster, recorder: Recorder) -> N
     assert loaded(cluster) == wanted
 
 
-def test_the_run_is_for_people_and_the_rest_for_us(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_the_run_is_for_people_and_the_rest_for_us(cluster: MemoryStore, recorder: Recorder) -> None:
     """Plain JSON with Kubernetes' spelling; labels say whose it is."""
     recorder.save(Recorded(RUN, (table(),)))
     body = cluster.read(CONFIG_MAPS, NAMESPACE, RUN_NAME)
@@ -132,7 +131,7 @@ def test_the_run_is_for_people_and_the_rest_for_us(cluster: SmallCluster, record
     assert body["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "grove-migrator"
 
 
-def test_the_same_again_writes_nothing(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_the_same_again_writes_nothing(cluster: MemoryStore, recorder: Recorder) -> None:
     """A rerun that has nothing new to say leaves no trace."""
     recorder.save(Recorded(RUN, (table(),)))
     before = len(cluster.writes())
@@ -140,7 +139,7 @@ def test_the_same_again_writes_nothing(cluster: SmallCluster, recorder: Recorder
     assert len(cluster.writes()) == before
 
 
-def test_tables_are_read_again_only_where_the_record_has_changed(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_tables_are_read_again_only_where_the_record_has_changed(cluster: MemoryStore, recorder: Recorder) -> None:
     """A run looks at every step."""
     recorder.save(Recorded(RUN, (table(),)))
     before = len(cluster.requests)
@@ -159,7 +158,7 @@ def test_the_open_runs_tables_are_told_from_those_of_finished_ones() -> None:
     assert replace(recorded, run=replace(RUN, finished=RUN.started)).of_open_run() == {}
 
 
-def test_large_records_are_cut_below_the_limit(cluster: SmallCluster) -> None:
+def test_large_records_are_cut_below_the_limit(cluster: MemoryStore) -> None:
     """Each piece is a ConfigMap of its own, and together they are the tables."""
     wanted = Recorded(RUN, tables(range(60)))
     Recorder(cluster, NAMESPACE, piece=400).save(wanted)
@@ -169,10 +168,10 @@ def test_large_records_are_cut_below_the_limit(cluster: SmallCluster) -> None:
     assert max(sizes) < 450
 
 
-def test_a_sweep_that_fails_does_not_fail_the_commit(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_a_sweep_that_fails_does_not_fail_the_commit(cluster: MemoryStore, recorder: Recorder) -> None:
     """Left-over pieces are harmless, and go with the next commit."""
     recorder.save(Recorded(RUN, tables([1])))
-    cluster.fail(lambda: Unreachable("connection refused"), verb="delete")
+    cluster.fail(Unreachable("connection refused"), verb="delete")
     recorder.save(Recorded(RUN, tables([1, 2])))
     assert len(pieces(cluster)) == 2
     recorder.save(Recorded(RUN, tables([1, 2, 3])))
@@ -186,7 +185,7 @@ def test_a_crash_at_any_write_leaves_old_or_new_tables(*, applied: bool) -> None
     old, new = Recorded(RUN, tables([1, 2])), Recorded(RUN, tables(range(1, 30)))
     write, finished = 1, False
     while not finished:
-        cluster = SmallCluster()
+        cluster = MemoryStore()
         Recorder(cluster, NAMESPACE, piece=400).save(old)
         kill_at(cluster, write, applied=applied)
         try:
@@ -202,7 +201,7 @@ def test_a_crash_at_any_write_leaves_old_or_new_tables(*, applied: bool) -> None
 
 
 @pytest.mark.parametrize("verb", ["create", "patch", "delete"])
-def test_lost_replies_are_found_out(cluster: SmallCluster, recorder: Recorder, verb: str) -> None:
+def test_lost_replies_are_found_out(cluster: MemoryStore, recorder: Recorder, verb: str) -> None:
     """A write that was applied without an answer is recognised by its content."""
     recorder.save(Recorded(RUN, tables([1])))
     cluster.lose_reply(verb=verb, times=2)
@@ -211,16 +210,16 @@ def test_lost_replies_are_found_out(cluster: SmallCluster, recorder: Recorder, v
     assert loaded(cluster) == wanted
 
 
-def test_lost_replies_are_bounded(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_lost_replies_are_bounded(cluster: MemoryStore, recorder: Recorder) -> None:
     """A server that never answers ends in LostReply, and nothing was committed."""
-    cluster.fail(lambda: LostReply("no reply"), verb="create", times=100)
+    cluster.fail(LostReply("no reply"), verb="create", times=100)
     for recorded in (Recorded(RUN), Recorded(RUN, tables([1]))):
         with pytest.raises(LostReply):
             recorder.save(recorded)
     assert loaded(cluster) == Recorded()
 
 
-def test_the_slower_of_two_writers_loses(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_the_slower_of_two_writers_loses(cluster: MemoryStore, recorder: Recorder) -> None:
     """What others wrote since it was read is not ours to replace, the first record included."""
     other = Recorder(cluster, NAMESPACE)
     other.load()
@@ -233,7 +232,7 @@ def test_the_slower_of_two_writers_loses(cluster: SmallCluster, recorder: Record
         other.save(Recorded(replace(RUN, run_id="run-2")))
 
 
-def test_tables_that_another_run_replaces_while_they_are_read(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_tables_that_another_run_replaces_while_they_are_read(cluster: MemoryStore, recorder: Recorder) -> None:
     """The pieces that were named are gone: what is recorded by now is read instead, and nobody is told to delete it."""
     recorder.save(Recorded(RUN, tables([1])))
     reads = [0]
@@ -248,7 +247,7 @@ def test_tables_that_another_run_replaces_while_they_are_read(cluster: SmallClus
     assert loaded(cluster).tables == tables([1, 2])
 
 
-def test_an_annotated_record_is_still_ours(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_an_annotated_record_is_still_ours(cluster: MemoryStore, recorder: Recorder) -> None:
     """Only its text counts."""
     recorder.save(Recorded(RUN))
     cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body["metadata"].update(annotations={"a": "b"}))
@@ -271,7 +270,7 @@ def test_an_annotated_record_is_still_ours(cluster: SmallCluster, recorder: Reco
         lambda document: document.update(tables=["grove-migrator-run"]),
     ],
 )
-def test_a_garbled_run_record_refuses(cluster: SmallCluster, recorder: Recorder, change: Callable[[Any], Any]) -> None:
+def test_a_garbled_run_record_refuses(cluster: MemoryStore, recorder: Recorder, change: Callable[[Any], Any]) -> None:
     """Whatever is missing or wrong, the refusal names the ConfigMap and how to go on."""
     recorder.save(Recorded(RUN, (table(),)))
     overwrite(cluster, change)
@@ -280,7 +279,7 @@ def test_a_garbled_run_record_refuses(cluster: SmallCluster, recorder: Recorder,
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_a_run_record_that_is_not_an_object_refuses(cluster: SmallCluster, recorder: Recorder, text: str) -> None:
+def test_a_run_record_that_is_not_an_object_refuses(cluster: MemoryStore, recorder: Recorder, text: str) -> None:
     """A ConfigMap of our name with anything else in it, or nothing, refuses too."""
     recorder.save(Recorded(RUN))
     cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body["data"].update({"run.json": text}))
@@ -300,7 +299,7 @@ def test_a_run_record_that_is_not_an_object_refuses(cluster: SmallCluster, recor
     ],
 )
 def test_a_garbled_or_deleted_piece_refuses(
-    cluster: SmallCluster, recorder: Recorder, garble: Callable[[dict[str, Any]], object]
+    cluster: MemoryStore, recorder: Recorder, garble: Callable[[dict[str, Any]], object]
 ) -> None:
     """Tables that were damaged are never half believed."""
     recorder.save(Recorded(RUN, (table(),)))
@@ -315,7 +314,7 @@ def test_a_garbled_or_deleted_piece_refuses(
 @pytest.mark.parametrize(
     "text", ["{}[", "5", '{"tables": 5, "layouts": {}}', '{"tables": [{"uid": "u"}], "layouts": {}}']
 )
-def test_tables_that_are_whole_and_wrong_refuse(cluster: SmallCluster, recorder: Recorder, text: str) -> None:
+def test_tables_that_are_whole_and_wrong_refuse(cluster: MemoryStore, recorder: Recorder, text: str) -> None:
     """Pieces that the run record names, and whose contents this version does not know."""
     recorder.save(Recorded(RUN, (table(),)))
     stream = gzip.compress(text.encode())
@@ -326,11 +325,12 @@ def test_tables_that_are_whole_and_wrong_refuse(cluster: SmallCluster, recorder:
         loaded(cluster)
 
 
-def test_delete_all_forgets_everything_of_ours(cluster: SmallCluster, recorder: Recorder) -> None:
+def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: Recorder) -> None:
     """After a revert or a verification nothing of ours remains, left-overs included; twice is fine."""
-    cluster.add(CONFIG_MAPS, {"metadata": {"namespace": NAMESPACE, "name": f"{TABLES_PREFIX}notes"}})
+    metadata = {"namespace": NAMESPACE, "name": f"{TABLES_PREFIX}notes"}
+    cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
     recorder.save(Recorded(RUN, (table(),)))
-    cluster.fail(lambda: Unreachable("connection refused"), verb="delete")
+    cluster.fail(Unreachable("connection refused"), verb="delete")
     recorder.save(Recorded(RUN, (table("u2"),)))
     cluster.lose_reply(verb="delete")
     recorder.delete_all()
@@ -341,7 +341,7 @@ def test_delete_all_forgets_everything_of_ours(cluster: SmallCluster, recorder: 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("write", [1, 2])
 def test_a_crash_while_forgetting_is_no_damage(
-    cluster: SmallCluster, recorder: Recorder, write: int, *, applied: bool
+    cluster: MemoryStore, recorder: Recorder, write: int, *, applied: bool
 ) -> None:
     """Killed at any deletion: what is left is the whole record or none, and forgetting again ends it."""
     recorder.save(Recorded(RUN, (table(),)))

@@ -24,8 +24,8 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.faults import cluster
+from tests.support.clock import Clock, context_of
 from tests.support.memory_store import MemoryStore
-from tests.support.small_cluster import Clock, context_of
 from tests.support.tables import table
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"

@@ -1,0 +1,72 @@
+"""A clock that moves only on request, and the surroundings of a run that is under it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from migrator.run.context import Context
+from migrator.store import Deadline
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Clock:
+    """Monotonic seconds and wall time that move together, by sleeping or by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.slept: list[float] = []
+        self.on_sleep: list[Callable[[float], object]] = []
+
+    def __call__(self) -> float:
+        """Monotonic seconds."""
+        return self.seconds
+
+    def now(self) -> datetime:
+        """Wall time."""
+        return START + timedelta(seconds=self.seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Move on, and remember it."""
+        self.slept.append(seconds)
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Move on; observers see it."""
+        self.seconds += seconds
+        for observer in list(self.on_sleep):
+            observer(seconds)
+
+
+def context_of(
+    clock: Callable[[], float],
+    now: Callable[[], datetime],
+    identity: str = "we_1",
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    log: Any = None,
+    threads: bool = False,
+) -> Context:
+    """Surroundings with these clocks; without ``log`` nothing is logged."""
+    silent = structlog.wrap_logger(
+        structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+    )
+    return Context(
+        clock=clock,
+        now=now,
+        sleep=sleep,
+        rest=sleep,
+        identity=identity,
+        run_id=identity,
+        log=silent if log is None else log,
+        stop=threading.Event(),
+        deadline=Deadline(clock),
+        threads=threads,
+    )
