@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
 import time
@@ -58,10 +59,9 @@ def put_lease(
     cluster.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec})
 
 
-def spec_of(cluster: MemoryStore, name: str = OWN_LEASE) -> dict[str, Any]:
+def spec_of(cluster: MemoryStore, name: str = OWN_LEASE) -> Any:
     """The Lease's spec as it stands."""
-    spec: dict[str, Any] = cluster.read(LEASES, NAMESPACE, name)["spec"]
-    return spec
+    return cluster.read(LEASES, NAMESPACE, name)["spec"]
 
 
 def taken(cluster: MemoryStore, clock: Clock, identity: str = "we_1") -> Leases:
@@ -380,8 +380,6 @@ def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
     """Whatever the order of their steps, and however long each is paused, at most one may write at any time."""
-    import random  # noqa: PLC0415 - this test alone draws
-
     chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
     cluster, clock = MemoryStore(), Clock()
     contenders = [leases_of(cluster, clock, name) for name in ("first_1", "second_1")]
