@@ -11,7 +11,7 @@ import pytest
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import eventually
 from testbed.kind import archives
-from tests.cluster.helm.wrapper import OPERATOR, OURS, platform_chart, wrapper
+from tests.cluster.helm.wrapper import OPERATOR, OURS, wrapper
 from tests.e2e import images
 from tests.e2e.commands import run
 from tests.e2e.installed import NEW, OLD, SECONDS, arguments
@@ -54,20 +54,6 @@ def hooked(helm: Scene, directory: Path) -> None:
     helm.plant()
     helm.succeed(*upgrade(directory, OLD))
     helm.runs_operators(REPLICAS)
-
-
-def test_the_charts_job_migrates_beside_dynamo_platform(helm: Scene, tmp_path: Path) -> None:
-    """The chart as a release of its own beside dynamo-platform, whose Grove is upgraded next: nothing is recreated."""
-    old, new = (platform_chart(tmp_path / release, release) for release in (OLD, NEW))
-    helm.plant()
-    helm.succeed("install", "dynamo", str(old))
-    helm.runs_operators(1)
-    with helm.unharmed():
-        helm.succeed("install", "grove-migrator", str(OURS), *arguments([f"target={NEW}"]), *ours())
-        [pod] = helm.finish()
-        helm.succeed("upgrade", "dynamo", str(new))
-        helm.runs_operators(1, NEW)
-    assert (pod.code, pod.summary["outcome"]) == (0, "done")
 
 
 def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:

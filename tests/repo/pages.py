@@ -9,8 +9,8 @@ from tests.support.paths import ROOT
 
 
 def text_of(page: str) -> str:
-    """A page of docs/."""
-    return (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    """A page of docs/, or the README."""
+    return (ROOT / ("." if page == "README" else "docs") / f"{page}.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str, section: str) -> list[str]:

@@ -65,7 +65,7 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     packed(chart / "charts")
     version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
     if kind == "grove":
-        _grove(chart / "charts" / "grove-charts", version, tag)
+        grove_chart(chart / "charts" / "grove-charts", version, tag)
     else:
         platform_chart(chart / "charts", tag, version)
     return chart
@@ -74,7 +74,7 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
 def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     """A stand-in of dynamo-platform with Grove as its subchart, which it installs."""
     platform = directory / "dynamo-platform"
-    _grove(platform / "charts" / "grove-charts", tag, tag)
+    grove_chart(platform / "charts" / "grove-charts", tag, tag)
     dependency = {"name": "grove-charts", "alias": "grove", "version": tag, "condition": "global.grove.install"}
     about = {"apiVersion": "v2", "name": "dynamo-platform", "version": version, "dependencies": [dependency]}
     (platform / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
@@ -83,7 +83,7 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     return platform
 
 
-def _grove(directory: Path, version: str, tag: str) -> None:
+def grove_chart(directory: Path, version: str, tag: str) -> Path:
     """A release of Grove's chart: its packaging writes the tag into version and values."""
     shutil.copytree(OPERATOR, directory)
     about = {"apiVersion": "v2", "name": "grove-charts", "version": version, "appVersion": tag}
@@ -91,3 +91,4 @@ def _grove(directory: Path, version: str, tag: str) -> None:
     values = yaml.safe_load((directory / "values.yaml").read_text(encoding="utf-8"))
     values["image"]["tag"] = tag
     (directory / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return directory

@@ -1,0 +1,236 @@
+"""What a reader of README.md and docs/ pastes into a shell, as it stands there, on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from migrator import __version__
+from testbed import operator_installation as installation
+from testbed.controlplane.client import eventually
+from testbed.helm import PROGRAMS
+from tests.cluster.helm.wrapper import grove_chart, platform_chart, wrapper
+from tests.e2e import images
+from tests.e2e.commands import run
+from tests.e2e.installed import NAMESPACE, NEW, OLD, SECONDS
+from tests.e2e.scene import Scene
+from tests.golden.operator_build import Program, built
+from tests.repo.pages import blocks
+from tests.support.paths import ROOT
+
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
+
+#: The release that the pages upgrade to.
+TARGET: Final = "v0.1.0-alpha.12-rc1"
+#: What the chart and the manifests take unless they are told.
+OURS: Final = f"grove-migrator:{__version__}"
+_HELM_RELEASES: Final = "helm.toolkit.fluxcd.io"
+
+
+class Reader:
+    """Somebody in a clone of the repository, with a shell, an old operator that runs, and charts of both releases."""
+
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        self.scene = scene
+        self.clone = directory / "clone"
+        for name in ("charts", "examples", "manifests"):
+            shutil.copytree(ROOT / name, self.clone / name)
+        programs = directory / "bin"
+        programs.mkdir()
+        (programs / "helm").symlink_to(PROGRAMS["helm3"].binary())
+        (programs / "grove-migrator").symlink_to(Path(sys.executable).with_name("grove-migrator"))
+        crane = f"#!/bin/sh\nexec tar -cC {shlex.quote(str(directory))} grove-operator\n"
+        (programs / "crane").write_text(crane, encoding="utf-8")  # there is no registry here
+        (programs / "crane").chmod(0o755)
+        shutil.copy(built(Program()), directory / "grove-operator")
+        old, new = (grove_chart(directory / tag, tag, tag) for tag in (OLD, TARGET))
+        self.variables = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(directory),
+            "KUBECONFIG": str(scene.kind.kubeconfig),
+            "NAMESPACE": NAMESPACE,
+            "RELEASE": "grove",
+            "MIGRATOR": "charts/grove-migrator",
+            "OLD_CHART": str(old),
+            "CHART": str(new),
+            "VERSION": TARGET,
+            "NODE": "lost",
+        }
+
+    def pastes(self, page: str, section: str, *numbers: int) -> None:
+        """Paste the shell blocks of a section, or those of these numbers; each must succeed."""
+        found = blocks(page, section)
+        for block in (found[number] for number in numbers) if numbers else found:
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail"],
+                input=block,
+                env=self.variables,
+                cwd=self.clone,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=SECONDS * 2,
+            )
+            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+
+    def installs(self, chart: str) -> None:
+        """Install a chart of the old release, and wait for its operator."""
+        self.scene.succeed("install", self.variables["RELEASE"], chart)
+        self.scene.runs_operators(1)
+
+
+@pytest.fixture(scope="module")
+def loaded(prepared: Scene) -> Iterator[None]:
+    """The images that the pages name, in the cluster."""
+    with images.operators(TARGET) as operators:
+        run("docker", "tag", images.OURS, OURS)
+        prepared.kind.load([OURS, *operators])
+        yield
+        run("docker", "image", "rm", OURS)
+
+
+@pytest.fixture
+def reader(recorded: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  # noqa: ARG001 - images are there
+    """A reader beside sets of the old release, without anything of ours; afterwards what manifests grant is back."""
+    recorded.stop_operator()
+    recorded.clear()
+    recorded.uninstall()
+    recorded.withdraw()
+    recorded.plant()
+    made = Reader(recorded, tmp_path)
+    yield made
+    recorded.names += ["grove-migrator", made.variables["RELEASE"]]
+    recorded.clear()
+    recorded.uninstall()
+    recorded.grant()
+
+
+def test_helm(reader: Reader) -> None:
+    """Look, rehearse, migrate by the chart, upgrade, verify; and back by the chart."""
+    reader.installs(reader.variables["OLD_CHART"])
+    with reader.scene.frozen():
+        with reader.scene.unharmed():
+            reader.pastes("upgrade", "Before")
+            reader.pastes("upgrade", "Helm")
+            reader.scene.runs_operators(1, TARGET)
+            reader.pastes("upgrade", "After")
+        reader.pastes("upgrade", "Going back", 2)
+        reader.scene.runs_operators(1, OLD)
+
+
+def test_from_a_laptop(reader: Reader) -> None:
+    """The README's three commands; and back after the new operator has run."""
+    reader.installs(reader.variables["OLD_CHART"])
+    with reader.scene.frozen():
+        with reader.scene.unharmed():
+            reader.pastes("README", "Use it", 1, 2)
+            reader.scene.runs_operators(1, TARGET)
+        reader.pastes("upgrade", "Going back", 1)
+        reader.scene.runs_operators(1, OLD)
+
+
+def test_a_release_that_is_not_in_the_table(reader: Reader) -> None:
+    """The scheme is read from the operator's program; and back before the new operator has started."""
+    reader.installs(reader.variables["OLD_CHART"])
+    with reader.scene.frozen():
+        with reader.scene.unharmed():
+            reader.pastes("upgrade", "A release that is not in the table")
+        reader.pastes("upgrade", "Going back", 0)
+        reader.scene.runs_operators(1, OLD)
+
+
+def test_kubectl(reader: Reader) -> None:
+    """The manifest, with the target that its reader sets, and its removal."""
+    manifest = reader.clone / "manifests" / "job.yaml"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace(NEW, TARGET), encoding="utf-8")
+    reader.scene.operate(OLD)
+    with reader.scene.unharmed():
+        reader.pastes("upgrade", "kubectl", 0)
+        reader.scene.operate(TARGET)
+        reader.pastes("upgrade", "kubectl", 1)
+
+
+def test_a_hook_of_helm(reader: Reader, tmp_path: Path) -> None:
+    """One command migrates and upgrades."""
+    reader.variables["WRAPPER"] = str(wrapper("grove", tmp_path, TARGET))
+    reader.installs(str(wrapper("grove", tmp_path, OLD)))
+    with reader.scene.unharmed():
+        reader.pastes("upgrade", "As a hook of Helm")
+        reader.scene.runs_operators(1, TARGET)
+
+
+def test_dynamo(reader: Reader, tmp_path: Path) -> None:
+    """Beside Dynamo's chart: migrate, upgrade, verify, and back; then again, the operator stopped by Helm."""
+    old, new = (str(platform_chart(tmp_path / f"platform-{tag}", tag)) for tag in (OLD, TARGET))
+    reader.variables |= {"RELEASE": "dynamo-platform", "OLD_CHART": old, "CHART": new, "VERSION": "1.0.0"}
+    reader.installs(old)
+    with reader.scene.frozen():
+        with reader.scene.unharmed():
+            reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3)
+            reader.scene.runs_operators(1, TARGET)
+        reader.pastes("dynamo", "Going back")
+        reader.scene.runs_operators(1, OLD)
+    with reader.scene.unharmed():
+        reader.pastes("dynamo", "Bundled Grove", 4)
+        reader.scene.runs_operators(0)
+        reader.pastes("dynamo", "Bundled Grove", 1, 5)
+        reader.scene.runs_operators(1, TARGET)
+
+
+def test_dynamos_hook(reader: Reader, tmp_path: Path) -> None:
+    """A chart around Dynamo's, with our hook: one command."""
+    reader.variables |= {"RELEASE": "dynamo-platform", "WRAPPER": str(wrapper("dynamo", tmp_path, TARGET))}
+    reader.installs(str(wrapper("dynamo", tmp_path, OLD)))
+    with reader.scene.unharmed():
+        reader.pastes("dynamo", "Bundled Grove", 6)
+        reader.scene.runs_operators(1, TARGET)
+
+
+def test_flux_is_suspended_and_resumed(reader: Reader) -> None:
+    """The patches of a HelmRelease are what its API takes; no Flux runs here."""
+    client, name = reader.scene.client, f"helmreleases.{_HELM_RELEASES}"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"kind": "HelmRelease", "plural": "helmreleases", "singular": "helmrelease", "listKind": "HelmReleaseList"}
+    version = {"name": "v2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": _HELM_RELEASES, "scope": "Namespaced", "names": names, "versions": [version]}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    definition = {**kind, "metadata": {"name": name}, "spec": spec}
+    place = {"name": reader.variables["RELEASE"], "namespace": NAMESPACE}
+    client.apply(definition)
+    served = lambda: client.request("GET", f"/apis/{_HELM_RELEASES}/v2/helmreleases").status == 200  # noqa: E731
+    eventually(served, what="HelmReleases are not served", seconds=SECONDS)
+    try:
+        client.apply({"apiVersion": f"{_HELM_RELEASES}/v2", "kind": "HelmRelease", "metadata": place, "spec": {}})
+        for number, suspended in enumerate((True, False)):
+            reader.pastes("upgrade", "Flux", number)
+            found = client.get(f"{_HELM_RELEASES}/v2", "HelmRelease", **place)
+            assert found["spec"]["suspend"] is suspended
+    finally:
+        client.delete(definition)
+
+
+def test_when_something_goes_wrong(reader: Reader) -> None:
+    """A parked Lease, a lost node and a Job that is cut off: each command finds what it names."""
+    client = reader.scene.client
+    client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": reader.variables["NODE"]}})
+    place = {"name": installation.LEASE, "namespace": NAMESPACE}
+    client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": place})
+    reader.scene.grant()
+    reader.scene.run()
+    try:
+        reader.pastes("upgrade", "When something goes wrong")
+        reader.pastes("upgrade", "When the Job is cut off")
+        taints = client.get("v1", "Node", reader.variables["NODE"])["spec"]["taints"]
+        assert "node.kubernetes.io/out-of-service" in {taint["key"] for taint in taints}
+        eventually(lambda: not reader.scene.job_pods(), what="a pod of the Job is left", seconds=SECONDS)
+    finally:
+        reader.scene.withdraw()
+        client.delete({"apiVersion": "v1", "kind": "Node", "metadata": {"name": reader.variables["NODE"]}})
