@@ -65,9 +65,7 @@ def read_dump(*paths: str) -> DumpStore:
     with default_signals():
         store = DumpStore.read(*paths)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True):
-        counts = [f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in sorted(store.found.items())]
-        there = f" but {', '.join(counts)}" if counts else " and no other object"
-        raise UsageError(f"{store.name} has no PodCliqueSet{there}; dump with `{DUMP_COMMAND}`")
+        raise UsageError(f"{store.name} has no PodCliqueSet; dump with `{DUMP_COMMAND}`")
     return store
 
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 #: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
 _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
-#: An image by tag or digest, or in a registry that is named.
-_IMAGE_REFERENCE: Final = re.compile(r"[\w.:/-]+(?::[\w][\w.-]*|@sha256:[0-9a-f]{64})|[\w-]+\.[\w.:-]+/[\w./-]+")
+#: The way to a program file, which is at this path in Grove's ``operator/Dockerfile``.
+_PROGRAM: Final = (
+    "Take the program out of an operator's image: crane export IMAGE - | tar -xO grove-operator > grove-operator"
+)
 #: The largest scheme.json; one is about 40 kB.
 _LARGEST_FILE: Final = 1 << 22
 
@@ -119,14 +121,14 @@ def read(path: str) -> OperatorScheme:
     """
     try:
         with Path(path).open("rb") as file:
-            return _read(file, path)
+            return _read(file)
     except OSError as error:
-        raise InputError(_unreadable(path, error)) from error
+        raise InputError(f"{path} cannot be read: {error.strerror or error}. {_PROGRAM}{_hint(error)}") from error
     except (InputError, Refused) as error:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _read(file: BinaryIO, path: str) -> OperatorScheme:
+def _read(file: BinaryIO) -> OperatorScheme:
     from migrator.operators import binary, elf, schemefile
 
     if not file.seekable():
@@ -136,26 +138,8 @@ def _read(file: BinaryIO, path: str) -> OperatorScheme:
     if head[:1] == b"{":
         return schemefile.decode(file.read(_LARGEST_FILE))
     if head != elf.MAGIC:
-        raise InputError(f"this is not a program file. If it is an image archive: {_from_image('-', path)}")
+        raise InputError(f"this is not a program file. {_PROGRAM}")
     return binary.read(file)
-
-
-def _unreadable(path: str, error: OSError) -> str:
-    if isinstance(error, IsADirectoryError):
-        return f"{path} is a directory. Name the program in it: {Path(path) / 'grove-operator'}"
-    if isinstance(error, FileNotFoundError) and _IMAGE_REFERENCE.fullmatch(path):
-        return (
-            f"{path} is not a file. If it is an image, save its program first: {_from_image(path)}\n"
-            f'or: docker cp "$(docker create {path})":/grove-operator .\n'
-            "or mount the image as a volume, as manifests/components/target-image does."
-        )
-    return f"{path} cannot be read: {error.strerror or error}{_hint(error)}"
-
-
-def _from_image(image: str, archive: str | None = None) -> str:
-    """The command that takes the program out of an image (its path is in Grove's ``operator/Dockerfile``)."""
-    read_from = f" < {archive}" if archive else ""
-    return f"crane export {image} -{read_from} | tar -xO grove-operator > grove-operator"
 
 
 def _hint(error: OSError) -> str:

@@ -93,21 +93,6 @@ class Command(click.Command):
         for variable in sorted(name for name in os.environ if name.startswith(prefix) and name not in read):
             log.write_warning("unknown_variable", f"{variable} is not read.{suggestion(variable, read, alike=0.9)}")
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Run; a usage error names the variables that hold what it quotes."""
-        try:
-            return super().invoke(ctx)
-        except UsageError as error:
-            quoted = [
-                variable
-                for param in self.params
-                if (variable := variable_of(param, ctx))
-                and any(text in str(error) for text in (max(param.opts, key=len), os.environ[variable]))
-            ]
-            if not quoted:
-                raise
-            raise type(error)(f"{error} (from {', '.join(quoted)})") from error
-
 
 def variable_of(param: click.Parameter, ctx: click.Context) -> str | None:
     """The environment variable that a flag came from; ``None`` if it was typed, or not given."""

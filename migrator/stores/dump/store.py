@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar
@@ -68,11 +67,10 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DumpStore:
-    """The objects of one file or of several; ``found`` counts them by kind."""
+    """The objects of one file or of several."""
 
     paths: Sequence[str]
     entries: Sequence[_Entry]
-    found: Mapping[str, int]
     is_cluster: ClassVar = False
     dry_run: ClassVar = DryRun.CLIENT
 
@@ -88,12 +86,10 @@ class DumpStore:
         if twice is not None:
             raise UsageError(f"-f {twice} is given twice: give it once")
         entries: list[_Entry] = []
-        found: Counter[str] = Counter()
         files: dict[tuple[Resource, str, str], str] = {}  # by object
         owners: dict[str, str] = {}  # by uid
         for path in paths:
             for value in reader.objects(path):
-                found[str(value["kind"])] += 1
                 entry = _Entry.of(value, reader.title(path))
                 entries.append(entry)
                 if entry.resource is None:
@@ -107,7 +103,7 @@ class DumpStore:
                 if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
                     message = f"{entry} has the uid {uid} of {other}; no two objects share one"
                     raise InputError(f"{entry.file}: {message}: dump again")
-        return cls(paths, entries, found)
+        return cls(paths, entries)
 
     def in_dry_run(self, mode: DryRun) -> DumpStore:  # noqa: ARG002 - the seam's
         """The same store, because a dump is never written to."""

@@ -26,8 +26,6 @@ def test_a_flag_can_be_a_variable_of_its_command(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("GROVE_MIGRATOR_PLAN_TO", "nope"),
-        ("GROVE_MIGRATOR_PLAN_FROM", "nope"),
         ("GROVE_MIGRATOR_PLAN_OUTPUT", "xml"),
         ("GROVE_MIGRATOR_LOG_FORMAT", "jsn"),
     ],

@@ -47,9 +47,8 @@ def test_several_files_are_read_together(tmp_path: Path, invoke: Invoke) -> None
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (as_list([]), "dump.json has no PodCliqueSet and no other object"),
-        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "but 1 Deployment;"),
-        (as_list([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": n}} for n in "ab"]), "but 2 Services;"),
+        (as_list([]), "dump.json has no PodCliqueSet;"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, "has no PodCliqueSet;"),
         ({**as_list(objects()), "metadata": {"continue": "abc"}}, "is one page of a longer list (metadata"),
     ],
 )
