@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 import click
 
@@ -16,16 +14,14 @@ from migrator.cli.output import as_json, write
 from migrator.errors import DecodeError, InputError, UsageError, suggestion
 from migrator.exact_json import JSONObject
 from migrator.hashing import layouts, schemes
-from migrator.hashing.podcliqueset import SetHasher, check_decodes
+from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.operators import layout, schemefile
 from migrator.operators.schemefile import OperatorScheme
 from migrator.planning.guards import ALIKE, CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.render.text import WIDTH, columns, printable, row, wrapped
+from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
-
-_NO_BREAK: Final = "\0"
 
 
 @command(
@@ -82,10 +78,8 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 
 def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Iterable[Scheme]) -> Iterable[str]:
     """Print a line for each scheme; returns why Go could not decode the set under others, each reason once."""
-    try:
-        check_decodes(document)
-    except DecodeError as error:
-        return (str(error),)
+    if document.get("spec") is None:
+        return ("spec: it is not an object",)
     hasher = SetHasher(document)
     reasons: dict[str, None] = {}
     # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.
@@ -139,7 +133,7 @@ def scheme(*, binary: str, output: str) -> None:
         write(schemefile.encode(found))
         return
     for title, text in _facts(found):
-        write(f"{title:<12}  {printable(text)}\n")
+        write(row(title, text))
 
 
 def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
@@ -244,18 +238,8 @@ def guards(*, codes: tuple[str, ...]) -> None:
         if code not in texts:
             hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), named)
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
-    write("\n".join(_filled(texts[code]) for code in wanted))
-
-
-def _filled(text: str) -> str:
-    """The text at 80 columns; what stands between backticks, such as a command, is not broken."""
-    lines = []
-    for line in text.splitlines():
-        whole = re.sub(r"`[^`]+`", lambda span: span[0].replace(" ", _NO_BREAK), line)
-        indent = "  " if line.startswith("- ") else ""
-        filled = textwrap.fill(whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        lines.append(filled.replace(_NO_BREAK, " "))
-    return "".join(f"{line}\n" for line in lines)
+    lines = (line for number, code in enumerate(wanted) for line in ["", *texts[code].splitlines()][not number :])
+    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in lines))
 
 
 def sections() -> dict[str, str]:

@@ -110,8 +110,10 @@ class SetHasher:
 
     @cached_property
     def _template(self) -> JSONObject:
-        """The set's template; the strings in it are checked even where no clique makes use of them."""
-        template = _object(_object(self._pcs, "spec", ""), "template", "spec.")
+        """The set's template; what Go decodes beside the cliques is checked even where no hash makes use of it."""
+        spec = _object(self._pcs, "spec", "")
+        _int32(spec, "replicas", "spec.")
+        template = _object(spec, "template", "spec.")
         for name in ("cliqueStartupType", "priorityClassName"):
             _string(template, name, "spec.template.")
         return template
@@ -125,13 +127,16 @@ class SetHasher:
         for number, clique in enumerate(cliques or ()):
             path = f"{_CLIQUES}[{number}]"
             if clique is None:
-                raise DecodeError("it is null, which ends the operator", path=path)
+                raise DecodeError("it is null, which crashes the operator", path=path)
             if not isinstance(clique, dict):
                 raise DecodeError("it is not an object", path=path)
+            spec = _object(clique, "spec", f"{path}.")
+            for count in ("replicas", "minAvailable"):
+                _int32(spec, count, f"{path}.spec.")
             template = {
                 "labels": clique.get("labels"),
                 "annotations": clique.get("annotations"),
-                "podSpec": _object(clique, "spec", f"{path}.").get("podSpec"),
+                "podSpec": spec.get("podSpec"),
                 "priorityClassName": self._template.get("priorityClassName"),
             }
             found.append((clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
@@ -141,26 +146,6 @@ class SetHasher:
 def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
     """Both kinds of hashes under one scheme, see :class:`SetHasher`."""
     return SetHasher(pcs).under(scheme)
-
-
-def check_decodes(pcs: Mapping[str, Any]) -> None:
-    """Raise :class:`~migrator.errors.DecodeError` for a set without a spec, or with a count that Go would not decode.
-
-    No hash shows these, and an API server never returns them: only a file that a person wrote has them.
-    """
-    spec = pcs.get("spec")
-    if not isinstance(spec, Mapping):
-        raise DecodeError("it is not an object", path="spec")
-    counts = [(spec, "replicas", "spec.replicas")]
-    cliques = _object(spec, "template", "spec.").get("cliques")
-    for number, clique in enumerate(cliques if isinstance(cliques, list) else ()):
-        if isinstance(clique, Mapping) and isinstance(clique.get("spec"), Mapping):
-            path = f"{_CLIQUES}[{number}].spec"
-            counts += [(clique["spec"], name, f"{path}.{name}") for name in ("replicas", "minAvailable")]
-    for holder, name, path in counts:
-        value = holder.get(name)
-        if value is not None and not (type(value) is int and -(1 << 31) <= value < 1 << 31):
-            raise DecodeError("it is not an int32", path=path)
 
 
 def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
@@ -188,3 +173,9 @@ def _string(holder: Mapping[str, Any], name: str, path: str) -> str | None:
     if not isinstance(value, str | None):
         raise DecodeError("it is not a string", path=f"{path}{name}")
     return value
+
+
+def _int32(holder: Mapping[str, Any], name: str, path: str) -> None:
+    value = holder.get(name)
+    if value is not None and not (type(value) is int and -(1 << 31) <= value < 1 << 31):
+        raise DecodeError("it is not an int32", path=f"{path}{name}")

@@ -223,7 +223,7 @@ def _unknown(text: str) -> UnknownScheme:
         )
     newest = max(filter(None, map(_version, builds)))
     if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
-        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release that is known here. {WAY_OUT}")
+        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release in the table. {WAY_OUT}")
     meant = _meant(text, builds)
     suggestion = f"Did you mean {meant}? " if meant else ""
     return UnknownScheme(f"{text!r} is not a known release or scheme. {suggestion}{_LIST}")

@@ -142,7 +142,7 @@ def _sets(plan: Plan) -> str:
     ]
     source, target = upgrade(plan)
     stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
-    schemes = f"Scheme of the stored hashes: {stored}; of the target: {new}."
+    schemes = f"Stored hashes: {stored}. Target: {new}."
     return "".join([wrapped(schemes), "\n", title, *named])
 
 

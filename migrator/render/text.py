@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,6 +13,8 @@ WIDTH: Final = 80
 LABEL: Final = 10
 #: The spaces between two columns of a table.
 GAP: Final = 3
+#: Stands for a space at which a line is not broken; no printable text has it.
+_NO_BREAK: Final = "\0"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -26,28 +29,26 @@ def sentence(text: str) -> str:
 
 def wrapped(text: str) -> str:
     """A paragraph."""
-    return _fill(text, "", "") + "\n"
+    return filled(text) + "\n"
 
 
 def row(label: str, text: str, *, indent: int = 0) -> str:
     """A label, and a text beside it that is ``indent`` columns further in from its second line on."""
-    return _fill(text, f"{label:<{LABEL}}", " " * (LABEL + indent)) + "\n"
+    return filled(text, f"{label} ".ljust(LABEL), " " * (LABEL + indent)) + "\n"
 
 
 def command_row(label: str, command: str) -> str:
     """A label, and a command in one line of its own, so that it can be copied whole."""
-    return f"{label:<{LABEL}}{printable(command)}\n"
+    return f"{label} ".ljust(LABEL) + f"{printable(command)}\n"
 
 
-def _fill(text: str, first: str, rest: str) -> str:
-    return textwrap.fill(
-        printable(text),
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
+def filled(text: str, first: str = "", rest: str = "") -> str:
+    """The text in lines that begin with ``first`` and ``rest``; a command between backticks stays whole."""
+    whole = re.sub(r"`[^`]+`", lambda span: span[0].replace(" ", _NO_BREAK), printable(text))
+    lines = textwrap.fill(
+        whole, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
+    return lines.replace(_NO_BREAK, " ")
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:

@@ -457,12 +457,12 @@ class _Run:
             if self._leases is not None:
                 self._leases.let_go(park=park)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - the cluster's state does not depend on it
-            self._log.warning("cleanup_failed", error=str(late), next="the Leases are free in a minute")
+            self._log.warning("cleanup_failed", error=str(late), next="wait one minute, then run again")
 
     def _leave(self, error: BaseException) -> BaseException | None:
         """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done."""
         self._context.deadline.extend(_TIME_TO_LEAVE)
-        self._log.warning("leaving", error=str(error))
+        self._log.warning("ending_run", error=str(error))
         true: BaseException | None = None
         try:
             if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there

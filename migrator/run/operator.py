@@ -260,8 +260,8 @@ def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, every
         if flags.namespace is not None:
             return listed(flags.namespace)
         raise NotAuthorised(
-            f"Deployments in all namespaces may not be listed, so an operator could run unseen: {error}; grant `list` "
-            "on deployments, or name the operator's Deployment with --operator"
+            f"you are not allowed to list Deployments in all namespaces, so an operator could run unseen: {error}. "
+            "Grant `list` on deployments, or name the operator's Deployment with --operator"
         ) from error
 
 

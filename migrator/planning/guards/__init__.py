@@ -51,7 +51,7 @@ def _judged(finding: Finding, allow: frozenset[str], *, unchanged: bool) -> Find
     if finding.overridable and finding.code in allow:
         message = f"{finding.message} (allowed by --allow {finding.code})"
     elif unchanged:
-        message = f"{finding.message}; nothing is written to this set, so this only warns"
+        message = f"{finding.message} (only a warning: nothing is written to this set)"
     else:
         return finding
     return replace(finding, severity=Severity.WARNING, message=message, remedy="")

@@ -60,7 +60,7 @@ CATALOGUE: Final = {
         Guard("GM-131", "hash-in-names", "The hash is part of object names", _REFUSES),
         Guard("GM-134", "field-of-source", "The template has fields that the target operator does not know", _WARNS),
         Guard("GM-136", "unknown-place", "A hash is stored in an unknown place", _REFUSES),
-        Guard("GM-137", "kind-not-listed", "You may not list a kind of Grove's objects", _REFUSES, overridable=True),
+        Guard("GM-137", "kind-not-listed", "You are not allowed to list a kind of Grove", _REFUSES, overridable=True),
         Guard("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", _WARNS),
         Guard("GM-201", "other-sets", "Other sets need this migration too", _WARNS),
         Guard("GM-202", "authorizer", "The authorizer webhook rejects label changes", _REFUSES),

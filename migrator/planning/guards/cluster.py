@@ -32,7 +32,7 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
         )
         yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
     for kind in snapshot.unlisted if any(p.changes for p in plans) else ():
-        message = f"{kind} may not be listed, so it was not searched for hashes of an operator"
+        message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"
         remedy = f"grant list on the API groups {' and '.join(GROUPS)}"
         yield report("GM-137", None, None, message, remedy, overridable=True)
     if snapshot.lacking:
@@ -43,12 +43,12 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
 def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
     """The guards that a dump cannot show, because it has no time and no operator; and namespaces that were not read."""
     if not snapshot.is_cluster and snapshot.trees:
-        yield NotChecked("GM-116", "whether gang termination would happen during the downtime (a dump has no time)")
+        yield NotChecked("GM-116", "whether a gang would be terminated during the downtime (a dump has no time)")
         yield NotChecked("GM-122", f"{_RUNNING} (this is a dump)")
         yield NotChecked("GM-202", f"{_AUTHORIZER} (this is a dump)")
         yield NotChecked("GM-205", f"{_RECORD} (this is a dump)")
     if snapshot.only is not None:
-        yield NotChecked("GM-201", f"{_OTHERS} (you may list those of namespace {snapshot.only} only)")
+        yield NotChecked("GM-201", f"{_OTHERS} (you are allowed to list namespace {snapshot.only} only)")
 
 
 def operator_unseen(why: str) -> tuple[NotChecked, ...]:

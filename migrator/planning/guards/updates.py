@@ -57,7 +57,7 @@ def reported(case: Case) -> Iterator[Finding]:
     if tree.pcs.status.get("currentRevision"):
         message = (
             f"{tree.ref} is managed by ControllerRevisions (status.currentRevision): such an operator adopts old "
-            "hashes by itself"
+            "hashes itself"
         )
         yield report("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without grove-migrator")
 

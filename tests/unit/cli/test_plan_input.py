@@ -64,6 +64,17 @@ def test_input_that_is_not_what_was_meant_is_exit_2(
         assert "dump again" in message or "kubectl api-resources" in message
 
 
+def test_a_set_that_go_cannot_decode_is_refused_in_the_words_of_hash(tmp_path: Path, invoke: Invoke) -> None:
+    """A count that is not an integer is in no hash, and the operator could not read the set all the same."""
+    items = objects()
+    next(item for item in items if item["kind"] == "PodCliqueSet")["spec"]["replicas"] = "one"
+    dump = written(tmp_path / "dump.json", items)
+    said = "PodCliqueSet inference/llama-70b: spec.replicas: it is not an int32"
+    for command in (["plan", *TO], ["verify", *TO]):
+        assert said in invoke(*command, "-f", dump, code=2).failure["message"]
+    assert said in invoke("hash", "-f", dump, code=2).message
+
+
 def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None:
     """Without the CRDs it is the wrong cluster, or too early: 2; with them and without sets there is nothing to do."""
     invoke.on(MemoryStore(without=[POD_CLIQUE_SETS]))

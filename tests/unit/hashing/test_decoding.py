@@ -31,6 +31,8 @@ def with_template(**fields: Any) -> dict[str, Any]:
         (with_template(cliques=["a"]), "spec.template.cliques[0]"),
         (with_template(cliques=[{"name": 1}]), "spec.template.cliques[0].name"),
         (with_template(cliques=[{"name": "a", "spec": 1}]), "spec.template.cliques[0].spec"),
+        ({"spec": {"replicas": "one"}}, "spec.replicas"),
+        (with_template(cliques=[{"spec": {"minAvailable": 1 << 31}}]), "spec.template.cliques[0].spec.minAvailable"),
         (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
         (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
     ],

@@ -244,14 +244,14 @@ def test_both_ends_are_named_with_their_dynamo_versions(
     """Whoever upgrades Dynamo knows its versions, not Grove's; what runs counts more than what the hashes allow."""
     made = replace(plan(tree_plan("demo")), running=running, requested_source=source, requested_target=target)
     stored, new = (f"(v0.1.0-{end})" for end in said)
-    text = f"Scheme of the stored hashes: legacy-1.34 {stored}; of the target: legacy-1.35 {new}."
+    text = f"Stored hashes: legacy-1.34 {stored}. Target: legacy-1.35 {new}."
     assert text in " ".join(plan_text(made).split())
 
 
 def test_a_scheme_that_was_named_is_not_said_twice() -> None:
     """Without a release there is nothing to add."""
     made = replace(plan(tree_plan("demo")), requested_source="legacy-1.34", requested_target="legacy-1.35")
-    assert "Scheme of the stored hashes: legacy-1.34; of the target: legacy-1.35.\n" in plan_text(made)
+    assert "Stored hashes: legacy-1.34. Target: legacy-1.35.\n" in plan_text(made)
 
 
 def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:

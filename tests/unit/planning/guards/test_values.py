@@ -132,7 +132,7 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
     world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     (finding,) = world.findings()
     expected = world.hashes("legacy-1.35").pod_template_hashes["front"]
-    assert f"holds {OLD}, which is not legacy-1.35's {expected};" in finding.message
+    assert f"holds {OLD}, which is not legacy-1.35's {expected} (" in finding.message
     assert finding.severity is Severity.WARNING
 
 
