@@ -28,6 +28,7 @@ _ONLY_AT_DEBUG: Final = frozenset(
         "retrying_after_conflict",
         "stage_started",
         "stage_finished",
+        "ending_run",
         "operator",
         "summary",
     }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 #: The way to a program file, which is at this path in Grove's ``operator/Dockerfile``.
 _PROGRAM: Final = (
-    "Take the program out of an operator's image: crane export IMAGE - | tar -xO grove-operator > grove-operator"
+    "Take the program out of an operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
 )
 #: The largest scheme.json; one is about 40 kB.
 _LARGEST_FILE: Final = 1 << 22

@@ -94,12 +94,12 @@ def check_complete(snapshot: Snapshot) -> None:
             continue
         if pcs.generation_hash is not None and integer(pcs.spec.get("replicas")):
             if pcs.group_configs and not tree.scaling_groups and _has_run(tree):
-                raise _incomplete(pcs.ref, "none of its PodCliqueScalingGroups", "podcliquescalinggroups")
+                raise _incomplete(pcs.ref, "PodCliqueScalingGroups")
             if not tree.pod_cliques and _must_have_cliques(tree):
-                raise _incomplete(pcs.ref, "none of its PodCliques", "podcliques")
+                raise _incomplete(pcs.ref, "PodCliques")
         for clique in tree.pod_cliques:
             if integer(clique.status.get("replicas")) and not clique.pods and not clique.terminating:
-                raise _incomplete(clique.ref, "none of its pods", "pods")
+                raise _incomplete(clique.ref, "pods")
 
 
 def lacking(snapshot: Snapshot) -> tuple[str, ...]:
@@ -127,7 +127,5 @@ def _has_run(tree: Tree) -> bool:
     return bool(counts) or not status.get("lastErrors")
 
 
-def _incomplete(ref: Ref, lacking: str, plural: str) -> IncompleteDump:
-    return IncompleteDump(
-        f"incomplete dump: {ref} is there, but {lacking} ({plural}); dump again with `{DUMP_COMMAND}`"
-    )
+def _incomplete(ref: Ref, kind: str) -> IncompleteDump:
+    return IncompleteDump(f"the dump has {ref}, but none of its {kind}; dump again with `{DUMP_COMMAND}`")

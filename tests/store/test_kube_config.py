@@ -100,7 +100,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("", None, "has no current context; choose one with --context: none"),
+        ("", None, "has no current context; choose one with --context: it has none"),
         ("just text", None, FORM),
         ("a: [", None, "cannot be used: it is not YAML"),
         ("[]", None, "has no current context"),

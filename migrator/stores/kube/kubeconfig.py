@@ -77,7 +77,7 @@ class Kubeconfig:
 
     def chosen(self, context: str | None) -> str:
         """The context to use; raises ``UsageError`` if there is none, or if it lacks what the client needs."""
-        files, known = ", ".join(self.files), ", ".join(self.contexts) or "none"
+        files, known = ", ".join(self.files), ", ".join(self.contexts) or "it has none"
         name = context or self.current
         if name is None:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")

@@ -191,9 +191,9 @@ def test_a_complete_dump_is_accepted(objects: list[dict[str, Any]]) -> None:
     assert (snapshot.is_cluster, len(snapshot.trees)) == (False, sum(o["kind"] == "PodCliqueSet" for o in objects))
 
 
-CLIQUES = "PodCliqueSet default/web is there, but none of its PodCliques (podcliques)"
-GROUPS = "PodCliqueSet default/web is there, but none of its PodCliqueScalingGroups (podcliquescalinggroups)"
-PODS = "PodClique default/web-0-front is there, but none of its pods (pods)"
+CLIQUES = "PodCliqueSet default/web, but none of its PodCliques;"
+GROUPS = "PodCliqueSet default/web, but none of its PodCliqueScalingGroups;"
+PODS = "PodClique default/web-0-front, but none of its pods;"
 
 
 @table(
