@@ -6,10 +6,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"reflect"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	sigsjson "sigs.k8s.io/json"
@@ -32,8 +30,7 @@ func main() {
 		if err != nil {
 			panic(err)
 		}
-		custom := slices.Sorted(maps.Keys(found.Custom))
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"types": found.Types, "custom": custom})
+		_ = json.NewEncoder(os.Stdout).Encode(found)
 		return
 	}
 	lines := bufio.NewScanner(os.Stdin)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,43 +34,28 @@ type setHash struct {
 	PodTemplateHashes map[string]string `json:"podTemplateHashes"`
 }
 
-type (
-	aboutTemplate func(*corev1.PodTemplateSpec) (legacy, canonical any)
-	aboutSet      func(decode.PodCliqueSet) (legacy, canonical any)
-)
+type aboutTemplate func(*corev1.PodTemplateSpec) (legacy, canonical any)
 
-// answer writes one reply for each line, and all of them out before it waits for more input.
-func answer(in io.Reader, out io.Writer, template aboutTemplate, set aboutSet) error {
+// answer writes one reply for each line.
+func answer(in io.Reader, out io.Writer, template aboutTemplate) error {
 	writer := bufio.NewWriter(out)
 	encoder := json.NewEncoder(writer)
 	encoder.SetEscapeHTML(false)
-	reader := bufio.NewReaderSize(in, 1<<20)
-	for {
-		line, readError := reader.ReadBytes('\n')
-		if readError != nil && !errors.Is(readError, io.EOF) {
-			return readError
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		reply, err := answerOne(lines.Bytes(), template)
+		if err != nil {
+			return err
 		}
-		if len(bytes.TrimSpace(line)) > 0 {
-			reply, err := answerOne(line, template, set)
-			if err != nil {
-				return err
-			}
-			if err := encoder.Encode(reply); err != nil {
-				return err
-			}
-		}
-		if readError != nil {
-			return writer.Flush()
-		}
-		if reader.Buffered() == 0 {
-			if err := writer.Flush(); err != nil {
-				return err
-			}
+		if err := encoder.Encode(reply); err != nil {
+			return err
 		}
 	}
+	return errors.Join(lines.Err(), writer.Flush())
 }
 
-func answerOne(line []byte, template aboutTemplate, set aboutSet) (reply, error) {
+func answerOne(line []byte, template aboutTemplate) (reply, error) {
 	var question question
 	if err := json.Unmarshal(line, &question); err != nil {
 		return reply{}, fmt.Errorf("a line that is not JSON: %w: %.200s", err, line)
@@ -82,7 +66,7 @@ func answerOne(line []byte, template aboutTemplate, set aboutSet) (reply, error)
 	case question.PCS != nil:
 		var decoded decode.PodCliqueSet
 		if decoded, err = decode.Set(question.PCS); err == nil {
-			out.Legacy, out.Canonical = set(decoded)
+			out.Legacy, out.Canonical = setHashes(decoded)
 		}
 	case question.Input != nil:
 		var decoded *corev1.PodTemplateSpec
@@ -117,8 +101,4 @@ func hashesOf(set decode.PodCliqueSet, generation []string, text func(*corev1.Po
 		out.PodTemplateHashes[template.Clique] = kubernetes.Hash(text(template.Pod))
 	}
 	return out
-}
-
-func setTexts(set decode.PodCliqueSet) (legacy, canonical any) {
-	return kubernetes.LegacyTexts(set.Templates), kubernetes.CanonicalTexts(set.Templates, set.InOrder)
 }

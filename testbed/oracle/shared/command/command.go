@@ -3,13 +3,12 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,7 @@ import (
 const usage = `usage: oracle COMMAND
   layout                          the layout of every type reachable from a pod template, as JSON
   hash                            JSON Lines in, one line of hashes out for each
-  dump                            JSON Lines in, the hashed texts out
+  dump                            the same, with the hashed texts of templates instead
   random -seed N -count M [-pcs]  seeded random input for hash and dump
   bench [-seconds S]              templates in, nanoseconds for one hash out
 Input lines: {"id", "input": {"labels", "annotations", "podSpec", "priorityClassName"}} or {"id", "pcs": PodCliqueSet}.`
@@ -42,42 +41,28 @@ func Main() {
 
 func run(command string, arguments []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
+	seed := flags.Uint64("seed", 1, "equal seeds give equal lines")
+	count := flags.Int("count", 1, "how many lines")
+	sets := flags.Bool("pcs", false, "PodCliqueSets instead of templates")
+	seconds := flags.Float64("seconds", 1, "measure each algorithm for at least this long")
+	_ = flags.Parse(arguments)
 	switch command {
 	case "layout":
-		_ = flags.Parse(arguments)
-		return printLayout(out)
+		found, err := layout.Of(reflect.TypeFor[corev1.PodTemplateSpec]())
+		return errors.Join(err, json.NewEncoder(out).Encode(found))
 	case "hash":
-		_ = flags.Parse(arguments)
-		return answer(in, out, templateHashes, setHashes)
+		return answer(in, out, templateHashes)
 	case "dump":
-		_ = flags.Parse(arguments)
-		return answer(in, out, templateTexts, setTexts)
+		return answer(in, out, templateTexts)
 	case "random":
-		seed := flags.Uint64("seed", 1, "equal seeds give equal lines")
-		count := flags.Int("count", 1, "how many lines")
-		sets := flags.Bool("pcs", false, "PodCliqueSets instead of templates")
-		_ = flags.Parse(arguments)
 		return random.Write(out, *seed, *count, *sets)
 	case "bench":
-		seconds := flags.Float64("seconds", 1, "measure each algorithm for at least this long")
-		_ = flags.Parse(arguments)
 		return bench(in, out, time.Duration(*seconds*float64(time.Second)))
 	default:
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 		return nil
 	}
-}
-
-func printLayout(out io.Writer) error {
-	found, err := layout.Of(reflect.TypeFor[corev1.PodTemplateSpec]())
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(map[string]any{
-		"types":  found.Types,
-		"custom": slices.Sorted(maps.Keys(found.Custom)),
-	})
 }
 
 // useUTC fixes what a decoded time prints: the local time zone is part of the text, and is filled in

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -30,9 +31,9 @@ func (f Field) MarshalJSON() ([]byte, error) {
 // Layout is every named type reachable from a root.
 type Layout struct {
 	// Types maps a printed type name to its fields ([]Field), or to the text of its underlying type (string).
-	Types map[string]any
-	// Custom names the types that decode themselves from JSON or from text.
-	Custom map[string]bool
+	Types map[string]any `json:"types"`
+	// Custom names the types that decode themselves from JSON or from text, sorted.
+	Custom []string `json:"custom"`
 }
 
 var (
@@ -45,26 +46,27 @@ var (
 // It fails when two different types print the same name, when one JSON object would be read into two
 // fields of one name, or when it meets a kind of type that a hash cannot depend on.
 func Of(root reflect.Type) (Layout, error) {
-	w := walker{
-		out:  Layout{Types: map[string]any{}, Custom: map[string]bool{}},
-		seen: map[string]reflect.Type{},
-	}
+	w := walker{types: map[string]any{}, seen: map[string]reflect.Type{}}
 	if err := w.visit(root); err != nil {
 		return Layout{}, err
 	}
-	for _, t := range w.seen {
-		if t.Kind() == reflect.Struct && !w.out.Custom[t.String()] {
+	var custom []string
+	for name, t := range w.seen {
+		if Custom(t) {
+			custom = append(custom, name)
+		} else if t.Kind() == reflect.Struct {
 			if err := uniqueNames(t, map[string]string{}); err != nil {
 				return Layout{}, fmt.Errorf("%s: %w", t, err)
 			}
 		}
 	}
-	return w.out, nil
+	slices.Sort(custom)
+	return Layout{w.types, custom}, nil
 }
 
 type walker struct {
-	out  Layout
-	seen map[string]reflect.Type
+	types map[string]any
+	seen  map[string]reflect.Type
 }
 
 func (w *walker) visit(t reflect.Type) error {
@@ -76,9 +78,6 @@ func (w *walker) visit(t reflect.Type) error {
 			return nil
 		}
 		w.seen[t.String()] = t
-		if Custom(t) {
-			w.out.Custom[t.String()] = true
-		}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -97,7 +96,7 @@ func (w *walker) visit(t reflect.Type) error {
 
 func (w *walker) visitAll(t reflect.Type, text string, parts ...reflect.Type) error {
 	if t.PkgPath() != "" {
-		w.out.Types[t.String()] = text
+		w.types[t.String()] = text
 	}
 	for _, part := range parts {
 		if err := w.visit(part); err != nil {
@@ -116,7 +115,7 @@ func (w *walker) visitStruct(t reflect.Type) error {
 		field := t.Field(i)
 		fields = append(fields, Field{Go: field.Name, JSON: JSONName(t, field), Type: field.Type.String()})
 	}
-	w.out.Types[t.String()] = fields
+	w.types[t.String()] = fields
 	for i := range t.NumField() {
 		if err := w.visit(t.Field(i).Type); err != nil {
 			return fmt.Errorf("%s.%s: %w", t, t.Field(i).Name, err)
