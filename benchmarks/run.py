@@ -162,8 +162,8 @@ def running() -> Iterator[Bench]:
         finally:
             os.sched_setaffinity(0, set(cores))
         try:
-            apply_crds(control_plane, LINE)
             client = control_plane.client()
+            apply_crds(client, LINE)
             client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             client.create(config_map())
             client.create(_OPERATOR)

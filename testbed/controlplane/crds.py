@@ -2,67 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 from testbed.controlplane.client import AnswerError, Client, Object, eventually
-from testbed.controlplane.server import ControlPlane
 from testbed.crds.lines import load
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _GROUPS: Final = ("grove.io", "scheduler.grove.io")
 
 
-def apply_crds(control_plane: ControlPlane, line: str) -> None:
-    """Apply a line's CRDs, wait until they are served, and remove those of Grove that the line lacks."""
-    client = control_plane.client()
-    if control_plane.crds != (line, _generations(client)):
-        _apply(client, line)
-        control_plane.crds = (line, _generations(client))
-    client.close()
+def apply_crds(client: Client, line: str) -> None:
+    """Apply a line's CRDs, wait until they are served, and remove those of Grove that the line lacks before.
 
-
-def _generations(client: Client) -> dict[str, int]:
-    """The generations of Grove's CRDs, which change when anybody changes one."""
-    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-    items = client.call("GET", client.kind(*_CRD).path(), accept=accept)["items"] or ()
-    metadata = [item["metadata"] for item in items]
-    return {item["name"]: item["generation"] for item in metadata if item["name"].endswith(_GROUPS)}
-
-
-def _apply(client: Client, line: str) -> None:
+    A short name is free again then: ``ct`` was ClusterTopology from alpha.4 to alpha.8, and is ClusterTopologyBinding
+    since.
+    """
     wanted = load(line)
     installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD) if crd["spec"]["group"] in _GROUPS}
     for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
         client.delete(installed[name])
         eventually(partial(_absent, client, name), what=f"{name} is still there")
-    put(client, wanted)
-
-
-def put(client: Client, wanted: Sequence[Object]) -> None:
-    """Apply these CRDs server-side, beside whatever else is there, and wait until the server serves them.
-
-    A CRD of Grove that has the short name of another one of these is removed, for the server would never serve the
-    later one: ``ct`` was ClusterTopology from alpha.4 to alpha.8, and is ClusterTopologyBinding since.
-    """
-    installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD)}
-    short = {name for crd in wanted for name in _short_names(crd)}
-    for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
-        if name.endswith(_GROUPS) and short & _short_names(installed[name]):
-            client.delete(installed[name])
-            eventually(partial(_absent, client, name), what=f"{name} is still there")
     for crd in wanted:
-        before = installed.get(crd["metadata"]["name"])
-        client.apply(crd)
-        if before is None:
-            eventually(partial(_served, client, crd), what=f"{crd['metadata']['name']} is not served")
-        else:
-            _wait_for_change(client, before, crd)
+        apply_crd(client, crd, installed.get(crd["metadata"]["name"]))
 
 
-def _short_names(crd: Object) -> set[str]:
-    return set(crd["spec"]["names"].get("shortNames", ()))
+def apply_crd(client: Client, crd: Object, before: Object | None = None) -> None:
+    """Apply a CRD, which was another one before or absent, and wait until the server serves it."""
+    client.apply(crd)
+    if before is None:
+        eventually(partial(_served, client, crd), what=f"{crd['metadata']['name']} is not served")
+    else:
+        _wait_for_change(client, before, crd)
 
 
 def _absent(client: Client, name: str) -> bool:

@@ -73,7 +73,6 @@ class ControlPlane:
         self.token = secrets.token_hex(16)
         self.ca = directory / "apiserver.crt"  # kube-apiserver makes it, and signs it with itself
         self.url = ""
-        self.crds: object = None  # what testbed.controlplane.crds applied last
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:

@@ -34,10 +34,10 @@ PAIRS: Final = [
 
 
 @pytest.fixture
-def cluster(control_plane: ControlPlane, api: Client, pair: tuple[str, str, str]) -> Iterator[Client]:
+def cluster(api: Client, pair: tuple[str, str, str]) -> Iterator[Client]:
     """An API server with the line's CRDs, and trees under the source's hashes."""
     source, _, line = pair
-    apply_crds(control_plane, line)
+    apply_crds(api, line)
     api.empty_namespace(NAMESPACE)
     for pcs, state in _sets(line):
         load(api, grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source)), state))

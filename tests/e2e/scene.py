@@ -17,9 +17,8 @@ from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually, job_end
-from testbed.controlplane.crds import put
+from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.trees import plant
-from testbed.crds import lines
 from testbed.gangs import MAPPED
 from testbed.trees import State
 from tests.e2e import images
@@ -70,7 +69,7 @@ class Scene(Installed):
 
     def prepare(self) -> None:
         """CRDs, namespaces, everything of manifests/job.yaml but the Job, and the stand-in operator's rights."""
-        put(self.client, lines.load(MAPPED))
+        apply_crds(self.client, MAPPED)
         for name in (NAMESPACE, WORKLOADS):
             self.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         account = {"kind": "ServiceAccount", "name": installation.NAME, "namespace": NAMESPACE}

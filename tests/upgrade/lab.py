@@ -143,8 +143,8 @@ class Lab(Cluster):
         self.install(self.build)
 
     def apply_crds(self, line: str) -> None:
-        """Apply a line's CRDs, unless they are in force already."""
-        apply_crds(self.control_plane, line)
+        """Apply a line's CRDs."""
+        apply_crds(self.client, line)
         if line == "alpha.8":
             self.client.apply(_TOPOLOGY)
 

@@ -181,7 +181,7 @@ class Site:
 
     def prepare(self) -> None:
         """CRDs with PodGangMaps, and namespaces."""
-        apply_crds(self.server, MAPPED)
+        apply_crds(self.admin, MAPPED)
         for name in (NAMESPACE, WORKLOADS):
             add_namespace(self.admin, name)
 
