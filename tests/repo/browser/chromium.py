@@ -6,7 +6,6 @@ The window of Chromium cannot be made as narrow as a phone, so the width is emul
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import subprocess
@@ -75,15 +74,6 @@ class Page:
         answer = self._send("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
-
-    def screenshot(self) -> bytes:
-        """The whole page as a PNG."""
-        answer = self._send("Page.captureScreenshot", captureBeyondViewport=True)
-        return base64.b64decode(answer["data"])
-
-    def pdf(self) -> bytes:
-        """The page as a printer gets it, on A4."""
-        return base64.b64decode(self._send("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])
 
     def _send(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
