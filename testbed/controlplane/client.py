@@ -66,13 +66,16 @@ class AnswerError(Exception):
 class Client:
     """Requests as one user; safe for many threads."""
 
-    def __init__(self, url: str, *, token: str, ca: Path, connections: int = 2 * _THREADS) -> None:
-        self.url, self.token, self.ca = url, token, ca
+    def __init__(self, url: str, *, token: str, ca: Path) -> None:
+        self.url = url
+        self._authorization = {"Authorization": f"Bearer {token}"}
+        context = ssl.create_default_context(cafile=ca)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # certificates may lack what Python 3.13 demands, and ours do
         self._pool = urllib3.PoolManager(
             num_pools=1,
-            maxsize=connections,
+            maxsize=2 * _THREADS,
             block=True,
-            ssl_context=tls(ca),
+            ssl_context=context,
             timeout=urllib3.Timeout(connect=5, read=60),
             retries=False,
         )
@@ -82,7 +85,7 @@ class Client:
         """Close all connections."""
         self._pool.clear()
 
-    def request(
+    def send(
         self,
         method: str,
         path: str,
@@ -91,14 +94,20 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> Answer:
-        """Send one request and return the answer, whatever its code."""
-        answer = self._pool.request(
+        **options: Any,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request and return the answer as urllib3 has it, which takes the options."""
+        return self._pool.request(
             method,
             f"{self.url}{path}{'?' + urlencode(query) if query else ''}",
             body=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": content_type, "Accept": accept},
+            headers={**self._authorization, "Content-Type": content_type, "Accept": accept},
+            **options,
         )
+
+    def request(self, method: str, path: str, body: object = None, **options: Any) -> Answer:
+        """Send one request and return the answer, whatever its code."""
+        answer = self.send(method, path, body, **options)
         text = answer.data.decode()
         is_json = "json" in answer.headers.get("Content-Type", "")
         return Answer(answer.status, json.loads(text) if is_json else text, answer.headers)
@@ -219,13 +228,6 @@ class Client:
             if item["metadata"].get("finalizers"):
                 one = kind.path(namespace, item["metadata"]["name"])
                 self.request("PATCH", one, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
-
-
-def tls(ca: Path) -> ssl.SSLContext:
-    """What trusts an authority as kubectl does: certificates may lack what Python 3.13 demands, and ours do."""
-    context = ssl.create_default_context(cafile=ca)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
 
 
 def job_end(job: Object) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import urllib3
 
-from testbed.controlplane.client import Client, Object, tls
+from testbed.controlplane.client import AnswerError, Client, Object
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
@@ -25,9 +25,7 @@ class Watch:
     """Calls a handler with every change of the objects at a path, one after another, from a thread of its own."""
 
     def __init__(self, client: Client, path: str, handle: Handler) -> None:
-        self._url = f"{client.url}{path}"
-        self._headers = {"Authorization": f"Bearer {client.token}"}
-        self._pool = urllib3.PoolManager(ssl_context=tls(client.ca), retries=False)
+        self._client, self._path = client, path
         self._handle = handle
         self._known: dict[str, Object] = {}
         self._stopped = threading.Event()
@@ -38,14 +36,13 @@ class Watch:
         """Begin, and return once the first list has been handled."""
         self._thread.start()
         if not self._listed.wait(30):
-            raise TimeoutError(f"{self._url} could not be listed")
+            raise TimeoutError(f"{self._path} could not be listed")
         return self
 
     def stop(self) -> None:
         """End, and return when the last handler has returned."""
         self._stopped.set()
         self._thread.join(2 * _STREAM_SECONDS)
-        self._pool.clear()
 
     def _follow(self) -> None:
         version = ""
@@ -54,11 +51,11 @@ class Watch:
                 version = version or self._list()
                 for change in self._changes(version):
                     version = self._take(change)
-            except (urllib3.exceptions.HTTPError, OSError, json.JSONDecodeError):
+            except (AnswerError, urllib3.exceptions.HTTPError, OSError, json.JSONDecodeError):
                 time.sleep(0.1)  # the server is away for a moment; nothing is missed, because version has not moved
 
     def _list(self) -> str:
-        body = self._pool.request("GET", self._url, headers=self._headers, timeout=30).json()
+        body = self._client.call("GET", self._path)
         found = {item["metadata"]["uid"]: item for item in body["items"]}
         for uid in self._known.keys() - found.keys():
             self._handle(DELETED, self._known.pop(uid))
@@ -69,9 +66,9 @@ class Watch:
         return str(body["metadata"]["resourceVersion"])
 
     def _changes(self, version: str) -> Iterator[Object]:
-        query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={_STREAM_SECONDS}&resourceVersion={version}"
-        url = f"{self._url}?{query}"
-        stream = self._pool.request("GET", url, headers=self._headers, timeout=30, preload_content=False)
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        query["timeoutSeconds"] = str(_STREAM_SECONDS)
+        stream = self._client.send("GET", self._path, query=query, preload_content=False)
         rest = b""
         try:
             for chunk in stream.stream(65536):
@@ -85,7 +82,7 @@ class Watch:
         item = change["object"]
         if change["type"] == "ERROR":
             if item.get("code") != _GONE:
-                raise OSError(f"watching {self._url}: {item.get('message')}")
+                raise OSError(f"watching {self._path}: {item.get('message')}")
             return ""
         if change["type"] != "BOOKMARK":
             uid = item["metadata"]["uid"]

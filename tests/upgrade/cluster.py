@@ -16,11 +16,9 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
-import urllib3
-
 from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually, tls
+from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
 from tests.support.paths import ROOT
 from tests.support.watch import ADDED, DELETED, Watch
 from tests.upgrade import photo
@@ -277,9 +275,7 @@ class Cluster(ABC):
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
-        headers = {"Authorization": f"Bearer {self.client.token}"}
-        with urllib3.PoolManager(ssl_context=tls(self.client.ca)) as pool:
-            sets = pool.request("GET", f"{self.client.url}{path}", headers=headers).data
+        sets = self.client.send("GET", path).data
         done = subprocess.run(
             [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
             cwd=ROOT,
