@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,15 +9,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"grovemigrator/oracle/decode"
 	"grovemigrator/oracle/kubernetes"
 )
 
 // bench decodes every template of the input once, and then measures on one core how long a hash of an
 // already decoded template takes. Inputs that cannot be decoded are left out.
 func bench(in io.Reader, out io.Writer, atLeast time.Duration) error {
-	pods, err := readTemplates(in)
-	if err != nil {
+	var pods []*corev1.PodTemplateSpec
+	keep := func(pod *corev1.PodTemplateSpec) (legacy, canonical any) {
+		pods = append(pods, pod)
+		return nil, nil
+	}
+	if err := answer(in, io.Discard, keep); err != nil {
 		return err
 	}
 	if len(pods) == 0 {
@@ -30,22 +32,6 @@ func bench(in io.Reader, out io.Writer, atLeast time.Duration) error {
 		"legacyNanosecondsPerTemplate":    measure(pods, atLeast, kubernetes.LegacyText),
 		"canonicalNanosecondsPerTemplate": measure(pods, atLeast, kubernetes.CanonicalText),
 	})
-}
-
-func readTemplates(in io.Reader) ([]*corev1.PodTemplateSpec, error) {
-	var pods []*corev1.PodTemplateSpec
-	decoder := json.NewDecoder(bufio.NewReader(in))
-	for {
-		var question question
-		if err := decoder.Decode(&question); errors.Is(err, io.EOF) {
-			return pods, nil
-		} else if err != nil {
-			return nil, err
-		}
-		if pod, err := decode.Template(question.Input); err == nil {
-			pods = append(pods, pod)
-		}
-	}
 }
 
 func measure(pods []*corev1.PodTemplateSpec, atLeast time.Duration, text func(*corev1.PodTemplateSpec) string) int64 {

@@ -56,10 +56,3 @@ func insideContainer(
 func by[E any](list []E, key func(E) string) {
 	slices.SortStableFunc(list, func(a, b E) int { return cmp.Compare(key(a), key(b)) })
 }
-
-// sorted returns a sorted copy.
-func sorted[E any](list []E, key func(E) string) []E {
-	out := slices.Clone(list)
-	by(out, key)
-	return out
-}

@@ -7,6 +7,7 @@ package kubernetes
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/dump"
@@ -58,7 +59,9 @@ func CanonicalTexts(templates []Template, inOrder bool) []string {
 		}
 		return texts
 	}
-	for _, template := range sorted(templates, func(t Template) string { return t.Clique }) {
+	sorted := slices.Clone(templates)
+	by(sorted, func(t Template) string { return t.Clique })
+	for _, template := range sorted {
 		texts = append(texts, CanonicalText(template.Pod))
 	}
 	return texts

@@ -43,8 +43,8 @@ var (
 
 // Of walks every type reachable from root, unexported fields included.
 //
-// It fails when two different types print the same name, when one JSON object would be read into two
-// fields of one name, or when it meets a kind of type that a hash cannot depend on.
+// It fails when two different types print the same name, or when it meets a kind of type that a hash cannot
+// depend on.
 func Of(root reflect.Type) (Layout, error) {
 	w := walker{types: map[string]any{}, seen: map[string]reflect.Type{}}
 	if err := w.visit(root); err != nil {
@@ -54,10 +54,6 @@ func Of(root reflect.Type) (Layout, error) {
 	for name, t := range w.seen {
 		if Custom(t) {
 			custom = append(custom, name)
-		} else if t.Kind() == reflect.Struct {
-			if err := uniqueNames(t, map[string]string{}); err != nil {
-				return Layout{}, fmt.Errorf("%s: %w", t, err)
-			}
 		}
 	}
 	slices.Sort(custom)
@@ -148,28 +144,6 @@ func JSONName(owner reflect.Type, field reflect.StructField) *string {
 		name = field.Name
 	}
 	return &name
-}
-
-// uniqueNames fails when two fields of one JSON object have the same name.
-func uniqueNames(t reflect.Type, taken map[string]string) error {
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name := JSONName(t, field)
-		if name == nil {
-			continue
-		}
-		if *name == "" {
-			if err := uniqueNames(field.Type, taken); err != nil {
-				return err
-			}
-			continue
-		}
-		if other, ok := taken[*name]; ok {
-			return fmt.Errorf("the JSON name %q fills both %s and %s", *name, other, field.Name)
-		}
-		taken[*name] = field.Name
-	}
-	return nil
 }
 
 func underlying(t reflect.Type) string {
