@@ -6,16 +6,12 @@ The release table, ``migrator/hashing/releases.json``, is one JSON object per li
 release's source; this script writes ``minor``, ``module`` and ``commit``. A build that is not a release is named
 ``main-`` and its commit. A release that exists upstream and has no line is an error that names it.
 
-A clone of Grove is read. On any failure the table stays as it is and the exit code is 1.
-
-    scripts/release_minors.py ~/grove            print the table as it should be
-    scripts/release_minors.py ~/grove --check    exit 1 if the table differs from that
-    scripts/release_minors.py ~/grove --write    update it
+The argument is a clone of Grove: ``python scripts/release_minors.py ~/grove``. On any failure the table stays as it
+is and the exit code is 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -139,32 +135,16 @@ def render(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print, check or update the release table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("clone", type=Path, help="a clone of Grove, whose tags and commits are read")
-    parser.add_argument("--table", type=Path, default=TABLE, help="the table (default: %(default)s)")
-    action = parser.add_mutually_exclusive_group()
-    action.add_argument("--write", action="store_true", help="update the table")
-    action.add_argument("--check", action="store_true", help="exit 1 if the table is not up to date")
-    options = parser.parse_args(arguments)
+def main(clone: Path, table: Path = TABLE) -> int:
+    """Update the release table; 1 if a source cannot be read, and then the table stays as it is."""
     try:
-        text = options.table.read_text(encoding="utf-8")
-        fresh = render(refresh(parse(text), GitClone(options.clone)))
+        fresh = render(refresh(parse(table.read_text(encoding="utf-8")), GitClone(clone)))
     except (OSError, ReadError) as error:
-        print(f"{error} {options.table.name} is unchanged.", file=sys.stderr)
+        print(f"{error} {table.name} is unchanged.", file=sys.stderr)
         return 1
-    if options.check:
-        if fresh == text:
-            return 0
-        print(f"{options.table.name} is not what the releases say: run with --write.", file=sys.stderr)
-        return 1
-    if options.write:
-        options.table.write_text(fresh, encoding="utf-8")
-    else:
-        sys.stdout.write(fresh)
+    table.write_text(fresh, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(sys.argv[1])))
