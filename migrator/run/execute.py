@@ -27,7 +27,7 @@ MAX_ATTEMPTS: Final = 5
 
 
 class SetConflict(LostRace):
-    """A value of the set is neither old nor new any more: somebody else is writing to it."""
+    """A value of the set is neither old nor new any more: another client changed it."""
 
     code = "conflict"
 
@@ -223,7 +223,7 @@ class Executor:
         if left is not None and sending.attempt == MAX_ATTEMPTS:
             raise SetConflict(
                 f"{left.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
-                "value is the expected one; somebody is writing to it all the time"
+                "value is the expected one; another client keeps changing it"
             )
         return left
 
@@ -244,7 +244,7 @@ class Executor:
             if value != change.old or not identity:
                 raise SetConflict(
                     f"{patch.ref}: {change.field} is {value!r} now, neither {change.old} nor {change.new}: "
-                    "somebody else is writing to it"
+                    "another client changed it"
                 )
             left.append(change)
         if left and pcs is not None and value_at(found, "/spec/template") != pcs.spec.get("template"):

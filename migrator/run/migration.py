@@ -199,7 +199,7 @@ class _Run:
                 self._own.take(name)
                 seen = self._own.look(name)
             if seen.standing is Lease.LOST:
-                raise LeaseLost(f"Lease {name} is not ours any more")
+                raise LeaseLost(f"Lease {name} is held by another client now")
             if seen.standing is not Lease.OURS:
                 return seen.obstacle
         return ""
@@ -309,7 +309,7 @@ class _Run:
                     raise
                 self._log.warning("reading_again", error=str(error), reading=reading)
                 self._context.rest(_BEFORE_RETRY)
-        raise ClusterError("somebody else keeps changing the written values")
+        raise ClusterError("another client keeps changing the written hashes")
 
     def _due(self) -> list[Batch]:
         """What is to be written now; a refusal counts once nothing else is, or before the first patch."""

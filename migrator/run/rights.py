@@ -86,7 +86,7 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
         return
     if missing:
         raise NotAuthorised(
-            f"this account may not {first_of(missing, _NAMED)}: grant it (manifests/job.yaml has all that a run needs)"
+            f"this account lacks permission to {first_of(missing, _NAMED)}: grant it (see manifests/job.yaml)"
         )
 
 

@@ -49,7 +49,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions(RunOptions):
-    """What ``verify`` is asked beside the schemes and the operator; ``wait`` is for problems that may still settle."""
+    """The options of ``verify``; ``wait`` is how long problems that may still settle are read again, in seconds."""
 
     after_upgrade: bool = False
 
@@ -89,8 +89,8 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     if options.after_upgrade and not known.tables:
         if run is not None:
             raise errors.UsageError(
-                f"the record in {known.home} is of a run from {run.source} to {run.target} and has no table for one "
-                f"from {options.plan.source} to {options.plan.target}: verify that one"
+                f"the record in {known.home} is of another run, from {run.source} to {run.target}: verify that one "
+                f"with --to {run.target}"
             )
         context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
     deadline = context.clock() + options.wait
@@ -205,7 +205,7 @@ def problems_of(
             continue
         table = tables.get(tree.ref.uid)
         if after_upgrade and table is not None and template_digest(tree.pcs) != table.template_digest:
-            message = f"{tree.ref} was edited since its migration: its pods are replaced as its owner wants"
+            message = f"{tree.ref} was edited after its migration, so the operator replaces its pods"
             yield Problem(tree.ref, "/spec/template", message, owner=True)
             continue
         yield from _values(tree, way)
@@ -217,7 +217,7 @@ def problems_of(
     for table in tables.values() if after_upgrade and present else ():
         if table.uid not in present:
             ref = Ref("PodCliqueSet", table.namespace, table.name, table.uid)
-            yield Problem(ref, None, f"{ref} was there before the upgrade, and was deleted since", owner=True)
+            yield Problem(ref, None, f"{ref} was deleted after the migration", owner=True)
 
 
 def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
@@ -270,10 +270,10 @@ def lost_pods(tree: Tree, table: Table) -> Iterator[Problem]:
             continue
         ref = Ref("PodClique", tree.ref.namespace, name)
         if name in expected:
-            missing = f"{ref} is missing, with its {len(pods)} earlier pods"
+            missing = f"{ref} is missing with all its earlier pods ({len(pods)})"
             yield Problem(ref, None, missing, settles=False)
         else:
-            yield Problem(ref, None, f"{ref} is gone: its owner scaled it in", owner=True)
+            yield Problem(ref, None, f"{ref} was removed: its owner scaled it in", owner=True)
 
 
 def _expected(tree: Tree) -> Iterator[str]:
@@ -294,7 +294,7 @@ def _lost_in(clique: PodClique, before: tuple[str, ...]) -> Iterator[Problem]:
     wanted = integer(clique.spec.get("replicas"), len(before))
     scaled_in = max(0, len(before) - wanted)
     if len(lost) > scaled_in:
-        message = f"{clique.ref}: {len(lost) - scaled_in} of its {len(before)} earlier pods are missing"
+        message = f"{clique.ref} lacks {len(lost) - scaled_in} of its earlier pods ({len(before)})"
         yield Problem(clique.ref, None, message, settles=False)
     elif lost:
         message = f"{clique.ref} was scaled in from {len(before)} to {wanted}"

@@ -167,10 +167,13 @@ def on_pods(*namespaces: str) -> list[Right]:
             {"mine"},
             on_pods("mine", "theirs"),
             [None, "mine", "theirs"],
-            "may not patch pods in namespace theirs: grant",
+            "lacks permission to patch pods in namespace theirs: grant",
         ),
     ),
-    ("Denied, a question about a cluster-wide object is not asked a second time.", (set(), [HOOKS], [None], "may not")),
+    (
+        "Denied, a question about a cluster-wide object is not asked a second time.",
+        (set(), [HOOKS], [None], "lacks permission to"),
+    ),
 )
 def test_a_right_is_asked_for_in_each_namespace_only_where_it_is_denied_everywhere(
     granted_in: set[str | None], wanted: list[Right], asked: list[str | None], lacking: str
@@ -190,7 +193,7 @@ def test_all_that_is_missing_is_named_up_to_eight() -> None:
         rights.check(store, wanted, LOG)
     named = "; ".join(f"patch pods in namespace n{number}" for number in range(8))
     assert str(caught.value) == (
-        f"this account may not {named}; and 2 more: grant it (manifests/job.yaml has all that a run needs)"
+        f"this account lacks permission to {named}; and 2 more: grant it (see manifests/job.yaml)"
     )
 
 
