@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks.mixes import MIXES
 from benchmarks.processes import Row, printed
-from testbed.oracle import oracle_binary
+from testbed.oracle import oracle
 
 ROUNDS: Final = 3
 _MINOR: Final = "1.35"
@@ -55,7 +55,7 @@ def _oracle(templates: Path) -> float:
     """CPU seconds of one legacy hash: the time that the oracle measured, less the share in which it had no core."""
     with templates.open("rb") as lines:
         asked = b"\n".join(b'{"id":"","input":%s}' % line.strip() for line in islice(lines, _ASKED))
-    command = [str(oracle_binary(_MINOR)), "bench", f"-seconds={_SECONDS}"]
+    command = [str(oracle(_MINOR).binary()), "bench", f"-seconds={_SECONDS}"]
     before, began = getrusage(RUSAGE_CHILDREN), perf_counter()
     done = subprocess.run(
         command, input=asked + b"\n", check=True, capture_output=True, env={**os.environ, "GOMAXPROCS": "1"}

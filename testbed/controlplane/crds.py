@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from testbed.controlplane.client import AnswerError, Client, Object, eventually
-from testbed.crds.lines import load
+from testbed.crds import load
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _GROUPS: Final = ("grove.io", "scheduler.grove.io")

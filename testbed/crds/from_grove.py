@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from testbed.crds.lines import DATA, LINES, Source
+from testbed.crds import DATA, LINES, Source
 
 
 def crds(clone: str, sources: tuple[Source, ...]) -> list[Any]:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any
 
-from testbed.oracle import oracle_binary
+from testbed.oracle import oracle
 
 Reply = dict[str, Any]
 
@@ -22,13 +22,13 @@ def line(identity: str, kind: str, text: bytes) -> bytes:
 def ask(minor: str, lines: Iterable[bytes], command: str = "hash") -> list[Reply]:
     """Return the replies to all lines, in their order."""
     printed = subprocess.run(
-        [oracle_binary(minor), command], input=b"\n".join(lines) + b"\n", check=True, capture_output=True
+        [oracle(minor).binary(), command], input=b"\n".join(lines) + b"\n", check=True, capture_output=True
     )
     return [json.loads(reply) for reply in printed.stdout.split(b"\n") if reply]
 
 
 def random_lines(minor: str, seed: int, count: int, *, sets: bool = False) -> list[bytes]:
     """Return random lines for `ask`: templates, or PodCliqueSets."""
-    command = [str(oracle_binary(minor)), "random", f"-seed={seed}", f"-count={count}", f"-pcs={str(sets).lower()}"]
+    command = [str(oracle(minor).binary()), "random", f"-seed={seed}", f"-count={count}", f"-pcs={str(sets).lower()}"]
     printed = subprocess.run(command, check=True, capture_output=True)
     return [text for text in printed.stdout.split(b"\n") if text]

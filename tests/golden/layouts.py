@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from migrator.hashing import layouts
-from testbed.oracle import MINORS, oracle_binary
+from testbed.oracle import MINORS, oracle
 
 LAYOUTS = Path(layouts.__file__).parent
 
@@ -28,7 +28,7 @@ def rendered() -> dict[Path, str]:
 
 def layout(minor: str) -> dict[str, Any]:
     """Return the whole layout of a minor, as its oracle prints it."""
-    printed = subprocess.run([oracle_binary(minor), "layout"], check=True, capture_output=True)
+    printed = subprocess.run([oracle(minor).binary(), "layout"], check=True, capture_output=True)
     content: dict[str, Any] = json.loads(printed.stdout)
     return content
 
