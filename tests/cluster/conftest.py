@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what people apply."""
+"""API servers, one without controllers and one with what people apply, and who calls commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from testbed.controlplane.client import Client
+from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.audit import audit
 from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, Site, kubeconfig_of, started
 from tests.support.command_line import Invoke, invoke
 
 __all__ = ["audit", "invoke"]
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server without controllers, one for each test process."""
+    with ControlPlane(tmp_path_factory.mktemp("controlplane")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> Iterator[Client]:
+    """The administrator's client of the API server without controllers."""
+    client = control_plane.client()
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="session")
