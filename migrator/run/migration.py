@@ -462,7 +462,8 @@ class _Run:
     def _leave(self, error: BaseException) -> BaseException | None:
         """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done."""
         self._context.deadline.extend(_TIME_TO_LEAVE)
-        self._log.warning("ending_run", error=str(error))
+        if self._seen.continues or self._wrote or self._stops:
+            self._log.warning("ending_run", error=str(error))
         true: BaseException | None = None
         try:
             if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
@@ -474,7 +475,8 @@ class _Run:
                     self._read()
                     true = self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
-            self._log.warning("cleanup_failed", error=str(late))
+            if str(late) != str(error):  # the same failure, met again, is told once
+                self._log.warning("cleanup_failed", error=str(late))
             true = self._unknown(error)
         self._release(park=isinstance(true, HalfWay) and not self._finds_its_own())
         return true

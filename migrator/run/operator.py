@@ -77,7 +77,7 @@ class OperatorPod:
     ready: bool
 
     def __str__(self) -> str:
-        return f"operator pod {self.ref} ({self.image})"
+        return f"operator {self.ref} ({self.image})"
 
 
 @dataclass(frozen=True, slots=True)
