@@ -22,10 +22,14 @@ NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a finding without its object's name, and every object to which it applies."""
+    """The text of a finding without its object's name, and every object to which it applies.
+
+    ``joint`` stands between the name of one object and the text: a space before a predicate, or a colon.
+    """
 
     text: str
     refs: tuple[Ref, ...]
+    joint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +75,15 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
 
 
 def _group(findings: list[Finding]) -> FindingGroup:
-    statements: dict[str, dict[Ref, None]] = {}
+    statements: dict[tuple[str, str], dict[Ref, None]] = {}
     remedies: dict[str, None] = {}
     for finding in findings:
-        text = finding.message
-        if finding.ref is not None:
-            text = text.removeprefix(str(finding.ref)).lstrip(": ") or text
+        text = finding.message.removeprefix(f"{finding.ref} ")
+        joint = ": " if text == finding.message else " "
+        text = text.removeprefix(f"{finding.ref}: ")
         if text.startswith("holds ") and finding.field:
-            text = f"{finding.field} {text}"  # a value without its field does not show where to look
-        objects = statements.setdefault(text, {})
+            joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
+        objects = statements.setdefault((text, joint), {})
         if finding.ref is not None:
             objects[finding.ref] = None
         if finding.remedy:
@@ -90,6 +94,6 @@ def _group(findings: list[Finding]) -> FindingGroup:
         refuses=first.severity is Severity.REFUSAL,
         title=CATALOGUE[first.code].title,
         findings=tuple(findings),
-        statements=tuple(Statement(text, tuple(refs)) for text, refs in statements.items()),
+        statements=tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in statements.items()),
         remedies=tuple(remedies),
     )

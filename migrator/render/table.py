@@ -93,7 +93,8 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
 def _statements(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
         text = readable(statement.text)
-        yield f"{names(statement.refs)}: {text}" if statement.refs else sentence(text)
+        joint = statement.joint if len(statement.refs) == 1 else ": "
+        yield f"{names(statement.refs)}{joint}{text}" if statement.refs else sentence(text)
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)

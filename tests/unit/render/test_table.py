@@ -24,7 +24,7 @@ from migrator.planning.planner import Outlook, outlook
 from migrator.render import summary
 from migrator.render.findings import grouped
 from migrator.render.page import change_groups
-from migrator.render.table import outlook_text, plan_text
+from migrator.render.table import finding_rows, outlook_text, plan_text
 from migrator.render.text import count
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
@@ -327,3 +327,11 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
         rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
         assert sum(row.known and not row.is_older for row in rows) == newer
+
+
+def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
+    """A predicate follows a name without a colon; what is said of several objects stands behind a colon."""
+    refs = [Ref("Pod", "default", name) for name in ("a", "b")]
+    findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
+    assert "Pod default/a is left alone\n" in "".join(finding_rows("warning", findings[:1]))
+    assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
