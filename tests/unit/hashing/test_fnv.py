@@ -12,6 +12,7 @@ from migrator.errors import DecodeError
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, clean, encode, fold
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template
+from tests.golden.compare import UNKNOWABLE, set_hashes
 from tests.golden.vectors import vectors
 
 STATES = (OFFSET, 0, 1, 0x7F, 0x80, 0xFF, MASK)
@@ -72,7 +73,8 @@ def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:
 
 def test_schemes_share_work_and_nothing_else() -> None:
     """One hasher gives under every scheme, in any order and twice, what a new one gives."""
-    sets = [vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values()][::4]
+    known = (vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values())
+    sets = [vector for vector in known if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE][::4]
     rng = random.Random(3)  # noqa: S311 - nothing here is a secret
     for vector in sets:
         hasher = SetHasher(vector.input)
