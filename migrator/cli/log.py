@@ -58,7 +58,7 @@ class Unbreakable:
 
 def is_console(stream: TextIO, log_format: str) -> bool:
     """Whether a log of this format is for people."""
-    return log_format == "console" or (log_format == "auto" and stream.isatty())
+    return log_format == "console" or (log_format != "json" and stream.isatty())
 
 
 def logger(

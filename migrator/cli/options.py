@@ -17,6 +17,8 @@ from migrator.grove.objects import go_duration
 
 #: Each flag can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the command line wins.
 PREFIX: Final = "GROVE_MIGRATOR"
+#: Read before Click parses anything, because it also holds for errors about that.
+LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
@@ -51,7 +53,7 @@ class Session:
     """The flags of every command, and the findings that a person has already seen: code, object, field and message."""
 
     verbose: bool = False
-    log_format: str = "auto"
+    log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
     shown: set[tuple[object, ...]] = field(default_factory=set)
 
 
@@ -197,7 +199,7 @@ LOG: Final = (
         type=click.Choice(["auto", "console", "json"]),
         is_eager=True,  # errors about other flags have this format
         help="Format of stderr. Default: auto, which is console on a terminal and JSON lines otherwise.",
-        envvar=f"{PREFIX}_LOG_FORMAT",
+        envvar=LOG_FORMAT,
         expose_value=False,
         callback=_remember,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import sys
 import warnings
@@ -150,11 +151,22 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
-@pytest.mark.parametrize(("server", "kind"), [("nonsense", UsageError), ("http://a:b:c", Unreachable)])
-def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str, kind: type[Exception]) -> None:
-    """A server without a scheme, or with a port that is none, is one sentence and no traceback."""
-    with pytest.raises(kind, match=r"is not an address"):
+@pytest.mark.parametrize("server", ["nonsense", "http://a:b:c", "https://127.0.0.1:99999"])
+def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str) -> None:
+    """A server without a scheme, or with a port that is none, is one sentence, without the library's words."""
+    with pytest.raises(
+        UsageError, match=rf"^the kubeconfig's server {re.escape(server)} is not an address: it must be"
+    ):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
+
+
+def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The file is named as it stands in the kubeconfig, without a number of an error."""
+    path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user={"tokenFile": "/missing/token"})
+    with pytest.raises(
+        UsageError, match=rf"^kubeconfig {path} cannot be used: /missing/token: No such file or directory$"
+    ):
+        ask(kubeconfig=path)
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")

@@ -171,6 +171,19 @@ def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> Non
     assert sum(time.slept) < 1
 
 
+def test_a_second_failure_has_only_its_own_cause() -> None:
+    """A request that is sent while an error is handled, as at the end of a run, does not quote that error."""
+    store = store_on(closed_port(), time=Clock())
+    with pytest.raises(Unreachable) as first:
+        get(store)
+    try:
+        raise first.value
+    except Unreachable:
+        with pytest.raises(Unreachable) as second:
+            get(store)
+    assert str(second.value) == str(first.value)
+
+
 @pytest.mark.parametrize("act", [get, patch])
 def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     """Refused connections of a server that has answered before are retried, writes included."""

@@ -161,13 +161,19 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
     from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 - see above
     from urllib3 import disable_warnings  # noqa: PLC0415
     from urllib3.exceptions import InsecureRequestWarning, LocationValueError  # noqa: PLC0415
+    from urllib3.util import parse_url  # noqa: PLC0415
 
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
     load(flag, context, configuration)
-    if not configuration.host.startswith(("http://", "https://")):
+    try:
+        address = parse_url(configuration.host)
+    except LocationValueError:
+        address = None
+    if address is None or address.scheme not in {"http", "https"} or not address.host:
         raise UsageError(
-            f"the kubeconfig's server {configuration.host} is not an address: it must begin with http:// or https://"
+            f"the kubeconfig's server {configuration.host} is not an address: it must be http://HOST:PORT or "
+            "https://HOST:PORT"
         )
     try:
         client = ApiClient(configuration)
@@ -274,5 +280,7 @@ def _is_file(path: str) -> bool:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     # The client names a user's entry by all that is in it, tokens included.
     return re.sub(r"/\{.*\}", "", next(iter(str(error).splitlines()), "")) or type(error).__name__

@@ -265,8 +265,11 @@ def _lost(call: _Call, error: MigratorError) -> LostReply:
 
 
 def _explain(error: BaseException) -> str:
-    """The innermost cause in its own words: urllib3 wraps it with addresses of Python objects."""
+    """The innermost cause in its own words: urllib3 wraps it with addresses of Python objects.
+
+    An error that is being handled while the request is sent is no cause of it, though Python chains it on.
+    """
     cause = error
-    while cause.__cause__ is not None or cause.__context__ is not None:
-        cause = cause.__cause__ or cause.__context__ or cause
+    while (inner := cause.__cause__ or cause.__context__) is not None and not isinstance(inner, MigratorError):
+        cause = inner
     return str(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__)[:200]

@@ -40,6 +40,15 @@ def test_a_wrong_value_names_its_variable(
     assert value in message
 
 
+@pytest.mark.parametrize("typed", [("plan", "--nope"), ("nope",)])
+def test_the_format_of_the_log_holds_for_flags_that_do_not_exist(
+    typed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Whoever has chosen a format gets it for a mistyped command too."""
+    monkeypatch.setenv("GROVE_MIGRATOR_LOG_FORMAT", "console")
+    assert invoke(*typed, code=2).err.startswith("error: No such ")
+
+
 @pytest.mark.parametrize(
     ("variable", "said"),
     [("PLAN_TOO", "is not read. Did you mean GROVE_MIGRATOR_PLAN_TO?"), ("PLAN_SERVICE_HOST", "is not read.")],
