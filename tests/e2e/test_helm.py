@@ -93,6 +93,17 @@ def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> 
     assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
 
 
+@pytest.mark.slow  # five minutes of waiting
+def test_an_image_that_cannot_be_pulled_ends_the_hook(helm: Scene, tmp_path: Path) -> None:
+    """Helm fails after the five minutes of the Job that only starts the image, and nothing is touched before."""
+    hooked(helm, tmp_path)
+    operators = {item["metadata"]["uid"] for item in helm.operators()}
+    with helm.frozen():
+        done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.image.tag=missing"])))
+    assert (done.returncode != 0, helm.ends()) == (True, []), done.stderr
+    assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
+
+
 def test_a_killed_hook_is_finished_by_the_next_pod(helm: Scene, tmp_path: Path) -> None:
     """Helm's hook is killed in mid-write: Helm waits on, the Job's next pod finishes, and the upgrade goes on."""
     hooked(helm, tmp_path)
