@@ -111,14 +111,6 @@ def test_a_signal_at_the_question_ends_the_run(
     assert (site.store.writes(), site.replicas) == ([], 1)
 
 
-def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
-    """With --yes the same is shown, and the run goes on."""
-    shown = terminal.type(*RUN, "--yes")
-    assert shown.code == 0
-    assert BEFORE in shown.text
-    assert QUESTION not in shown.text
-
-
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
 def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Terminal, invoke: Invoke) -> None:
     """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
@@ -168,9 +160,12 @@ def test_patches_are_a_bar_and_a_count(terminal: Terminal) -> None:
     assert shown.data == AFTER
 
 
-def test_at_debug_each_patch_has_its_line(terminal: Terminal) -> None:
-    """-v shows all 43 of them, and the stages."""
+def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
+    """With --yes the same is shown, and the run goes on; with -v each patch has its line, and so have the stages."""
     shown = terminal.type(*RUN, "--yes", "-v")
+    assert shown.code == 0
+    assert BEFORE in shown.text
+    assert QUESTION not in shown.text
     assert sum(" patched " in line for line in shown.lines) == 43
     assert any("stage_finished" in line for line in shown.lines)
 
