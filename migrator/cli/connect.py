@@ -24,7 +24,6 @@ from migrator.run.context import Context
 from migrator.run.leases import monotonic
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
-from migrator.stores.kube import kubeconfig
 
 #: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
 GROVE_NAMESPACE: Final = "grove-system"
@@ -42,12 +41,14 @@ class ClusterFlags(NamedTuple):
     @property
     def chosen(self) -> str | None:
         """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-        return kubeconfig.chosen(self.kubeconfig, self.context)
+        from migrator.stores.kube.kubeconfig import Kubeconfig  # the client costs 0.2 s, and a dump does not need it
+
+        return self.context or Kubeconfig.read(self.kubeconfig).current
 
 
 def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
-    from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
+    from migrator.stores.kube import store  # see above
 
     return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
 

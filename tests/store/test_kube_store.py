@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
 from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
-from migrator.store import PAGE_SIZE, DryRun
+from migrator.store import PAGE_SIZE, DryRun, Write
 from migrator.stores.kube.store import MAX_LIST_STARTS, KubeStore
-from tests.support.fake_api import POD, Answer, FakeApi, Seen, Serve, ok, status, store_on
+from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
 from tests.support.memory_objects import NAMESPACES
+from tests.support.tables import table
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")), Op("remove", "/c"))
 
@@ -114,10 +116,12 @@ def test_server_side_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -
 
 
 def test_client_side_dry_run_sends_no_write(api: FakeApi, store: KubeStore) -> None:
-    """Reads go out, writes stay here."""
+    """Reads go out, writes stay here, those of a stream too."""
     store = store.in_dry_run(DryRun.CLIENT)
+    writes = iter([(number, Write(PODS, "a", "n", OPS)) for number in range(3)])
     assert store.patch(PODS, "a", "n", OPS) == {}
     assert store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}}) == {"metadata": {"name": "n"}}
+    assert dict(store.patches(lambda: next(writes, None), concurrency=2)) == dict.fromkeys(range(3))
     store.delete(CONFIG_MAPS, "a", "n", "u")
     store.get(PODS, "a", "n")
     assert [seen.method for seen in api.seen] == ["GET"]
@@ -143,62 +147,56 @@ def test_list_reads_every_page_consistently(serve: Serve) -> None:
     ]
 
 
-def test_list_asks_for_what_is_wanted(serve: Serve) -> None:
-    """Namespace, selector and metadata only."""
-    api = serve(page())
-    store_on(api.url).list(PODS, name, namespace="a", label_selector="x=y,z!=w", metadata_only=True)
+def test_a_list_of_metadata_keeps_the_kind_of_its_objects(serve: Serve) -> None:
+    """Namespace, selectors and metadata only are asked for; of itself an item says PartialObjectMetadata."""
+    item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "p"}}
+    api = serve(ok(metadata={"resourceVersion": "1"}, items=[item]))
+    selectors = {"label_selector": "x=y,z!=w", "field_selector": "status.phase=Pending"}
+    listing = store_on(api.url).list(
+        POD_CLIQUES, lambda found: (found["apiVersion"], found["kind"]), namespace="a", metadata_only=True, **selectors
+    )
+    assert listing == (("grove.io/v1alpha1", "PodClique"),)
     (seen,) = api.seen
-    assert seen.path == "/api/v1/namespaces/a/pods"
-    assert seen.query["labelSelector"] == "x=y,z!=w"
+    assert seen.path == "/apis/grove.io/v1alpha1/namespaces/a/podcliques"
+    assert (seen.query["labelSelector"], seen.query["fieldSelector"]) == tuple(selectors.values())
     assert seen.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
 
 
-def test_metadata_keeps_the_kind_of_its_object(serve: Serve) -> None:
-    """An item of a metadata list says PartialObjectMetadata of itself; we know better."""
-    item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "p"}}
-    store = store_on(serve(ok(metadata={"resourceVersion": "1"}, items=[item])).url)
-    listing = store.list(POD_CLIQUES, lambda found: (found["apiVersion"], found["kind"]), metadata_only=True)
-    assert listing == (("grove.io/v1alpha1", "PodClique"),)
+EXPIRED = Answer(410, {"kind": "Status", "reason": "Expired", "code": 410, "metadata": {"continue": "newer"}})
 
 
-def test_an_expired_list_begins_again(serve: Serve) -> None:
-    """After a 410 everything is read anew; the token that it offers is never used, nothing is kept twice."""
-    expired = Answer(410, {"kind": "Status", "reason": "Expired", "code": 410, "metadata": {"continue": "newer"}})
-    api = serve(page("a", more="t1"), expired, page("a", version="9", more="t2"), page("b", version="9"))
+@table(
+    "second",
+    ("After a 410 the token that it offers leads to another list, and is not used.", (EXPIRED,)),
+    ("A page of another resource version does not belong to this list.", (page("b", version="8"),)),
+)
+def test_a_list_that_moved_begins_again(serve: Serve, second: Answer) -> None:
+    """Everything is read anew, and nothing is kept twice."""
+    api = serve(page("a", more="t1"), second, page("a", version="9", more="t2"), page("b", version="9"))
     assert store_on(api.url).list(PODS, name) == ("a", "b")
     assert [seen.query.get("continue") for seen in api.seen] == [None, "t1", None, "t2"]
 
 
-def test_pages_of_different_versions_are_no_list(serve: Serve) -> None:
-    """A page of another resource version does not belong to this snapshot: the listing begins again."""
-    api = serve(page("a", more="t"), page("b", version="8"), page("a", version="8", more="t"), page("b", version="8"))
-    assert store_on(api.url).list(PODS, name) == ("a", "b")
-    assert len(api.seen) == 4
+GONE, INVALID = status(404, "could not find the requested resource"), status(400, "invalid token", reason="BadRequest")
 
 
-def test_a_list_that_always_expires_fails(serve: Serve) -> None:
-    """Bounded: it is reported, and what was read is not taken for all."""
-
-    def answer(seen: Seen) -> Answer:
-        return status(410, "too old", reason="Expired") if "continue" in seen.query else page("a", more="t")
-
-    api = serve(answer)
-    with pytest.raises(Unreachable, match="expired 5 times"):
+@table(
+    "steps error sent",
+    ("No CRD is NotFound, so that no Grove can be told from no answer.", ((GONE,), NotFound, 1)),
+    ("An outage in mid-list must never look like fewer pods.", ((page("a", more="t"), INVALID), ApiError, 2)),
+    (
+        "A list that always expires is given up.",
+        ((page("a", more="t"), EXPIRED) * MAX_LIST_STARTS, Unreachable, 2 * MAX_LIST_STARTS),
+    ),
+)
+def test_what_was_read_of_a_list_is_not_taken_for_all(
+    serve: Serve, steps: Sequence[Answer], *, error: type[Exception], sent: int
+) -> None:
+    """It is an error, after a bounded number of requests."""
+    api = serve(*steps)
+    with pytest.raises(error):
         store_on(api.url).list(PODS, name)
-    assert len(api.seen) == 2 * MAX_LIST_STARTS
-
-
-def test_a_resource_that_is_not_installed_is_not_found(serve: Serve) -> None:
-    """No CRD is NotFound, so that no Grove can be told from no answer."""
-    with pytest.raises(NotFound):
-        store_on(serve(status(404, "the server could not find the requested resource")).url).list(POD_CLIQUES, name)
-
-
-def test_a_failure_in_mid_list_fails_the_list(serve: Serve) -> None:
-    """An outage must never look like fewer pods."""
-    steps = page("a", more="t"), status(400, "invalid continue token", reason="BadRequest")
-    with pytest.raises(ApiError):
-        store_on(serve(*steps).url).list(PODS, name)
+    assert len(api.seen) == sent
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from migrator.errors import LeaseLost, LostReply, MigratorError
 from migrator.errors import TestFailed as FailedTest
 from migrator.resources import PODS
-from migrator.store import DryRun, Write
+from migrator.store import Write
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import eventually
 from tests.support.clock import Clock
@@ -140,9 +140,3 @@ def test_a_stream_that_is_closed_waits_for_what_is_under_way_and_sends_nothing_a
     sent = len(api.seen)
     found.close()
     assert len(api.seen) <= sent + 3
-
-
-def test_nothing_is_sent_in_a_dry_run_of_the_client(api: FakeApi, store: KubeStore) -> None:
-    """Every patch succeeds."""
-    assert send(store.in_dry_run(DryRun.CLIENT), 3) == dict.fromkeys(range(3))
-    assert api.seen == []

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import yaml
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
+from urllib3 import disable_warnings
+from urllib3.exceptions import InsecureRequestWarning, LocationValueError
+from urllib3.util import parse_url
+from urllib3.util.ssl_ import create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
-
-if TYPE_CHECKING:  # the client takes 0.2 s to import, and the names of contexts do not need it
-    from kubernetes.client import ApiClient, Configuration
 
 DEFAULT: Final = "~/.kube/config"
 
@@ -62,11 +65,6 @@ class Kubeconfig:
             raise UsageError(f"kubeconfig {', '.join(files)} cannot be read: {_first_line(error)}") from error
 
     @property
-    def contexts(self) -> list[str]:
-        """The names of all contexts."""
-        return [str(entry["name"]) for entry in self._entries("contexts")]
-
-    @property
     def current(self) -> str | None:
         """The context of the first file that names one, as with kubectl; the client would take the last file's.
 
@@ -77,19 +75,19 @@ class Kubeconfig:
 
     def chosen(self, context: str | None) -> str:
         """The context to use; raises ``UsageError`` if there is none, or if it lacks what the client needs."""
-        files, known = ", ".join(self.files), ", ".join(self.contexts) or "it has none"
+        files, contexts = ", ".join(self.files), self._named("contexts", "context")
+        known = ", ".join(map(str, contexts)) or "it has none"
         name = context or self.current
         if name is None:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
-        entry = self._entry("contexts", "context", name)
-        if entry is None:
+        if name not in contexts:
             raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
-        user = entry.get("user")
-        identity = self._entry("users", "user", user) if user else {}
-        if identity is None:
+        user, users = contexts[name].get("user"), self._named("users", "user")
+        if user and user not in users:
             raise UsageError(f"context {name} names the user {user}, which is not in kubeconfig {files}")
         # The client would ignore these fields, and so keep permissions that they give up.
-        field = next((field for field in ("as", "as-uid", "as-groups", "as-user-extra") if identity.get(field)), None)
+        impersonation = ("as", "as-uid", "as-groups", "as-user-extra")
+        field = next((field for field in impersonation if users.get(user, {}).get(field)), None)
         if field:
             raise UsageError(
                 f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
@@ -97,11 +95,13 @@ class Kubeconfig:
             )
         return name
 
-    def _entry(self, key: str, kind: str, name: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any YAML
-        return next((entry[kind] or {} for entry in self._entries(key) if entry["name"] == name), None)
-
-    def _entries(self, key: str) -> list[Any]:
-        return [entry for document in self.documents if document for entry in document.get(key) or ()]
+    def _named(self, key: str, kind: str) -> dict[Any, Any]:
+        """The entries of a list by name; the first of a name counts."""
+        found: dict[Any, Any] = {}
+        for document in filter(None, self.documents):
+            for entry in document.get(key) or ():
+                found.setdefault(entry["name"], entry.get(kind) or {})
+        return found
 
 
 class Credentials:
@@ -118,8 +118,6 @@ class Credentials:
 
     def headers(self, what: str) -> Mapping[str, str]:
         """The headers that sign a request, which ``what`` names; raises ``NotAuthorised`` without any."""
-        from kubernetes.config import ConfigException  # noqa: PLC0415 - see above
-
         with self._lock:
             now = self._clock()
             if now - self._asked < _FRESH:
@@ -129,7 +127,7 @@ class Credentials:
                     self._renew()
                     self._renewed = now
                 settings: Iterable[Any] = self._configuration.auth_settings().values()
-            except (UsageError, ConfigException, OSError) as error:
+            except (UsageError, config.ConfigException, OSError) as error:
                 raise NotAuthorised(f"{what}: the credentials cannot be renewed: {_first_line(error)}") from error
             # A file with a token may end with a line break, which client-go strips too.
             headers = {setting["key"]: setting["value"].strip() for setting in settings}
@@ -146,11 +144,6 @@ class Credentials:
         self._asked, self._expired = -math.inf, True
 
 
-def chosen(flag: str | None, context: str | None) -> str | None:
-    """The context that is used; ``None`` without a kubeconfig, as in a pod, and if none is chosen in it."""
-    return context or Kubeconfig.read(flag).current
-
-
 def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callable[[], None]]:
     """A client whose pool makes connections to the cluster, and what reads its credentials anew; nothing is sent yet.
 
@@ -158,11 +151,6 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
     that we run in. Raises :class:`~migrator.errors.UsageError` if none of them is usable, and
     :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
-    from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 - see above
-    from urllib3 import disable_warnings  # noqa: PLC0415
-    from urllib3.exceptions import InsecureRequestWarning, LocationValueError  # noqa: PLC0415
-    from urllib3.util import parse_url  # noqa: PLC0415
-
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
     load(flag, context, configuration)
@@ -191,7 +179,7 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
 
 def load(flag: str | None, context: str | None, configuration: Configuration) -> None:
     """Put address and credentials into a configuration; raises what :func:`api_client` raises."""
-    kubeconfig = Kubeconfig.read(flag)
+    kubeconfig, read = Kubeconfig.read(flag), cast("Callable[..., None]", config.load_incluster_config)
     if kubeconfig.files:
         _load_files(kubeconfig, context, configuration)
     elif context is not None:
@@ -199,17 +187,20 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
     elif os.environ.get("KUBECONFIG"):
         raise UsageError(f"KUBECONFIG names no file that exists: {os.environ['KUBECONFIG']}")
     else:
-        _load_in_cluster(configuration)
+        try:
+            read(client_configuration=configuration)
+        except (config.ConfigException, OSError) as error:
+            raise UsageError(
+                f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
+                f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+            ) from error
 
 
 def _load_files(kubeconfig: Kubeconfig, context: str | None, configuration: Configuration) -> None:
-    from kubernetes import config  # noqa: PLC0415 - see above
-
-    files = ", ".join(kubeconfig.files)
+    files, read = ", ".join(kubeconfig.files), cast("Callable[..., None]", config.load_kube_config)
     try:
         name = kubeconfig.chosen(context)
         with _complaints() as complaints:
-            read: Callable[..., None] = config.load_kube_config
             read(
                 config_file=os.pathsep.join(kubeconfig.files),
                 context=name,
@@ -224,26 +215,11 @@ def _load_files(kubeconfig: Kubeconfig, context: str | None, configuration: Conf
         raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
 
 
-def _load_in_cluster(configuration: Configuration) -> None:
-    from kubernetes import config  # noqa: PLC0415 - see above
-
-    try:
-        read: Callable[..., None] = config.load_incluster_config
-        read(client_configuration=configuration)
-    except (config.ConfigException, OSError) as error:
-        raise UsageError(
-            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
-            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
-        ) from error
-
-
 def _tls(configuration: Configuration) -> ssl.SSLContext:
     """As kubectl verifies: Python 3.13 also demands an authority key identifier, which clusters' certificates may lack.
 
     To a given context urllib3 adds the kubeconfig's authority and certificate, but not the system's authorities.
     """
-    from urllib3.util.ssl_ import create_urllib3_context  # noqa: PLC0415 - see above
-
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.ssl_ca_cert and not configuration.ca_cert_data:

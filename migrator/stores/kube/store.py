@@ -23,9 +23,6 @@ from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: How long one request may take, in seconds.
-_REQUEST_TIMEOUT: Final = 15.0
-
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
 MAX_LIST_STARTS: Final = 5
 
@@ -48,7 +45,6 @@ def connect(
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
-    request_timeout: float = _REQUEST_TIMEOUT,
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
@@ -58,7 +54,7 @@ def connect(
     Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     client, renew = api_client(kubeconfig, context)
-    transport = Transport(client, request_timeout=request_timeout, renew=renew, deadline=deadline, timing=timing)
+    transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
     return KubeStore(transport, dry_run=dry_run)
 
 

@@ -35,6 +35,9 @@ from migrator.stores.kube.kubeconfig import Credentials
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 
+#: How long one request may take, in seconds.
+_REQUEST_TIMEOUT: Final = 15.0
+
 #: How often one request is sent at most. A server that has never answered is more likely a wrong address than one that
 #: is just being restarted.
 ATTEMPTS: Final = 8
@@ -131,12 +134,12 @@ class Transport:
         self,
         api_client: ApiClient,
         *,
-        request_timeout: float,
         renew: Callable[[], None],
+        request_timeout: float = _REQUEST_TIMEOUT,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
     ) -> None:
-        self.request_timeout = request_timeout
+        self._request_timeout = request_timeout
         self.server = str(api_client.configuration.host)
         self._pool = api_client.rest_client.pool_manager
         self._timing = timing or Timing()
@@ -151,7 +154,7 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied.
         """
-        longest = _LEASE_TIMEOUT if request.of_lease else self.request_timeout
+        longest = _LEASE_TIMEOUT if request.of_lease else self._request_timeout
         patient = request.repeatable and self._has_answered
         call = _Call(request, longest, self._timing.clock() + (max(longest, BUDGET) if patient else longest))
         while True:
