@@ -114,7 +114,7 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
         yield summary.headline(plan)
-    trees = pending(plan)
+    trees = pending(plan) if preview.writes else []
     schemes = sorted({f"{tree.source or 'unknown'} to {tree.target}" for tree in trees})
     if trees:
         yield f"{len(trees):,} of {count(len(plan.trees), 'set')}: {', '.join(schemes)}"

@@ -71,8 +71,8 @@ def decode(text: bytes) -> OperatorScheme:
             raise InputError(f"this scheme.json has format {number}, and format {FORMAT} can be read. {_AGAIN}")
         return _decoded(document)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        why = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise InputError(f"this is not a scheme.json that can be read: {why}. {_AGAIN}") from error
+        why = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise InputError(f"this is not a scheme.json: {why}. {_AGAIN}") from error
 
 
 def _decoded(document: Mapping[str, Any]) -> OperatorScheme:

@@ -256,7 +256,7 @@ def headline(plan: Plan) -> str:
     if refusals_of(plan):
         return f"{without} The migration is refused."
     remaining = recreated_with_migration(plan)
-    return f"{without} With it: {_amount(remaining) if remaining.pods else 'none'}."
+    return f"{without} With the migration: {_amount(remaining) if remaining.pods else 'none'}."
 
 
 def next_steps(plan: Plan) -> list[str]:

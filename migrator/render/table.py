@@ -36,7 +36,7 @@ from migrator.render.text import (
     wrapped,
 )
 
-_NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "IF MIGRATED")
+_NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 
 
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
@@ -70,7 +70,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: s
     )
 
 
-_BLOCKED: Final = {False: "Nothing blocks a run.", True: "Some releases only: see `plan --to`."}
+_BLOCKED: Final = {False: "Nothing blocks a run.", True: "Some releases are blocked: see `plan --to RELEASE`."}
 
 
 def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -103,16 +103,12 @@ def _statements(group: FindingGroup) -> Iterator[str]:
 
 def not_checked_rows(unchecked: Iterable[NotChecked]) -> Iterator[str]:
     """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
-    reasons: dict[str, list[NotChecked]] = {}
+    reasons: dict[str, list[str]] = {}
     for one in unchecked:
-        found = re.search(r" \(([^()]*)\)$", one.message)
-        reasons.setdefault(found[1] if found else one.message, []).append(one)
-    texts = [
-        f"{', '.join(one.code for one in members)} ({reason})"
-        if len(members) > 1
-        else f"{members[0].code} {members[0].message}"
-        for reason, members in reasons.items()
-    ]
+        found = re.fullmatch(r"(.+)( \([^()]*\))", one.message)
+        what, reason = found.groups() if found else (one.message, "")
+        reasons.setdefault(reason, []).append(f"{one.code} {what}")
+    texts = [f"{'; '.join(members)}{reason}" for reason, members in reasons.items()]
     yield from (row("" if number else "unchecked", text) for number, text in enumerate(texts))
 
 
@@ -189,8 +185,7 @@ def _releases(rows: Sequence[TargetRow]) -> str:
     unread = "" if all(one.known for one in newer) else "?: not read: use --to-binary.\n"
     older = [one.release for one in rows if one.is_older]
     folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
-    title = "What the upgrade recreates (IF MIGRATED: pods, after a migration):"
-    return f"{wrapped(title)}\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
+    return f"What the upgrade recreates:\n\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
 
 
 def _paragraphs(*paragraphs: str) -> str:

@@ -40,4 +40,4 @@ def test_the_image_is_small_and_compiled_and_plans_a_dump() -> None:
     planned = in_the_image(
         "plan", "-f", "/examples/cluster.yaml", "--to", "v0.1.0-alpha.11", entrypoint="grove-migrator"
     )
-    assert "With it: none." in planned
+    assert "With the migration: none." in planned

@@ -84,7 +84,7 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> 
         assert __version__ in inside(command, "--version")
     at = inside(python, "-c", "import migrator; print(migrator.__file__)")
     assert at.startswith(str(library)), at
-    assert "With it: none." in inside("grove-migrator", "plan", "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1")
+    assert "With the migration: none." in inside("grove-migrator", "plan", "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1")
 
 
 def _without_ourselves(dependencies: Path, directory: Path) -> Path:

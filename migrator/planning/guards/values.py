@@ -141,7 +141,7 @@ def leftovers(case: Case) -> Iterator[Finding]:
 def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
     if not case.changed and not case.others[Verdict.TARGET]:
-        return f"{text}, which no scheme that was tried gives for the current spec"
+        return f"{text}, which is not the current spec's hash under any scheme that was tried"
     source = f"{case.source.name}'s {case.source_hashes.of(stored)}"
     target = f"{case.target.name}'s {case.target_hashes.of(stored)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"

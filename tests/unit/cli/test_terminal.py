@@ -24,7 +24,7 @@ cluster   https://lab.test (context lab)
 operator  Deployment grove-system/grove-operator, 1 replica of
           example.test/grove-operator:v0.1.0-alpha.8.
 sets      Without the migration, the upgrade recreates 19 pods with 78 GPUs in 3
-          sets. With it: none.
+          sets. With the migration: none.
           3 of 3 sets: legacy-1.34 to legacy-1.35
 steps     Stop the operator, and leave it at zero replicas.
           Replace 61 hashes with 43 patches.
