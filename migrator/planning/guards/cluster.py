@@ -14,7 +14,7 @@ from migrator.planning.options import PlanOptions
 
 _RUNNING: Final = "whether an operator is running"
 _AUTHORIZER: Final = "whether the authorizer webhook rejects label changes"
-_RECORD: Final = "whether an earlier run left a record, which decides about half-written sets"
+_RECORD: Final = "whether an earlier run left a record"
 _OTHERS: Final = "whether other sets need this migration too"
 
 
