@@ -48,7 +48,7 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A hazard of an upgrade; it never refuses."""
+    """A known issue of an upgrade; it never refuses."""
 
     id: str
     ref: Ref | None

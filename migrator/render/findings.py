@@ -53,7 +53,7 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
 
 
 def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
-    """Hazards by id: the id, its title, the first advice, and every object concerned."""
+    """Known issues by code: the code, its title, the first advice, and every object concerned."""
     by_id: dict[str, list[Advice]] = {}
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)

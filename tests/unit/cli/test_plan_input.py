@@ -130,21 +130,21 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator"]])
 def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[str], invoke: Invoke) -> None:
-    """Its release decides which hazards concern the upgrade; an operator that is stopped decides nothing."""
+    """Its release decides which known issues concern the upgrade; an operator that is stopped decides nothing."""
 
-    def hazards(release: str, replicas: int) -> list[str]:
+    def issues(release: str, replicas: int) -> list[str]:
         invoke.on(MemoryStore(*annotated(), *installed(release, replicas=replicas)))
         found = invoke(*command, *TO, "-o", "json").json
         return [advice["message"] for advice in found.get("plan", found)["advisories"]]
 
-    assert hazards("v0.1.0-alpha.9", 1) == []
-    (sure,) = hazards("v0.1.0-alpha.8", 1)
+    assert issues("v0.1.0-alpha.9", 1) == []
+    (sure,) = issues("v0.1.0-alpha.8", 1)
     assert "if you come from" not in sure
-    (open_,) = hazards("v0.1.0-alpha.11", 0)
+    (open_,) = issues("v0.1.0-alpha.11", 0)
     assert "if you come from v0.1.0-alpha.8 or older" in open_
 
 
-def test_an_unread_release_is_exit_0_with_its_hazards(invoke: Invoke) -> None:
+def test_an_unread_release_is_exit_0_with_its_known_issues(invoke: Invoke) -> None:
     """Its hashes are not guessed: no summary and no sets, one warning; a run is refused with the way out."""
     unread = ("-f", DUMP, "--to", "v0.1.0-alpha.13")
     found = invoke("plan", *unread, "-o", "json").json

@@ -1,4 +1,4 @@
-"""Hazards that are not a matter of hashes: whom each concerns, in which objects, and that none refuses."""
+"""Known issues that are not a matter of hashes: whom each concerns, in which objects, and that none refuses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def planned(world: World, target: str, *, running: str | None = None, source: st
 
 
 def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
-    """Id and object of every hazard."""
+    """Id and object of every known issue."""
     return [(a.id, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
 
 
@@ -88,7 +88,7 @@ def pod_of_a_group() -> World:
     return World().grow().put(*POD, "/metadata/annotations", {"scheduling.k8s.io/group-name": "x"})
 
 
-#: The hazard, a state that has it, the object, a source and a target that are concerned, and targets that are not.
+#: The known issue, a state that has it, the object, a source and a target that are concerned, and targets that are not.
 Case = tuple[str, Callable[[], World], str, str, str, tuple[str, ...]]
 CASES: list[Case] = [
     ("GM-301", lambda: World().grow().at_zero(FRONT), "web-0-front", A11, RC1, (A9, A11)),
@@ -105,7 +105,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_a_hazard_is_reported_where_it_concerns_the_upgrade(case: Case) -> None:
+def test_a_known_issue_is_reported_where_it_concerns_the_upgrade(case: Case) -> None:
     """With its object for the releases concerned, for no other target, and never as a refusal."""
     code, state, name, source, target, others = case
     plan = planned(state(), target, running=source)
@@ -124,7 +124,7 @@ def test_whoever_is_past_it_is_not_warned() -> None:
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
+def test_a_known_issue_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
     """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
     world = auto_mnnvl()
     (advice,) = planned(world, "legacy-1.34" if quiet else A11).advisories
@@ -142,7 +142,7 @@ def test_a_hazard_says_whom_it_concerns_where_the_releases_are_not_known(*, quie
     ("It is at zero.", ({"replicas": 0},)),
 )
 def test_who_is_not_scheduled_below_his_minimum(state: dict[str, Any]) -> None:
-    """Only a member that is partly scheduled, and of which no operator has reported a breach, has this hazard."""
+    """Only a member that is partly scheduled, and of which no operator has reported a breach, has this known issue."""
     assert "GM-311" not in {code for code, _ in advised(scheduled(**state), A9, running=A8)}
 
 
@@ -176,7 +176,7 @@ def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: s
 
 @pytest.mark.parametrize(("kind", "name"), [SET, ("PodClique", "web-0-front")])
 def test_replicas_that_are_not_stored_are_not_at_zero(kind: str, name: str) -> None:
-    """A number that is not there is no hazard, neither of a member nor of the set."""
+    """A number that is not there is no known issue, neither of a member nor of the set."""
     world = standalone_only().take(kind, name, "/spec/replicas")
     assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
 
@@ -218,7 +218,7 @@ def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) 
 
 @table(
     "clique own holder expected",
-    ("The hazard is the missing name.", (0, "rack-topology", None, [])),
+    ("The known issue is the missing name.", (0, "rack-topology", None, [])),
     ("From the set all inherit it.", (0, None, "/spec/template", [])),
     ("From a scaling group its cliques inherit it.", (1, None, "/spec/template/podCliqueScalingGroups/0", [])),
     ("No other clique does.", (0, None, "/spec/template/podCliqueScalingGroups/0", ["GM-306"])),
@@ -233,8 +233,8 @@ def test_a_topology_is_named_or_inherited(
     assert [code for code, _ in advised(world, A11)] == expected
 
 
-def test_an_unread_release_has_hazards_and_nothing_else() -> None:
-    """alpha.12 exists: its hazards are reported, its hashes are not guessed."""
+def test_an_unread_release_has_known_issues_and_nothing_else() -> None:
+    """alpha.12 exists: its known issues are reported, its hashes are not guessed."""
     plan = planned(standalone_only(), A12)
     assert (plan.trees, plan.known) == ((), False)
     assert refusals(plan.findings) == []
@@ -243,7 +243,7 @@ def test_an_unread_release_has_hazards_and_nothing_else() -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Every hazard has all of its texts, and the releases that it names are known."""
+    """Every known issue has all of its texts, and the releases that it names are known."""
     assert [issue.id for issue in KNOWN_ISSUES] == sorted(ISSUE_TITLES)
     for issue in KNOWN_ISSUES:
         assert {issue.since, issue.before or issue.since, issue.until or issue.since} <= set(builds())

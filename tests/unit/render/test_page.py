@@ -177,7 +177,7 @@ def test_the_two_bars_tell_what_the_migration_saves() -> None:
         assert second in text
 
 
-def test_hazards_have_a_section_of_their_own() -> None:
+def test_known_issues_have_a_section_of_their_own() -> None:
     """What is not a matter of hashes stands apart from what refuses, with its objects and what to do."""
     world = World().grow(scheme="legacy-1.35")
     world.pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
