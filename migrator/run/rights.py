@@ -58,8 +58,8 @@ def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None,
         *found,
         *(Right(verb, resources.LEASES, "", home, name) for name in leases for verb in ("get", "patch")),
         Right("create", resources.LEASES, "", home),
-        *(Right(verb, resources.CONFIG_MAPS, "", home) for verb in ("get", "list", "create", "delete")),
-        Right("patch", resources.CONFIG_MAPS, "", home, record.RUN_NAME),
+        *(Right(verb, resources.CONFIG_MAPS, "", home) for verb in ("get", "create")),
+        *(Right(verb, resources.CONFIG_MAPS, "", home, record.RUN_NAME) for verb in ("patch", "delete")),
     ]
     if operator is not None and operator.deployment and stops_it:
         rights.append(Right("get", resources.DEPLOYMENTS, "", operator.namespace, operator.deployment))

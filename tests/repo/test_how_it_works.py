@@ -9,7 +9,7 @@ from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.canonical import canonicalize
 from migrator.hashing.layouts import load
-from migrator.run.record import RUN_NAME, TABLES_PREFIX
+from migrator.run.record import RUN_NAME
 from tests.support.builders import World
 from tests.support.paths import ROOT
 
@@ -75,4 +75,3 @@ def test_it_names_what_exists() -> None:
     for path in re.findall(r"`(migrator/[\w./]+)`", PAGE):
         assert (ROOT / path).exists(), path
     assert f"`{RUN_NAME}`" in PAGE
-    assert f"`{TABLES_PREFIX}<n>`" in PAGE

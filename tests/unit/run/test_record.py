@@ -9,15 +9,16 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any
 
 import pytest
 
-from migrator.errors import LostRace, LostReply, Unreachable, Unreadable
+from migrator.errors import LostRace, LostReply, Refused, Unreadable
 from migrator.grove.objects import Ref
 from migrator.planning.model import AlreadyNew, SetHashes, Table
 from migrator.resources import CONFIG_MAPS
-from migrator.run.record import FORMAT, RUN_NAME, TABLES_PREFIX, Recorded, Recorder
+from migrator.run.record import FORMAT, MOST, RUN_NAME, Recorded, Recorder
 from migrator.run.tables import OperatorBefore, RecordState, RunRecord
 from tests.support.memory_store import MemoryStore, Request
 
@@ -75,14 +76,9 @@ def recorder(cluster: MemoryStore) -> Recorder:
     return Recorder(cluster, NAMESPACE)
 
 
-def loaded(cluster: MemoryStore, **options: int) -> Recorded:
+def loaded(cluster: MemoryStore) -> Recorded:
     """What another process reads."""
-    return Recorder(cluster, NAMESPACE, **options).load()
-
-
-def pieces(cluster: MemoryStore) -> list[str]:
-    """The names of all pieces."""
-    return [name for name in cluster.names(CONFIG_MAPS) if name.startswith(TABLES_PREFIX)]
+    return Recorder(cluster, NAMESPACE).load()
 
 
 def overwrite(cluster: MemoryStore, change: Callable[[dict[str, Any]], object]) -> None:
@@ -158,56 +154,41 @@ def test_the_open_runs_tables_are_told_from_those_of_finished_ones() -> None:
     assert replace(recorded, run=replace(RUN, finished=RUN.started)).of_open_run() == {}
 
 
-def test_large_records_are_cut_below_the_limit(cluster: MemoryStore) -> None:
-    """Each piece is a ConfigMap of its own, and together they are the tables."""
-    wanted = Recorded(RUN, tables(range(60)))
-    Recorder(cluster, NAMESPACE, piece=400).save(wanted)
-    assert len(pieces(cluster)) > 2
-    assert loaded(cluster) == wanted
-    sizes = [len(json.dumps(cluster.read(CONFIG_MAPS, NAMESPACE, name)["binaryData"])) for name in pieces(cluster)]
-    assert max(sizes) < 450
-
-
-def test_a_sweep_that_fails_does_not_fail_the_commit(cluster: MemoryStore, recorder: Recorder) -> None:
-    """Left-over pieces are harmless, and go with the next commit."""
-    recorder.save(Recorded(RUN, tables([1])))
-    cluster.fail(Unreachable("connection refused"), verb="delete")
-    recorder.save(Recorded(RUN, tables([1, 2])))
-    assert len(pieces(cluster)) == 2
-    recorder.save(Recorded(RUN, tables([1, 2, 3])))
-    assert len(pieces(cluster)) == 1
-    assert loaded(cluster).tables == tables([1, 2, 3])
-
-
+@pytest.mark.parametrize("first", [None, Recorded(RUN, tables([1]))])
 @pytest.mark.parametrize("applied", [False, True])
-def test_a_crash_at_any_write_leaves_old_or_new_tables(*, applied: bool) -> None:
-    """Killed before or after write k, for every k: the old record or the new one is whole, and a rerun ends."""
-    old, new = Recorded(RUN, tables([1, 2])), Recorded(RUN, tables(range(1, 30)))
-    write, finished = 1, False
-    while not finished:
-        cluster = MemoryStore()
-        Recorder(cluster, NAMESPACE, piece=400).save(old)
-        kill_at(cluster, write, applied=applied)
-        try:
-            Recorder(cluster, NAMESPACE, piece=400).save(new)
-            finished = True
-        except Killed:
-            (cluster.after if applied else cluster.before).clear()
-            assert loaded(cluster) in (old, new), f"write {write}"
-            Recorder(cluster, NAMESPACE, piece=400).save(new)
-        assert loaded(cluster) == new
-        write += 1
-    assert write > 6
+def test_a_crash_while_it_is_written_leaves_the_old_record_or_the_new_one(
+    cluster: MemoryStore, recorder: Recorder, first: Recorded | None, *, applied: bool
+) -> None:
+    """The run and its tables are one write, and a rerun ends."""
+    if first is not None:
+        recorder.save(first)
+    new = Recorded(replace(RUN, state=RecordState.DONE), tables([1, 2]))
+    kill_at(cluster, 1, applied=applied)
+    with pytest.raises(Killed):
+        recorder.save(new)
+    (cluster.after if applied else cluster.before).clear()
+    assert loaded(cluster) == (new if applied else first or Recorded())
+    Recorder(cluster, NAMESPACE).save(new)
+    assert loaded(cluster) == new
 
 
-@pytest.mark.parametrize("verb", ["create", "patch", "delete"])
-def test_lost_replies_are_found_out(cluster: MemoryStore, recorder: Recorder, verb: str) -> None:
+def test_a_record_that_a_configmap_cannot_hold_is_refused(cluster: MemoryStore, recorder: Recorder) -> None:
+    """Nothing is written, so a run ends before its first patch."""
+    recorder.save(Recorded(RUN))
+    large = replace(table(), pods={"a": tuple(token_hex(8) for _ in range(MOST // 8))})
+    with pytest.raises(Refused, match=r"the record of 1 sets has 1,[0-9,]+ bytes, and a ConfigMap holds 1,048,576"):
+        recorder.save(Recorded(RUN, (large,)))
+    assert recorder.load() == loaded(cluster) == Recorded(RUN)
+
+
+@pytest.mark.parametrize("first", [Recorded(), Recorded(RUN, tables([1]))])
+def test_lost_replies_are_found_out(cluster: MemoryStore, recorder: Recorder, first: Recorded) -> None:
     """A write that was applied without an answer is recognised by its content."""
-    recorder.save(Recorded(RUN, tables([1])))
-    cluster.lose_reply(verb=verb, times=2)
+    recorder.save(first)
+    cluster.lose_reply(verb="patch" if first.run else "create", times=2)
     wanted = Recorded(replace(RUN, state=RecordState.DONE), tables([1, 2]))
     recorder.save(wanted)
-    assert loaded(cluster) == wanted
+    assert loaded(cluster) == wanted == recorder.load()
 
 
 def test_lost_replies_are_bounded(cluster: MemoryStore, recorder: Recorder) -> None:
@@ -232,21 +213,6 @@ def test_the_slower_of_two_writers_loses(cluster: MemoryStore, recorder: Recorde
         other.save(Recorded(replace(RUN, run_id="run-2")))
 
 
-def test_tables_that_another_run_replaces_while_they_are_read(cluster: MemoryStore, recorder: Recorder) -> None:
-    """The pieces that were named are gone: what is recorded by now is read instead, and nobody is told to delete it."""
-    recorder.save(Recorded(RUN, tables([1])))
-    reads = [0]
-
-    def replace_them(request: Request) -> None:
-        if request.verb == "get" and request.name.startswith(TABLES_PREFIX):
-            reads[0] += 1
-            if reads[0] == 1:
-                recorder.save(Recorded(RUN, tables([1, 2])))
-
-    cluster.before.append(replace_them)
-    assert loaded(cluster).tables == tables([1, 2])
-
-
 def test_an_annotated_record_is_still_ours(cluster: MemoryStore, recorder: Recorder) -> None:
     """Only its text counts."""
     recorder.save(Recorded(RUN))
@@ -266,8 +232,6 @@ def test_an_annotated_record_is_still_ours(cluster: MemoryStore, recorder: Recor
         lambda document: document["run"].update(revert="no"),
         lambda document: document.update(run=[]),
         lambda document: document.update(tablesDigest="0" * 64),
-        lambda document: document["tables"].append("grove-migrator-tables-9"),
-        lambda document: document.update(tables=["grove-migrator-run"]),
     ],
 )
 def test_a_garbled_run_record_refuses(cluster: MemoryStore, recorder: Recorder, change: Callable[[Any], Any]) -> None:
@@ -290,67 +254,42 @@ def test_a_run_record_that_is_not_an_object_refuses(cluster: MemoryStore, record
         loaded(cluster)
 
 
-@pytest.mark.parametrize(
-    "garble",
-    [
-        lambda body: body.pop("binaryData"),
-        lambda body: body["binaryData"].update({"tables.json.gz": "not base64!"}),
-        lambda body: body["binaryData"].update({"tables.json.gz": base64.b64encode(b"not gzip").decode()}),
-    ],
-)
-def test_a_garbled_or_deleted_piece_refuses(
-    cluster: MemoryStore, recorder: Recorder, garble: Callable[[dict[str, Any]], object]
-) -> None:
-    """Tables that were damaged are never half believed."""
-    recorder.save(Recorded(RUN, (table(),)))
-    cluster.edit(CONFIG_MAPS, NAMESPACE, f"{TABLES_PREFIX}0", garble)
-    with pytest.raises(Unreadable, match=f"{TABLES_PREFIX}0"):
-        loaded(cluster)
-    cluster.drop(CONFIG_MAPS, NAMESPACE, f"{TABLES_PREFIX}0")
-    with pytest.raises(Unreadable, match="it is gone"):
-        loaded(cluster)
+GARBLED = [
+    b"not gzip",
+    *map(gzip.compress, [b"{}[", b"5", b'{"tables": 5, "layouts": {}}', b'{"tables": [{"uid": "u"}], "layouts": {}}']),
+]
 
 
-@pytest.mark.parametrize(
-    "text", ["{}[", "5", '{"tables": 5, "layouts": {}}', '{"tables": [{"uid": "u"}], "layouts": {}}']
-)
-def test_tables_that_are_whole_and_wrong_refuse(cluster: MemoryStore, recorder: Recorder, text: str) -> None:
-    """Pieces that the run record names, and whose contents this version does not know."""
+@pytest.mark.parametrize("stream", GARBLED)
+def test_tables_that_are_whole_and_wrong_refuse(cluster: MemoryStore, recorder: Recorder, stream: bytes) -> None:
+    """Tables that the run names, and whose contents this version does not know."""
     recorder.save(Recorded(RUN, (table(),)))
-    stream = gzip.compress(text.encode())
     data = {"tables.json.gz": base64.b64encode(stream).decode()}
-    cluster.edit(CONFIG_MAPS, NAMESPACE, f"{TABLES_PREFIX}0", lambda body: body.update(binaryData=data))
+    cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body.update(binaryData=data))
     overwrite(cluster, lambda document: document.update(tablesDigest=hashlib.sha256(stream).hexdigest()))
-    with pytest.raises(Unreadable, match=f"{TABLES_PREFIX}0"):
+    with pytest.raises(Unreadable):
         loaded(cluster)
 
 
-def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: Recorder) -> None:
-    """After a revert or a verification nothing of ours remains, left-overs included; twice is fine."""
-    metadata = {"namespace": NAMESPACE, "name": f"{TABLES_PREFIX}notes"}
-    cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+@pytest.mark.parametrize("data", [None, {}, {"tables.json.gz": "not base64!"}, {"tables.json.gz": "bm90IHRoZWlycw=="}])
+def test_damaged_tables_refuse(cluster: MemoryStore, recorder: Recorder, data: dict[str, str] | None) -> None:
+    """Tables that are gone, or are not those that the run names, are never half believed."""
     recorder.save(Recorded(RUN, (table(),)))
-    cluster.fail(Unreachable("connection refused"), verb="delete")
-    recorder.save(Recorded(RUN, (table("u2"),)))
-    cluster.lose_reply(verb="delete")
-    recorder.delete_all()
-    recorder.delete_all()
-    assert cluster.names(CONFIG_MAPS) == [f"{TABLES_PREFIX}notes"]
+    cluster.edit(CONFIG_MAPS, NAMESPACE, RUN_NAME, lambda body: body.update(binaryData=data))
+    with pytest.raises(Unreadable, match=RUN_NAME):
+        loaded(cluster)
 
 
 @pytest.mark.parametrize("applied", [False, True])
-@pytest.mark.parametrize("write", [1, 2])
-def test_a_crash_while_forgetting_is_no_damage(
-    cluster: MemoryStore, recorder: Recorder, write: int, *, applied: bool
-) -> None:
-    """Killed at any deletion: what is left is the whole record or none, and forgetting again ends it."""
+def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: Recorder, *, applied: bool) -> None:
+    """A crash leaves all or nothing, a lost reply is no error, and twice is fine."""
     recorder.save(Recorded(RUN, (table(),)))
-    kill_at(cluster, write, applied=applied, verb="delete")
+    kill_at(cluster, 1, applied=applied, verb="delete")
     with pytest.raises(Killed):
         recorder.delete_all()
     (cluster.after if applied else cluster.before).clear()
-    assert loaded(cluster).tables in ((), (table(),))
-    again = Recorder(cluster, NAMESPACE)
-    again.load()
-    again.delete_all()
+    assert loaded(cluster).tables == (() if applied else (table(),))
+    cluster.lose_reply(verb="delete")
+    for _ in range(2):
+        recorder.delete_all()
     assert cluster.names(CONFIG_MAPS) == []

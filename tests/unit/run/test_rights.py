@@ -127,8 +127,8 @@ def test_a_run_needs_the_leases_the_record_and_the_deployment(
     names = ("grove-migrator", "grove-operator-leader-election", *(["lease"] if found is not None else []))
     wanted = [f"{verb} leases.coordination.k8s.io {name}" for name in names for verb in ("get", "patch")]
     wanted += ["create leases.coordination.k8s.io"]
-    wanted += [f"{verb} configmaps" for verb in ("get", "list", "create", "delete")]
-    wanted += ["patch configmaps grove-migrator-run", *deployment]
+    wanted += ["get configmaps", "create configmaps"]
+    wanted += ["patch configmaps grove-migrator-run", "delete configmaps grove-migrator-run", *deployment]
     assert texts(rights.of_migration((), HOME, found, stops_it=stops_it)) == [
         f"{right} in namespace {HOME}" for right in wanted
     ]
