@@ -94,7 +94,7 @@ PERMITTED: Final = (
         for field in fields
     ),
     Request("to zero", "Deployment/grove-operator", replace("/spec/replicas", 0), "scale"),
-    created(made("v1", "ConfigMap", "grove-migrator-table-0", data={"x": "y"})),
+    created(made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"})),
     Request("its own", "ConfigMap/grove-migrator-run", {"data": {"x": "z"}}),
     Request("its own", "ConfigMap/grove-migrator-run", method="DELETE"),
     created(made(LEASE, "Lease", "grove-migrator", WORKLOADS, spec={})),
@@ -175,7 +175,7 @@ DENIED: Final = (
     Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
     # The operator's namespace.
     Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
-    created(made("v1", "ConfigMap", "x")),
+    *(created(made("v1", "ConfigMap", name)) for name in ("x", "grove-migrator-tables-0")),
     Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", {"data": {"config.yaml": ""}}),
     Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", method="DELETE"),
     created(made(LEASE, "Lease", "x", spec={})),
