@@ -132,7 +132,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
         rows.append(row("verified", f"{stored} of {sets} match {target}."))
         if options.after_upgrade and not result.compared:
-            rows.append(row("note", "There is no record of a run, so earlier pods and updates are not compared."))
+            rows.append(row("note", "No record of a run holds its pods, so none is looked for that may be missing."))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
     rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:

@@ -129,9 +129,10 @@ class Recorder:
             self._known = replace(before, recorded=recorded)
             return
         if len(text) + len(stream) > MOST:
+            sets = len(recorded.tables)
             raise Refused(
-                f"the record of {len(recorded.tables):,} sets has {len(text) + len(stream):,} bytes, and a ConfigMap "
-                f"holds {MOST:,}"
+                f"the record of {sets:,} set{'s' * (sets != 1)} has {len(text) + len(stream):,} bytes, and a ConfigMap "
+                f"holds {MOST:,}: this version of grove-migrator cannot migrate so many sets"
             )
         data = {_TABLES_KEY: base64.b64encode(stream).decode()} if stream else {}
         self._known = None  # unknown until the write has returned

@@ -61,7 +61,7 @@ class VerifyResult:
     attempts: int
     trees: int
     stored: int
-    compared: bool  # with the pods and updates of a record
+    compared: bool  # with the pods of a record
     noticed: tuple[Problem, ...] = ()  # what owners did since
 
 
@@ -93,6 +93,9 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
                 f"with --to {run.target}"
             )
         context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
+    compared = any(table.pods for table in known.tables.values())
+    if options.after_upgrade and known.tables and not compared:
+        context.log.warning("no_pods_in_record", consequence="earlier pods are not known, so they are not compared")
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = take(store)
@@ -118,7 +121,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         except errors.MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
-    return VerifyResult(attempts, len(snapshot.trees), stored, bool(known.tables), noticed)
+    return VerifyResult(attempts, len(snapshot.trees), stored, compared, noticed)
 
 
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:

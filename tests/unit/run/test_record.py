@@ -176,7 +176,7 @@ def test_a_record_that_a_configmap_cannot_hold_is_refused(cluster: MemoryStore, 
     """Nothing is written, so a run ends before its first patch."""
     recorder.save(Recorded(RUN))
     large = replace(table(), pods={"a": tuple(token_hex(8) for _ in range(MOST // 8))})
-    with pytest.raises(Refused, match=r"the record of 1 sets has 1,[0-9,]+ bytes, and a ConfigMap holds 1,048,576"):
+    with pytest.raises(Refused, match=r"the record of 1 set has 1,[0-9,]+ bytes, and a ConfigMap holds 1,048,576"):
         recorder.save(Recorded(RUN, (large,)))
     assert recorder.load() == loaded(cluster) == Recorded(RUN)
 
