@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Self, TextIO, TypeVar, cast
 
 from rich.console import Console
@@ -18,12 +18,10 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from migrator.cli.log import Unbreakable
-from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
-from migrator.resources import Resource
-from migrator.store import DryRun, Store, Write
+from migrator.resources import HOLDERS, Resource
+from migrator.store import DryRun, Store
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 _PATCHES: Final = {
@@ -73,7 +71,7 @@ class Progress:
             self._bars.remove_task(task)
 
     def watch(self, store: Store) -> Store:
-        """The same store, whose lists and streams of patches are shown."""
+        """The same store, whose lists and patches are shown."""
         return cast("Store", _WatchedStore(store, self)) if self._watched else store
 
     def patched(self, mode: DryRun) -> None:
@@ -101,7 +99,7 @@ class _Above:
 
 
 class _WatchedStore:
-    """A store that reports lists and streams of patches to a :class:`Progress`; single patches are not progress."""
+    """A store that reports lists, and patches of hashes, to a :class:`Progress`."""
 
     def __init__(self, store: Store, progress: Progress) -> None:
         self._store = store
@@ -122,11 +120,13 @@ class _WatchedStore:
         with self._progress.stage(f"reading {resource.plural}") as count:
             return self._store.list(resource, lambda raw: (count(), project(raw))[1], **options)
 
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        with closing(self._store.patches(take, concurrency=concurrency)) as outcomes:
-            for key, error in outcomes:
-                if error is None:
-                    self._progress.patched(self._store.dry_run)
-                yield key, error
+    def patch(
+        self,
+        resource: Resource,
+        *where: Any,  # noqa: ANN401 - the store's
+        **options: Any,  # noqa: ANN401 - the store's
+    ) -> JSONObject:
+        answer = self._store.patch(resource, *where, **options)
+        if resource in HOLDERS:
+            self._progress.patched(self._store.dry_run)
+        return answer

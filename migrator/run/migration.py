@@ -169,7 +169,6 @@ class _Run:
         self._leases = Leases(self._plain, home, self._context)
         self._store = self._plain.within(self._leases.left)
         self._recorder = Recorder(self._store, home)
-        self._context.beats.append(self._leases.renew_if_due)
 
     def _read(self) -> None:
         """Read the sets, and plan what is to be done to them."""

@@ -5,10 +5,8 @@ Typed models are never used: they would lose fields that the client does not kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -16,11 +14,10 @@ from migrator import exact_json
 from migrator.errors import ClusterError, Conflict, Expired, LostReply, MigratorError, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
@@ -157,39 +154,8 @@ class KubeStore:
         """See :meth:`migrator.store.Store.patch`."""
         if self.dry_run is DryRun.CLIENT:
             return {}
-        request = self._patch(Write(resource, namespace, name, tuple(ops), subresource))
-        return self._object(request)
-
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """See :meth:`migrator.store.Store.patches`."""
-        under_way: dict[Future[MigratorError | None], K] = {}
-        ended = SimpleQueue[Future[MigratorError | None]]()
-        closed = False
-
-        def send(request: Request) -> MigratorError | None:
-            if self.dry_run is DryRun.CLIENT:
-                return None
-            try:
-                return _outcome(request, self._transport.send(request, is_wanted=lambda: not closed))
-            except MigratorError as error:
-                return error
-
-        with ThreadPoolExecutor(max(1, concurrency)) as threads:
-            try:
-                while True:
-                    while len(under_way) < max(1, concurrency) and (found := take()) is not None:
-                        key, write = found
-                        future = threads.submit(send, self._patch(write))
-                        under_way[future] = key
-                        future.add_done_callback(ended.put)
-                    if not under_way:
-                        return
-                    future = ended.get()
-                    yield under_way.pop(future), future.result()
-            finally:
-                closed = True  # what is under way is waited for, and not sent again
+        body = _go(f"[{','.join([op.text for op in ops])}]")
+        return self._object(self._request("patch", resource, namespace, name, subresource, body=body))
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
@@ -233,11 +199,6 @@ class KubeStore:
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
         return page.get("metadata") or {}, items
-
-    def _patch(self, write: Write) -> Request:
-        resource, namespace, name, ops, subresource = write
-        body = _go(f"[{','.join([op.text for op in ops])}]")
-        return self._request("patch", resource, namespace, name, subresource, body=body)
 
     def _request(
         self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", *, body: bytes = b""
@@ -283,12 +244,6 @@ def _path(resource: Resource, namespace: str) -> str:
     if namespace and resource.namespaced:
         parts += ["namespaces", namespace]
     return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
-
-
-def _outcome(request: Request, answer: bytes) -> MigratorError | None:
-    """The error of a patch whose answer is no object; its fields are not parsed, because nobody reads them."""
-    text = answer.strip()
-    return None if text.startswith(b"{") and text.endswith(b"}") else _unreadable(request)
 
 
 def _unreadable(request: Request) -> MigratorError:

@@ -147,8 +147,8 @@ class Transport:
         self._deadline = deadline or Deadline(self._timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 
-    def send(self, request: Request, *, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
-        """The body of a successful answer; a request that is not wanted any more is not sent again.
+    def send(self, request: Request) -> bytes:
+        """The body of a successful answer.
 
         Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
@@ -170,7 +170,7 @@ class Transport:
                     return body
                 failure, asked = self._failed(call, answer)
             wait = delay(call.attempts, asked, self._timing.chance())
-            if not is_wanted() or not self._may_repeat(call, wait):
+            if not self._may_repeat(call, wait):
                 self._give_up(call, failure)
             self._timing.sleep(wait)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -265,20 +266,26 @@ def test_a_cluster_that_does_not_answer_is_never_success(cluster: MemoryStore, i
 
 
 @pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
-def test_the_limit_of_patches_under_way_reaches_the_store(
-    invoke: Invoke, flags: tuple[str, ...], expected: int
-) -> None:
-    """``--concurrency`` is what a stream of patches is given; a dry run on the server is sent as the run would be."""
-    given: list[int] = []
+def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke, flags: tuple[str, ...], expected: int) -> None:
+    """``--concurrency`` of them; a dry run on the server is sent as the run would be."""
+    under_way, most, lock, met = 0, 0, threading.Lock(), threading.Event()
 
-    class Watched(MemoryStore):
-        def patches(self, take: Any, *, concurrency: int) -> Any:
-            given.append(concurrency)
-            return super().patches(take, concurrency=concurrency)
+    class Slow(MemoryStore):
+        def patch(self, *given: Any, **more: Any) -> Any:
+            nonlocal under_way, most
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            if most == expected:
+                met.set()
+            met.wait(20)
+            with lock:
+                under_way -= 1
+            return super().patch(*given, **more)
 
-    invoke.on(Watched(*objects(), *operator()))
+    invoke.on(Slow(*objects(), *operator()))
     invoke("run", *TO, "--dry-run=server", "--stop-operator", *flags)
-    assert given == [expected]
+    assert most == expected
 
 
 def test_every_command_that_is_printed_can_be_typed(refused: Path, invoke: Invoke) -> None:

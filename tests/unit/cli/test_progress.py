@@ -8,7 +8,7 @@ import pytest
 
 from migrator.cli import progress
 from migrator.resources import LEASES, PODS, Op
-from migrator.store import DryRun, Store, Write
+from migrator.store import DryRun, Store
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
@@ -38,10 +38,9 @@ def pods(number: int) -> MemoryStore:
 
 
 def relabel(store: Store, number: int) -> None:
-    """Patch that many pods in one stream."""
-    writes = iter([(index, Write(PODS, "a", f"pod-{index}", LABELLED)) for index in range(number)])
-    outcomes = list(store.patches(lambda: next(writes, None), concurrency=2))
-    assert sorted(outcomes) == [(index, None) for index in range(number)]
+    """Patch that many pods."""
+    for index in range(number):
+        store.patch(PODS, "a", f"pod-{index}", LABELLED)
 
 
 @pytest.fixture(autouse=True)
