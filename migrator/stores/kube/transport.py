@@ -226,8 +226,6 @@ class Transport:
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"cannot reach the API server {host}: its certificate is not trusted: {text}") from error
-        if isinstance(error, http.LocationValueError):
-            raise Unreachable(f"cannot reach the API server {host}: this is not an address: {text}") from error
         if not request.repeatable and not isinstance(error, NOT_SENT):
             raise LostReply(f"{request.what}: the request was sent and no answer came from {host}: {text}") from error
         return f"{'no answer from' if self._has_answered else 'cannot reach the API server'} {host}: {text}"
