@@ -212,14 +212,15 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:
-    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which clusters' certificates may lack.
-
-    To a given context urllib3 adds the kubeconfig's authority and certificate, but not the system's authorities.
-    """
+    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which a certificate may lack."""
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.ssl_ca_cert and not configuration.ca_cert_data:
+    if configuration.ssl_ca_cert:
+        context.load_verify_locations(configuration.ssl_ca_cert)
+    else:
         context.load_default_certs()
+    if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
+        context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
     return context
 
 

@@ -154,7 +154,7 @@ class Transport:
         """
         longest = _LEASE_TIMEOUT if request.of_lease else self._request_timeout
         patient = request.repeatable and self._has_answered
-        until = self._timing.clock() + (max(longest, BUDGET) if patient else longest)
+        until = self._timing.clock() + (BUDGET if patient else longest)
         attempt, in_doubt = 0, False
         while True:
             attempt += 1
