@@ -10,10 +10,11 @@ from typing import BinaryIO, Final
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
-from migrator.operators import buildinfo, layout, moduledata
+from migrator.operators import layout
 from migrator.operators.algorithm import recognise
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
+from migrator.operators.goinfo import BuildInfo, build_info, module_data
 from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import OperatorScheme
 
@@ -42,8 +43,8 @@ def read(file: BinaryIO) -> OperatorScheme:
 
 def _read(file: BinaryIO) -> OperatorScheme:
     elf = Elf(file)
-    info = buildinfo.read(elf)
-    module = moduledata.find(elf, info.go_minor)
+    info = build_info(elf)
+    module = module_data(elf, info.go_minor)
     types = GoTypes(elf, module)
     recognised = recognise(Functions(elf, module), types)
     found = layout.read(types)
@@ -72,7 +73,7 @@ def _sha256(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _warnings(info: buildinfo.BuildInfo, found: layouts.Layout) -> Iterator[str]:
+def _warnings(info: BuildInfo, found: layouts.Layout) -> Iterator[str]:
     machinery, spew = (info.modules.get(name, "(unknown)") for name in (_MACHINERY, _SPEW))
     if not _TESTED_MACHINERY.fullmatch(machinery):
         yield f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared"
