@@ -83,9 +83,12 @@ class Pair:
     target: SetHashes
     on_delete: bool
 
-    def new(self, stored: StoredHash) -> str | None:
-        """The target's value of a field that holds the source's; ``None`` for a field that holds any other."""
-        return self.target.of(stored) if self.verdict(stored) is Verdict.SOURCE else None
+    def by_verdict(self, stored: Iterable[StoredHash]) -> Mapping[Verdict, Sequence[StoredHash]]:
+        """The values by their origin."""
+        values = {verdict: list[StoredHash]() for verdict in Verdict}
+        for item in stored:
+            values[self.verdict(item)].append(item)
+        return values
 
     def verdict(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""

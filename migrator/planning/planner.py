@@ -7,7 +7,7 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards
-from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of, lagging
+from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.known_issues import advise
@@ -135,25 +135,18 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(
-    stored: Iterable[StoredHash], *pairs: Pair, rest: Callable[[StoredHash], object] = lambda _item: None
-) -> tuple[Change, ...]:
+def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first pair that fits counts. There are hundreds of thousands of values, so none is stored, and each is visited
-    once: ``rest`` gets those that do not change.
+    The first pair that fits counts.
     """
-
-    def changes() -> Iterator[Change]:
-        for item in stored:
-            for pair in pairs:
-                if (new := pair.new(item)) is not None:
-                    yield Change(item.ref, item.field, item.value, new, item.identity)
-                    break
-            else:
-                rest(item)
-
-    return tuple(changes())
+    changes = list[Change]()
+    for item in stored:
+        fitting = (pair for pair in pairs if pair.verdict(item) is Verdict.SOURCE)
+        new = next((pair.target.of(item) for pair in fitting), None)
+        if new is not None:
+            changes.append(Change(item.ref, item.field, item.value, new, item.identity))
+    return tuple(changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +186,13 @@ class _Planner:
         self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> SetPlan:
         pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
+        values = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-        others = {verdict: list[StoredHash]() for verdict in Verdict}
-        changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
-        foreign = others[Verdict.FOREIGN]
+        changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
+        case = guards.Case(tree, found, pair, values, table.source if table is not None else None, self.sightings)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
-        case = guards.Case(
-            tree=tree,
-            source=found.closest,
-            target=found.target,
-            explained=found.source is not None and not found.done,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
-            changed=bool(changes),
-            others=others,
-            lagging=lagging(tree, foreign),
-            unchanged=found.done or (pair.source == pair.target and certain),
-            recorded=table.source if table is not None else None,
-            sightings=self.sightings,
-        )
-        findings = guards.check_set(case, allow=allow)
+        unchanged = found.done or (pair.source == pair.target and certain)
+        findings = guards.judged(guards.check_set(case), allow=allow, unchanged=unchanged)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         source = found.source
         if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):

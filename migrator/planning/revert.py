@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from migrator.errors import UsageError
-from migrator.grove.hash_fields import StoredHash, stored_hashes
+from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import Pair, Verdict, hashes_of
 from migrator.planning.guards.base import report
-from migrator.planning.model import Finding, Plan, SetPlan, Table
+from migrator.planning.model import Plan, SetPlan, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.planner import changes_of, to_do, written_by
 
@@ -41,16 +41,15 @@ def _turn_back(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
     pairs = [Pair(hashes(new), hashes(old), tree.pcs.on_delete)]
     if table is not None:
         pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
-    findings = list[Finding]()
-
-    def judge(item: StoredHash) -> None:
-        if not {Verdict.SOURCE, Verdict.TARGET}.intersection(pair.verdict(item) for pair in pairs):
-            which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
-            findings.append(report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}"))
-
-    changes = changes_of(stored_hashes(tree), *pairs, rest=judge)
+    changes = changes_of(stored_hashes(tree), *pairs)
     if table is not None:
         changes = written_by(table, changes)
+    which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
+    findings = (
+        report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
+        for item in stored_hashes(tree)
+        if {pair.verdict(item) for pair in pairs}.isdisjoint({Verdict.SOURCE, Verdict.TARGET})
+    )
     return SetPlan(
         tree=tree,
         source=new.name,

@@ -6,7 +6,7 @@ A code has one severity. Two things turn a refusal into a warning: ``--allow``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from migrator.planning.guards import fields, gangs, updates, values
@@ -31,17 +31,16 @@ __all__ = [
 _MODULES = (updates, values, fields, gangs)
 
 
-def check_set(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """All findings of the guards about one set, but for :func:`gang_termination`, which needs the whole plan.
-
-    ``allow`` has the codes whose overridable refusals become warnings; see :func:`allowed_codes`.
-    """
-    found = (finding for module in _MODULES for check in module.CHECKS for finding in check(case))
-    return judged(found, allow=allow, unchanged=case.unchanged)
+def check_set(case: Case) -> Iterator[Finding]:
+    """All findings of the guards about one set, but for :func:`gang_termination`, which needs the whole plan."""
+    return (finding for module in _MODULES for check in module.CHECKS for finding in check(case))
 
 
 def judged(findings: Iterable[Finding], *, allow: frozenset[str], unchanged: bool) -> tuple[Finding, ...]:
-    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set."""
+    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set.
+
+    ``allow`` has the codes whose overridable refusals become warnings; see :func:`allowed_codes`.
+    """
     return tuple(_judged(finding, allow, unchanged=unchanged) for finding in findings)
 
 

@@ -57,7 +57,7 @@ def never_reconciled(case: Case) -> Iterator[Finding]:
     the children have its hashes.
     """
     pcs = case.tree.pcs
-    if pcs.generation_hash is None and (case.old_is_left or not case.explained):
+    if pcs.generation_hash is None and (case.old_is_left or case.detection.source is None or case.detection.done):
         message = f"{pcs.ref} has children, but no status.currentGenerationHash"
         yield report("GM-104", pcs.ref, SET_GENERATION.pointer, message, "let the running operator reconcile it")
 
@@ -84,7 +84,7 @@ def foreign(case: Case) -> Iterator[Finding]:
 
 def unknown_places(case: Case) -> Iterator[Finding]:
     """A source hash in a place that no known operator uses, except in objects of other sets: it would stay as it is."""
-    tree, old, new = case.tree, case.source_hashes, case.target_hashes
+    tree, old, new = case.tree, case.pair.source, case.pair.target
     moving = {old.generation, *old.templates.values()} - {new.generation, *new.templates.values()}
     for seen in case.sightings:
         of_others = seen.ref.kind == tree.ref.kind and seen.ref.uid != tree.ref.uid
@@ -130,7 +130,7 @@ def missing(case: Case) -> Iterator[Finding]:
 
 def leftovers(case: Case) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
-    for stored in case.others[Verdict.LEFTOVER]:
+    for stored in case.values[Verdict.LEFTOVER]:
         message = (
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
             "left alone and counts as outdated after the upgrade as it does now"
@@ -140,10 +140,10 @@ def leftovers(case: Case) -> Iterator[Finding]:
 
 def _holds(case: Case, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
-    if not case.changed and not case.others[Verdict.TARGET]:
+    if not case.values[Verdict.SOURCE] and not case.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
-    source = f"{case.source.name}'s {case.source_hashes.of(stored)}"
-    target = f"{case.target.name}'s {case.target_hashes.of(stored)}"
+    source = f"{case.source.name}'s {case.pair.source.of(stored)}"
+    target = f"{case.target.name}'s {case.pair.target.of(stored)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
@@ -161,7 +161,7 @@ def _causes(case: Case) -> Mapping[str, _Cause]:
 
 
 def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
-    if pod_clique.clique in case.source_hashes.templates:
+    if pod_clique.clique in case.pair.source.templates:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     message = (
@@ -174,11 +174,11 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> _Cause | None:
     """The PodClique is made from one template and hashed by the name of another."""
-    clique, templates = pod_clique.clique, case.source_hashes.templates
+    clique, templates = pod_clique.clique, case.pair.source.templates
     match = template_by_suffix(case.tree.pcs, pod_clique.ref.name) or clique
     if clique is None or match is None or match == clique:
         return None
-    targets = case.target_hashes.templates
+    targets = case.pair.target.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     message = (
