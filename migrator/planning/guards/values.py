@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, StoredHash
+from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.planning.detect import Verdict
@@ -37,16 +36,8 @@ _GPU: Final = "nvidia.com/gpu"
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
-
-    finding: Finding
-    values: frozenset[str] | None = None
-
-    def explains(self, stored: StoredHash) -> bool:
-        """Whether that value follows from this cause."""
-        return stored.clique is not None and (self.values is None or stored.value in self.values)
+#: Why template hashes of one PodClique and its pods are foreign, and which values follow from it: ``None`` for all.
+_Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 
 def never_reconciled(case: Case) -> Iterator[Finding]:
@@ -67,11 +58,14 @@ def foreign(case: Case) -> Iterator[Finding]:
 
     GM-107 if no pod depends on it: it only shows how far the operator has come.
     """
-    causes = _causes(case)
+    causes = dict[str, _Cause]()
+    for clique in case.tree.pod_cliques:
+        if cause := _not_in_template(case, clique) or _suffix_trap(case, clique) or _mnnvl(case, clique):
+            causes[clique.ref.uid] = cause
     owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
     for stored in case.foreign:
-        cause = causes.get(owners.get(stored.ref.uid, stored.ref.uid))
-        if cause is not None and cause.explains(stored):
+        _, explained = causes.get(owners.get(stored.ref.uid, stored.ref.uid), (None, frozenset()))
+        if stored.clique is not None and (explained is None or stored.value in explained):
             continue
         if (stored.ref.uid, stored.field) in case.lagging:
             message = f"{_holds(case, stored)}; no pod depends on it, so it stays as it is"
@@ -79,7 +73,7 @@ def foreign(case: Case) -> Iterator[Finding]:
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
             yield report("GM-101", stored.ref, stored.field, _holds(case, stored), remedy, overridable=overridable)
-    yield from (cause.finding for cause in causes.values())
+    yield from (finding for finding, _ in causes.values())
 
 
 def unknown_places(case: Case) -> Iterator[Finding]:
@@ -107,10 +101,8 @@ def missing(case: Case) -> Iterator[Finding]:
         if pod_clique.terminating:
             continue
         if not pod_clique.template_hash:
-            message, remedy = (
-                f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}",
-                "let the operator reconcile it",
-            )
+            message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+            remedy = "let the operator reconcile it"
             yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True)
         for pod in pod_clique.pods:
             if pod.terminating:
@@ -147,19 +139,6 @@ def _holds(case: Case, stored: StoredHash) -> str:
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-def _causes(case: Case) -> Mapping[str, _Cause]:
-    """The causes of foreign template hashes, by uid of the PodClique: why they are not those of its template."""
-    labels = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
-    found: dict[str, _Cause] = {}
-    for pod_clique in case.tree.pod_cliques:
-        cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
-        if cause is None and pod_clique.ref.uid in labels:
-            cause = _mnnvl(case, pod_clique)
-        if cause is not None:
-            found[pod_clique.ref.uid] = cause
-    return found
-
-
 def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
     if pod_clique.clique in case.pair.source.templates:
         return None
@@ -169,7 +148,7 @@ def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return _Cause(report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True))
+    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True), None
 
 
 def _suffix_trap(case: Case, pod_clique: PodClique) -> _Cause | None:
@@ -187,7 +166,7 @@ def _suffix_trap(case: Case, pod_clique: PodClique) -> _Cause | None:
     )
     remedy = _way_out(case, clique, match)
     finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
-    return _Cause(finding, frozenset({templates[match], targets[match]}))
+    return finding, frozenset({templates[match], targets[match]})
 
 
 def _way_out(case: Case, clique: str, match: str) -> str:
@@ -208,9 +187,10 @@ def _way_out(case: Case, clique: str, match: str) -> str:
 
 def _mnnvl(case: Case, pod_clique: PodClique) -> _Cause | None:
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
-    pcs = case.tree.pcs
+    pcs, label, both = case.tree.pcs, pod_clique.template_hash or "", (case.pair.source, case.pair.target)
+    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in both)}
     has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
-    if not has_gpu or not hashes_injected_claims(case.source, pcs.annotations, pod_clique):
+    if not is_foreign or not has_gpu or not hashes_injected_claims(case.source, pcs.annotations, pod_clique):
         return None
     message = (
         f"{pod_clique.ref} runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
@@ -220,8 +200,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> _Cause | None:
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
-    return _Cause(finding, frozenset({pod_clique.template_hash or ""}))
+    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy), frozenset({label})
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
