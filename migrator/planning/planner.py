@@ -17,12 +17,14 @@ from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
 from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning import guards
 from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards import check_set, judged
+from migrator.planning.guards.base import Case, allowed_codes, as_warning, report
+from migrator.planning.guards.cluster import cluster_findings, not_checked
+from migrator.planning.guards.gangs import gang_termination
 from migrator.planning.known_issues import advise
-from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
+from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import seconds_of
 from migrator.planning.releases import build_range, builds_of, speakers
@@ -74,7 +76,7 @@ def make_plan(
     ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
     are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    options = replace(options, allow=guards.allowed_codes(options.allow))
+    options = replace(options, allow=allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
     if unread is not None and options.describes:
         return _unknown_target(snapshot, options, unread, running)
@@ -89,8 +91,11 @@ def make_plan(
         requested_source=options.source,
         requested_target=options.target,
         trees=selected,
-        findings=tuple(_of_cluster(f, options) for f in guards.cluster_findings(snapshot, plans, options)),
-        not_checked=tuple(guards.not_checked(snapshot)),
+        findings=tuple(
+            as_warning(finding) if options.describes or finding.code in options.allow else finding
+            for finding in cluster_findings(snapshot, plans, options)
+        ),
+        not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
@@ -189,10 +194,10 @@ class _Planner:
         values = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
-        case = guards.Case(tree, found, pair, values, table.source if table is not None else None, self.sightings)
+        case = Case(tree, found, pair, values, table.source if table is not None else None, self.sightings)
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
         unchanged = found.done or (pair.source == pair.target and certain)
-        findings = guards.judged(guards.check_set(case), allow=allow, unchanged=unchanged)
+        findings = judged(check_set(case), allow=allow, unchanged=unchanged)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         source = found.source
         if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):
@@ -219,16 +224,11 @@ class _Planner:
         for plan in plans:
             builds = builds_of(self.options.target, schemes.by_name(plan.target))
             live = plan.state is not SetState.SKIPPED
-            found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime) if live else ()
-            new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
+            found = gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime) if live else ()
+            new = judged(found, allow=self.options.allow, unchanged=not plan.changes)
             refused = any(finding.severity is Severity.REFUSAL for finding in new)
             state = SetState.REFUSED if refused else plan.state
             yield replace(plan, state=state, findings=(*plan.findings, *new))
-
-
-def _of_cluster(finding: Finding, options: PlanOptions) -> Finding:
-    """A finding about the cluster, which forbids a run, but not a plan."""
-    return as_warning(finding) if options.describes or finding.code in options.allow else finding
 
 
 def _is_skipped(tree: Tree) -> bool:

@@ -208,6 +208,3 @@ def _has_gpu(clique: Mapping[str, Any]) -> bool:
     containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
-
-
-CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)
