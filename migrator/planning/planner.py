@@ -1,4 +1,4 @@
-"""From trees to a plan, or to one for each possible target: the changes, the refusals, and the pods at stake. Pure.
+"""From trees to a plan, forward or back, or to one for each target: the changes, refusals, and pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from migrator.errors import UsageError
 from migrator.exact_json import dumps
 from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
 from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
@@ -26,7 +27,7 @@ from migrator.planning.guards.gangs import gang_termination
 from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.patches import seconds_of
+from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.releases import build_range, builds_of, speakers
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
@@ -182,7 +183,7 @@ class _Planner:
         if table is not None and _unfinished(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
             decided = self._decide(tree, hashes, found, table, allow=frozenset())
-            back = _restore(decided, table)
+            back = _undone(decided, table)
             if decided.state is SetState.REFUSED and back.changes:
                 return back
         return self._decide(tree, hashes, found, table, allow=self.options.allow)
@@ -208,7 +209,7 @@ class _Planner:
             tree=tree,
             source=source.name if source else None,
             target=found.target.name,
-            state=SetState.REFUSED if refused else to_do(changes),
+            state=SetState.REFUSED if refused else _state_of(changes),
             changes=changes,
             findings=findings,
             disruption=without,
@@ -219,8 +220,8 @@ class _Planner:
 
     def with_gang_terminations(self, plans: Sequence[SetPlan]) -> Iterator[SetPlan]:
         """The plans with GM-116, which needs the downtime that all of them cause together."""
-        writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
-        downtime = writing + OPERATOR_UPGRADE
+        patches = sum(patch_count(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
+        downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
         for plan in plans:
             builds = builds_of(self.options.target, schemes.by_name(plan.target))
             live = plan.state is not SetState.SKIPPED
@@ -250,8 +251,8 @@ def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
     )
 
 
-def _restore(decided: SetPlan, table: Table) -> SetPlan:
-    """Bring a tree back whose spec changed after its first write: by its table, from target to source."""
+def _undone(decided: SetPlan, table: Table) -> SetPlan:
+    """Revert a tree whose spec changed after its first write, by its table alone."""
     tree = decided.tree
     pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
     message = (
@@ -260,15 +261,11 @@ def _restore(decided: SetPlan, table: Table) -> SetPlan:
     )
     remedy = "start the old operator, let it roll the edit out, and run again"
     return replace(
-        decided,
-        source=table.target,
-        target=table.source,
+        _reverted(tree, table, table.target, table.source, pair),
         state=SetState.REFUSED,
-        changes=written_by(table, changes_of(stored_hashes(tree), pair)),
         findings=(report("GM-130", tree.ref, "/spec/template", message, remedy),),
+        disruption=decided.disruption,
         remaining=decided.disruption,
-        source_hashes=table.target_hashes,
-        target_hashes=table.source_hashes,
     )
 
 
@@ -290,16 +287,59 @@ def is_of(table: Table, way: Direction) -> bool:
     return source in way.candidates and way.target_of(source).name == table.target
 
 
-def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes of a revert, without the values that were the target's before the table's run."""
-    kept = {(entry.ref.uid, entry.field) for entry in table.kept}
-    return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
-
-
-def to_do(changes: tuple[Change, ...]) -> SetState:
-    """The state of a tree that is neither skipped nor refused."""
-    return SetState.MIGRATE if changes else SetState.DONE
-
-
 def _skipped(plan: SetPlan) -> SetPlan:
     return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
+
+
+def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table]) -> Plan:
+    """The plan of ``run --revert`` for all sets of a migrated cluster, whichever are selected.
+
+    Every target value becomes the source's again, except those that were the target's before the run. ``--from`` and
+    ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A table has the
+    hashes from before any later edit. If there is none, ``--from`` must name the source. Values of neither scheme stay
+    as they are, and so does a set that is being deleted.
+    """
+    way = direction(options)
+    if not tables and options.source == AUTO and snapshot.trees:
+        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
+    present = (tree for tree in snapshot.trees if not tree.pcs.terminating)
+    trees = (tree for tree in present if options.source != AUTO or tree.ref.uid in tables)
+    reverts = tuple(_revert(tree, way, tables.get(tree.ref.uid)) for tree in trees)
+    return Plan(options.source, options.target, reverts)
+
+
+def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
+    old = schemes.by_name(table.source) if table is not None else way.candidates[0]
+    new = way.target_of(old)
+    hashes = hashes_of(tree.pcs)
+    pairs = [Pair(hashes(new), hashes(old), tree.pcs.on_delete)]
+    if table is not None:
+        pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+    which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
+    findings = tuple(
+        report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
+        for item in stored_hashes(tree)
+        if {pair.verdict(item) for pair in pairs}.isdisjoint({Verdict.SOURCE, Verdict.TARGET})
+    )
+    return replace(_reverted(tree, table, new.name, old.name, *pairs), findings=findings)
+
+
+def _reverted(tree: Tree, table: Table | None, source: str, target: str, *pairs: Pair) -> SetPlan:
+    """The plan of a tree that goes back; what was the target's before the table's run stays."""
+    kept = {(entry.ref.uid, entry.field) for entry in (table.kept if table is not None else ())}
+    changes = changes_of(stored_hashes(tree), *pairs)
+    changes = tuple(change for change in changes if (change.ref.uid, change.field) not in kept)
+    return SetPlan(
+        tree=tree,
+        source=source,
+        target=target,
+        state=_state_of(changes),
+        changes=changes,
+        source_hashes=pairs[0].source,
+        target_hashes=pairs[0].target,
+    )
+
+
+def _state_of(changes: tuple[Change, ...]) -> SetState:
+    """The state of a tree that is neither skipped nor refused."""
+    return SetState.MIGRATE if changes else SetState.DONE
