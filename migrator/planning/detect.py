@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
@@ -32,7 +32,8 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
     Raises ``InputError`` for a set that Go could not decode.
     """
-    hasher, known = SetHasher({"spec": pcs.spec}), _known(pcs.spec)
+    content = dumps(pcs.spec, sort_keys=True).encode("utf-8", "surrogatepass")
+    hasher, known = SetHasher({"spec": pcs.spec}), _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
     def under(scheme: Scheme) -> SetHashes:
         if scheme not in known:
@@ -44,11 +45,6 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
         return known[scheme]
 
     return under
-
-
-def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
-    content = dumps(spec, sort_keys=True).encode("utf-8", "surrogatepass")
-    return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
 
 class Verdict(Enum):
@@ -122,7 +118,7 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
             counts[pair.verdict(sample[kind])] += count
         return counts
 
-    for target in way.targets:
+    for target in dict.fromkeys(map(target_of, candidates)):
         counts = tally(target, target)
         if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
             return Detection(target, target, done=True, closest=target)

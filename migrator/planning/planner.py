@@ -83,7 +83,8 @@ def make_plan(
         return _unknown_target(snapshot, options, unread, running)
     way = direction(options)
     now = now if snapshot.is_cluster else None
-    planner = _Planner(options, way, tables or {}, now, snapshot.sightings)
+    own = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}
+    planner = _Planner(options, way, own, now, snapshot.sightings)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
@@ -169,8 +170,6 @@ class _Planner:
         if _is_skipped(tree):
             return SetPlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, SetState.SKIPPED)
         table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
-        if table is not None and not is_of(table, self.way):
-            table = None
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
         way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
         found = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
