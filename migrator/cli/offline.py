@@ -18,7 +18,7 @@ from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.operators import layout, schemefile
 from migrator.operators.schemefile import OperatorScheme
-from migrator.planning.guards import ALIKE, CATALOGUE
+from migrator.planning.guards.base import ALIKE, CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS

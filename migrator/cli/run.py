@@ -27,7 +27,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
-from migrator.planning.guards import allowed_codes
+from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table

@@ -17,11 +17,8 @@ from migrator.grove.objects import (
     LABEL_GENERATION_HASH,
     LABEL_PART_OF,
     LABEL_POD_TEMPLATE_HASH,
+    GroveObject,
     Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    PodGang,
     PodGangMap,
     Ref,
     Sighting,
@@ -46,7 +43,7 @@ _DIGITS: Final = "456789bcdf"
 _SHORTEST: Final = 11
 _LONGEST: Final = 20
 
-Item: TypeAlias = Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang | PodCliqueSet
+Item: TypeAlias = Pod | GroveObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,12 +149,12 @@ def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str,
     if isinstance(item, PodGangMap):
         yield from _entries(item)
         return
-    if isinstance(item, Pod | PodClique) and place.path[0] == "metadata":
+    if isinstance(item, Pod):
         value: Any = item.template_hash
-    elif isinstance(item, PodGang):
+    elif place.path[0] == "metadata":
         value = item.labels.get(place.path[-1])
     else:
-        value = item.status  # type: ignore[union-attr]  # a pod's only place is its label
+        value = item.status
         for step in place.path[1:]:
             value = value.get(step) if value else None
     if value and isinstance(value, str):

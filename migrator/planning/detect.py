@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
@@ -32,7 +32,8 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
     Raises ``InputError`` for a set that Go could not decode.
     """
-    hasher, known = SetHasher({"spec": pcs.spec}), _known(pcs.spec)
+    content = dumps(pcs.spec, sort_keys=True).encode("utf-8", "surrogatepass")
+    hasher, known = SetHasher({"spec": pcs.spec}), _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
     def under(scheme: Scheme) -> SetHashes:
         if scheme not in known:
@@ -44,11 +45,6 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
         return known[scheme]
 
     return under
-
-
-def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
-    content = dumps(spec, sort_keys=True).encode("utf-8", "surrogatepass")
-    return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
 
 class Verdict(Enum):
@@ -83,9 +79,12 @@ class Pair:
     target: SetHashes
     on_delete: bool
 
-    def new(self, stored: StoredHash) -> str | None:
-        """The target's value of a field that holds the source's; ``None`` for a field that holds any other."""
-        return self.target.of(stored) if self.verdict(stored) is Verdict.SOURCE else None
+    def by_verdict(self, stored: Iterable[StoredHash]) -> Mapping[Verdict, Sequence[StoredHash]]:
+        """The values by their origin."""
+        values = {verdict: list[StoredHash]() for verdict in Verdict}
+        for item in stored:
+            values[self.verdict(item)].append(item)
+        return values
 
     def verdict(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
@@ -119,7 +118,7 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
             counts[pair.verdict(sample[kind])] += count
         return counts
 
-    for target in way.targets:
+    for target in dict.fromkeys(map(target_of, candidates)):
         counts = tally(target, target)
         if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
             return Detection(target, target, done=True, closest=target)

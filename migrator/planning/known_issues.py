@@ -1,7 +1,6 @@
 """Known issues of upgrades that have nothing to do with hashes, see ``known_issues.toml``; they never refuse. Pure.
 
-Hashes show the scheme of the running operator, not its release. So an issue names the releases that it concerns. Its
-predicate is the function of that name, which yields the objects concerned.
+Hashes show the scheme of the running operator, not its release. So an issue names the releases that it concerns.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _KAI_QUEUE: Final = "kai.scheduler/queue"
 
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
-    """One known issue; ``predicate`` yields the objects of a tree that it concerns.
+    """One known issue; ``concerned`` yields the objects of a tree that it concerns.
 
     It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
     ``until`` (``None``: up to the newest).
@@ -37,7 +36,7 @@ class KnownIssue:
     id: str
     title: str
     since: str
-    predicate: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
+    concerned: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
     effect: str
     source: str
     remedy: str
@@ -179,23 +178,21 @@ def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
     return str(labels.get(_KAI_QUEUE) or annotations.get(_KAI_QUEUE) or "")
 
 
-_PREDICATES: Final = {
-    check.__name__: check
-    for check in (
-        below_minimum_beside_live,
-        partly_scheduled,
-        cliques_at_zero,
-        groups_at_zero,
-        foreign_gang,
-        auto_mnnvl,
-        unnamed_topology,
-        kai,
-        kai_without_queue,
-        stray_without_progress,
-    )
+#: What yields the objects that a known issue concerns.
+_CONCERNED: Final = {
+    "GM-301": below_minimum_beside_live,
+    "GM-302": cliques_at_zero,
+    "GM-303": groups_at_zero,
+    "GM-304": foreign_gang,
+    "GM-305": auto_mnnvl,
+    "GM-306": unnamed_topology,
+    "GM-307": kai_without_queue,
+    "GM-308": kai,
+    "GM-309": stray_without_progress,
+    "GM-311": partly_scheduled,
 }
 KNOWN_ISSUES: Final = tuple(
-    KnownIssue(**{**entry, "predicate": _PREDICATES[entry["predicate"]]})
+    KnownIssue(**entry, concerned=_CONCERNED[entry["id"]])
     for entry in tomllib.loads((pkgutil.get_data(__package__, "known_issues.toml") or b"").decode())["issue"]
 )
 #: The title of each known issue by its id.
@@ -213,7 +210,7 @@ def advise(
         return
     targets = builds_of(options.target, schemes.by_name(target) if target else None)
     for issue, effect in _effects(_sources(tree, options, running, source), targets):
-        for item in issue.predicate(tree):
+        for item in issue.concerned(tree):
             message = f"{item.ref}: {effect}"
             yield Advice(issue.id, item.ref, message, issue.source, issue.remedy, issue.confidence)
 

@@ -54,11 +54,6 @@ class Direction:
     candidates: tuple[Scheme, ...]
     target_of: Callable[[Scheme], Scheme]
 
-    @property
-    def targets(self) -> tuple[Scheme, ...]:
-        """The target of each candidate, each of them once."""
-        return tuple(dict.fromkeys(map(self.target_of, self.candidates)))
-
 
 def direction(options: PlanOptions) -> Direction:
     """Resolve ``--from`` and ``--to``; raises :class:`~migrator.errors.UsageError` if a name cannot be migrated."""

@@ -95,11 +95,6 @@ def patch_count(changes: Iterable[Change]) -> int:
     return sum(1 for _ in patches_of(changes))
 
 
-def seconds_of(changes: Iterable[Change]) -> float:
-    """How long a run is assumed to take for these changes of whole sets, in seconds."""
-    return patch_count(changes) / PATCHES_PER_SECOND
-
-
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
     """The value at a JSON Pointer; ``None`` if it is absent."""
     value: Any = document

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.guards import CATALOGUE
+from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, Severity
 

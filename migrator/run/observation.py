@@ -16,9 +16,8 @@ from migrator.planning.guards.base import allowed_codes, report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, backward, forward, patch_count
-from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
+from migrator.planning.planner import changes_of, is_of, make_plan, make_revert, template_digest
 from migrator.planning.releases import release_in
-from migrator.planning.revert import make_revert
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator

@@ -20,8 +20,7 @@ from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import make_plan
-from migrator.planning.revert import make_revert
+from migrator.planning.planner import make_plan, make_revert
 from migrator.run.tables import table_of
 from testbed import trees
 from testbed.gangs import MAPPED

@@ -88,6 +88,3 @@ def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Pat
             yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
     else:
         yield kind, value, path
-
-
-CHECKS: Final = (fields,)

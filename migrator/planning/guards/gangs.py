@@ -64,6 +64,3 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     except ValueError:
         return -math.inf
     return -math.inf if began is None else seconds - (now - began).total_seconds()
-
-
-CHECKS: Final = (hash_in_names,)

@@ -190,6 +190,3 @@ def _idle(case: Case) -> Iterator[Finding]:
         if name := open_progress(item):
             message = f"{item.ref}: an update has not ended; {why}"
             yield report("GM-107", item.ref, f"/status/{name}", message)
-
-
-CHECKS: Final = (in_flight, reported, observed_generation)
