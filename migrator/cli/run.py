@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from migrator.cli import log, termination
+from migrator.cli import log
 from migrator.cli import output as stdout
 from migrator.cli.options import (
     CLUSTER,
@@ -26,7 +26,7 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
+from migrator.errors import Interrupted, OutputError, UsageError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
@@ -123,33 +123,28 @@ def run(
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     shown = progress.Progress(sys.stderr)
     with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
-        try:
-            operator_source.require_target(to, to_binary, revert=revert)
-            _check_files(filename, write, output, mode)
-            names = operator_source.choose_schemes(
-                *(source, to, from_binary, to_binary),
-                cluster=None if filename else cluster,
-                target_image=target_image,
-            )
-            options = RunOptions(
-                PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
-                revert=revert,
-                stop_operator=stop_operator,
-                wait=wait,
-                flags=OperatorFlags.parse(operator),
-                target_image=target_image,
-            )
-            direction(options.plan)  # a mistyped release is reported before a cluster is asked
-            ours = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
-            if filename is not None:
-                result, ending = _migrate_dump(filename, write, options, ours, shown, mode=mode), None
-            else:
-                store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
-                result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
-        except MigratorError as error:
-            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
-            termination.write({"outcome": "failed", **reason})
-            raise
+        operator_source.require_target(to, to_binary, revert=revert)
+        _check_files(filename, write, output, mode)
+        names = operator_source.choose_schemes(
+            *(source, to, from_binary, to_binary),
+            cluster=None if filename else cluster,
+            target_image=target_image,
+        )
+        options = RunOptions(
+            PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
+            revert=revert,
+            stop_operator=stop_operator,
+            wait=wait,
+            flags=OperatorFlags.parse(operator),
+            target_image=target_image,
+        )
+        direction(options.plan)  # a mistyped release is reported before a cluster is asked
+        ours = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
+        if filename is not None:
+            result, ending = _migrate_dump(filename, write, options, ours, shown, mode=mode), None
+        else:
+            store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
+            result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         _summarise(ours, result, mode)
@@ -271,22 +266,8 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
 
 
 def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
-    """Leave what was done in the pod's termination message, and as the last event of the log."""
+    """Log what was done, as the last event."""
     dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
-    replicas, image = result.replicas_and_image
-    termination.write(
-        {
-            "outcome": "done",
-            "exitCode": 0,
-            **dry,
-            "from": result.plan.requested_source,
-            "to": result.plan.requested_target,
-            "podCliqueSets": result.trees,
-            "patches": result.patches,
-            "operatorReplicas": replicas,
-            "operatorImage": image,
-        }
-    )
     counts = {**dry, **summary.summary(result.plan)}
     context.log.info(
         "summary",
