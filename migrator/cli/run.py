@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -147,7 +146,9 @@ def run(
             result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        _summarise(ours, result, mode)
+        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        numbers = {"trees": result.trees, "patches": result.patches, "seconds": result.seconds}
+        ours.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
     return 0
 
 
@@ -263,18 +264,3 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
     return f"{done}\n{ending.text() if ending else ''}"
-
-
-def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
-    """Log what was done, as the last event."""
-    dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
-    counts = {**dry, **summary.summary(result.plan)}
-    context.log.info(
-        "summary",
-        outcome="done",
-        exit_code=0,
-        trees=result.trees,
-        patches=result.patches,
-        seconds=result.seconds,
-        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in counts.items()},
-    )
