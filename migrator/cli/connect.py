@@ -82,7 +82,7 @@ def context(
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.logger(stream, run_id=run_id, verbose=asked.verbose, log_format=asked.log_format, shown=asked.shown),
+        log=log.logger(stream, run_id=run_id, verbose=asked.verbose, log_format=asked.log_format),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=concurrency or CONCURRENCY,

@@ -54,12 +54,6 @@ def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tup
     return "".join([*facts, *refusals, *warnings])
 
 
-def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
-    """The described findings, with the keys by which the log compares them."""
-    found = (*summary.refusals_of(ahead.plan), *summary.warnings_of(ahead.plan))
-    return {(f.code, str(f.ref) if f.ref else None, f.field, f.message) for f in found}
-
-
 def ask(question: str) -> None:
     """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``Declined``."""
     with connect.default_signals():

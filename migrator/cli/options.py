@@ -50,11 +50,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command, and the findings that a person has already seen: code, object, field and message."""
+    """The flags of every command."""
 
     verbose: bool = False
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
-    shown: set[tuple[object, ...]] = field(default_factory=set)
 
 
 def session() -> Session:

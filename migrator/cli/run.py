@@ -21,7 +21,6 @@ from migrator.cli.options import (
     option,
     output,
     refuse_flags,
-    session,
     source,
     target,
 )
@@ -219,7 +218,6 @@ def _announce(
         preview = look_ahead(shown.watch(store), options, context)
     where = (getattr(store, "name", None), cluster.chosen)
     log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
-    session().shown.update(dialogue.findings_in(preview))
     shown.expected = preview.patch_count
     if context.stop.is_set():
         raise Interrupted("interrupted before anything was written")
