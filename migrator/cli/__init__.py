@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -78,7 +79,11 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with the code of docs/upgrade.md."""
+    """Run the command line and exit with the code of docs/upgrade.md.
+
+    Until a run begins, SIGTERM is what Ctrl-C is: the first process of a container would ignore it otherwise.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = invoke(args, program=os.path.basename(sys.argv[0]))  # noqa: PTH119 - pathlib would cost a tenth of --help
     sys.exit(code)
 

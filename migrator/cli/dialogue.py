@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from migrator.cli import connect
 from migrator.errors import Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.render import summary
@@ -55,13 +54,12 @@ def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tup
 
 
 def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``Declined``."""
-    with connect.default_signals():
-        try:
-            answer = click.confirm(question, err=True)
-        except click.Abort:
-            click.echo(err=True)
-            raise
+    """Ask on stderr. The answer no raises ``Declined``."""
+    try:
+        answer = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        raise
     if not answer:
         raise Declined("Cancelled. Nothing was changed.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -94,7 +93,7 @@ def plan(
     options = _options(names.source, names.target, namespace, selector)
     result: Plan | None = None
     with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown.stream, threading.Event())
+        ours = connect.context(shown.stream)
         with shown.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)

@@ -24,7 +24,7 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import Interrupted, OutputError, UsageError
+from migrator.errors import OutputError, UsageError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from migrator.cli.progress import Progress
     from migrator.run.context import Context, RunOptions, RunResult
     from migrator.store import Store
+    from migrator.stores.dump.store import DumpStore
 
 _DRY: Final = "\nDry run: nothing was written.\n"
 _STDIO: Final = "-"
@@ -114,35 +115,45 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    from migrator.cli import connect, operator_source, progress
+    from migrator.cli import connect, dialogue, operator_source, progress
+    from migrator.run import migration
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
+    operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
+    _check_files(filename, write, output, mode)
+    names = operator_source.choose_schemes(
+        *(source, to, from_binary, to_binary),
+        cluster=None if filename else cluster,
+        target_image=target_image,
+    )
+    options = RunOptions(
+        PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
+        revert=revert,
+        stop_operator=stop_operator,
+        wait=wait,
+        flags=OperatorFlags.parse(operator),
+        target_image=target_image,
+    )
+    direction(options.plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.Progress(sys.stderr)
-    with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
-        operator_source.require_target(to, to_binary, revert=revert)
-        _check_files(filename, write, output, mode)
-        names = operator_source.choose_schemes(
-            *(source, to, from_binary, to_binary),
-            cluster=None if filename else cluster,
-            target_image=target_image,
-        )
-        options = RunOptions(
-            PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
-            revert=revert,
-            stop_operator=stop_operator,
-            wait=wait,
-            flags=OperatorFlags.parse(operator),
-            target_image=target_image,
-        )
-        direction(options.plan)  # a mistyped release is reported before a cluster is asked
-        ours = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
-        if filename is not None:
-            result, ending = _migrate_dump(filename, write, options, ours, shown, mode=mode), None
-        else:
-            store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
-            result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
+    ours = connect.context(shown.stream, timeout or None, concurrency=concurrency)
+    store: Store
+    dump: DumpStore | None = None
+    if filename is not None:
+        with shown, shown.stage(f"reading {printable(filename)}"):
+            store = dump = connect.read_dump(filename)
+    else:
+        store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
+        if dialogue.can_ask(in_a_pod=ours.namespace is not None):
+            _announce(store, options, ours, shown, cluster, yes=yes)
+    with connect.stop_on(ours.stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        with shown, shown.stage("migrating"):
+            result = migration.run(shown.watch(store), options, ours)
+            if dump is not None and write is not None and mode is DryRun.NONE:
+                _write_dump(dump, write, result)
+        ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
@@ -176,35 +187,13 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _migrate_dump(
-    dump: str, out: str | None, options: RunOptions, context: Context, shown: Progress, *, mode: DryRun
-) -> RunResult:
-    from migrator.cli import connect
-    from migrator.run import migration
+def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
     from migrator.run.observation import pending
 
-    with shown, shown.stage(f"migrating {printable(dump)}"):
-        store = connect.read_dump(dump)
-        result = migration.run(store, options, context)
-        if out is not None and mode is DryRun.NONE:
-            planned = pending(result.plan)
-            store.write(out, (change for tree in planned for change in tree.changes))
-            result.trees = len(planned)
-            result.patches = sum(patch_count(tree.changes) for tree in planned)
-    return result
-
-
-def _migrate(
-    store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
-) -> tuple[RunResult, Ending | None]:
-    from migrator.cli import dialogue
-    from migrator.run import migration
-
-    if dialogue.can_ask(in_a_pod=context.namespace is not None):
-        _announce(store, options, context, shown, cluster, yes=yes)
-    with shown:
-        result = migration.run(shown.watch(store), options, context)
-    return result, dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
+    planned = pending(result.plan)
+    dump.write(out, (change for tree in planned for change in tree.changes))
+    result.trees = len(planned)
+    result.patches = sum(patch_count(tree.changes) for tree in planned)
 
 
 def _announce(
@@ -219,8 +208,6 @@ def _announce(
     where = (getattr(store, "name", None), cluster.chosen)
     log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
     shown.expected = preview.patch_count
-    if context.stop.is_set():
-        raise Interrupted("interrupted before anything was written")
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         dialogue.ask("Revert?" if options.revert else "Migrate?")
 

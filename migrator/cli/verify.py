@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -99,8 +98,8 @@ def _verified(
     from migrator.cli import connect, progress
     from migrator.run import verify as core
 
-    with connect.stop_on(signal.SIGTERM) as stop, progress.Progress(sys.stderr) as shown:
-        context = connect.context(shown.stream, stop)
+    with progress.Progress(sys.stderr) as shown:
+        context = connect.context(shown.stream)
         writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
         with shown.stage("reading"):
             store = shown.watch(connect.open_store(cluster, *filter(None, [dump]), dry_run=writes))
