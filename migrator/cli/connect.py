@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple
 
 from migrator.cli import log
 from migrator.cli.options import session
+from migrator.cli.progress import Progress
 from migrator.errors import UsageError
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
@@ -66,8 +67,8 @@ def read_dump(*paths: str) -> DumpStore:
     return store
 
 
-def context(stream: TextIO, timeout: float | None = None, *, concurrency: int | None = None) -> Context:
-    """Real clocks, a log to ``stream``, and an identity of our own; ``timeout`` is in seconds."""
+def context(progress: Progress, timeout: float | None = None, *, concurrency: int | None = None) -> Context:
+    """Real clocks, a log above the progress, and an identity of our own; ``timeout`` is in seconds."""
     run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
         clock=monotonic,
@@ -76,7 +77,13 @@ def context(stream: TextIO, timeout: float | None = None, *, concurrency: int | 
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.logger(stream, run_id=run_id, verbose=asked.verbose, log_format=asked.log_format),
+        log=log.logger(
+            progress.stream,
+            log_format=asked.log_format,
+            verbose=asked.verbose,
+            first=[progress.count],
+            run_id=run_id,
+        ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=concurrency or CONCURRENCY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
@@ -16,7 +16,7 @@ from migrator.cli.options import session
 from migrator.render.text import printable, wrapped
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, FilteringBoundLogger
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 #: Events that people see with ``-v`` only: they repeat the progress, the last sentence, or the findings that the
 #: screen before the question and ``plan`` group, or there is one for each object.
@@ -60,15 +60,25 @@ def is_console(stream: TextIO, log_format: str) -> bool:
     return log_format == "console" or (log_format != "json" and stream.isatty())
 
 
-def logger(stream: TextIO, *, log_format: str = "auto", verbose: bool = False, **bound: str) -> FilteringBoundLogger:
-    """A logger of one line for each event; lines of JSON also have what is ``bound``."""
+def logger(
+    stream: TextIO,
+    *,
+    log_format: str = "auto",
+    verbose: bool = False,
+    first: Sequence[Processor] = (),
+    **bound: str,
+) -> FilteringBoundLogger:
+    """A logger of one line for each event; lines of JSON also have what is ``bound``.
+
+    Processors in ``first`` see every event, those that people do not see too.
+    """
     import logging
 
     import structlog
 
     to_people = is_console(stream, log_format)
     stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if to_people else "iso", utc=True, key="ts")
-    processors: list[Any] = [structlog.processors.add_log_level, stamp]
+    processors: list[Processor] = [*first, structlog.processors.add_log_level, stamp]
     if to_people:
         # https://no-color.org
         colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

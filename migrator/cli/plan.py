@@ -93,7 +93,7 @@ def plan(
     options = _options(names.source, names.target, namespace, selector)
     result: Plan | None = None
     with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown.stream)
+        ours = connect.context(shown)
         with shown.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
@@ -101,10 +101,10 @@ def plan(
         with shown.stage("planning"):
             try:
                 if names.target is None:
-                    look, targets = first_look(shown.watch(store), options, now=ours.now, namespace=home)
+                    look, targets = first_look(store, options, now=ours.now, namespace=home)
                     text = _first_look_text(look, targets, output, names.source, origin)
                 else:
-                    result = preview(shown.watch(store), options, now=ours.now, namespace=home)
+                    result = preview(store, options, now=ours.now, namespace=home)
                     text = _plan_text(result, output, origin, group_by)
             except NotAuthorised as error:
                 if namespace is not None or "HTTP 403" not in str(error):

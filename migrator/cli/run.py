@@ -138,7 +138,7 @@ def run(
     )
     direction(options.plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.Progress(sys.stderr)
-    ours = connect.context(shown.stream, timeout or None, concurrency=concurrency)
+    ours = connect.context(shown, timeout or None, concurrency=concurrency)
     store: Store
     dump: DumpStore | None = None
     if filename is not None:
@@ -150,7 +150,7 @@ def run(
             _announce(store, options, ours, shown, cluster, yes=yes)
     with connect.stop_on(ours.stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with shown, shown.stage("migrating"):
-            result = migration.run(shown.watch(store), options, ours)
+            result = migration.run(store, options, ours)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
@@ -204,7 +204,7 @@ def _announce(
     from migrator.run.observation import look_ahead
 
     with shown, shown.stage("reading"):
-        preview = look_ahead(shown.watch(store), options, context)
+        preview = look_ahead(store, options, context)
     where = (getattr(store, "name", None), cluster.chosen)
     log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
     shown.expected = preview.patch_count

@@ -99,10 +99,10 @@ def _verified(
     from migrator.run import verify as core
 
     with progress.Progress(sys.stderr) as shown:
-        context = connect.context(shown.stream)
+        context = connect.context(shown)
         writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
         with shown.stage("reading"):
-            store = shown.watch(connect.open_store(cluster, *filter(None, [dump]), dry_run=writes))
+            store = connect.open_store(cluster, *filter(None, [dump]), dry_run=writes)
         with shown.stage("verifying"):
             try:
                 return core.verify(

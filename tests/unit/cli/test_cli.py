@@ -20,6 +20,7 @@ from click.shell_completion import ShellComplete
 from migrator import cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
+from migrator.cli.progress import Progress
 from migrator.errors import HalfWay
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.paths import ROOT
@@ -269,16 +270,16 @@ def test_a_run_under_nohup_survives_its_terminal() -> None:
 def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two runs on one machine are told apart; the pod's namespace is read where Kubernetes puts it."""
     monkeypatch.setattr(connect, "_OWN_NAMESPACE", tmp_path / "namespace")
-    first = connect.context(sys.stderr)
+    first = connect.context(Progress(sys.stderr))
     (tmp_path / "namespace").write_text("grove-system\n")
-    second = connect.context(sys.stderr)
+    second = connect.context(Progress(sys.stderr))
     assert first.identity != second.identity
     assert (first.namespace, second.namespace) == (None, "grove-system")
 
 
 def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:
     """SIGTERM need not wait for a sleep; a write in doubt may still land, and is waited for all the same."""
-    context = connect.context(sys.stderr)
+    context = connect.context(Progress(sys.stderr))
     context.stop.set()
     started = time.monotonic()
     context.sleep(60.0)
