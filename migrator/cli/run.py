@@ -215,8 +215,7 @@ def _announce(
 def _print_if_read(text: str, mode: DryRun) -> None:
     try:
         stdout.write(text)
-        stdout.flush()
-    except stdout.ReaderGone:
+    except BrokenPipeError:
         pass  # the run has ended, whether anybody reads its last line or not
     except OutputError as error:
         if mode is not DryRun.NONE:
