@@ -118,12 +118,11 @@ def plan(
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
     if dumps:
-        reason = "names a cluster, and -f reads a file: leave one of them out."
-        refuse_flags({"kubeconfig": reason, "context": reason})
+        refuse_flags("names a cluster, and -f reads a file: leave one of them out.", "kubeconfig", "context")
     if output_format != "html":
-        refuse_flags({"group_by": "goes with -o html."})
+        refuse_flags("goes with -o html.", "group_by")
     if not has_target:
-        refuse_flags({"group_by": "needs a target: give --to.", "detailed_exitcode": "needs a target: give --to."})
+        refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
 
 
 def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:

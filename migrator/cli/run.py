@@ -168,8 +168,7 @@ def _check_files(dump: str | None, out: str | None, output_format: str, mode: Dr
         if out is not None:
             raise UsageError("--write goes with -f DUMP: a cluster is written to directly.")
         return
-    reason = "has no effect with -f, which reads a file and no cluster: leave one of them out."
-    refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+    refuse_flags("has no effect with -f, which reads a file and no cluster: leave one of them out.", *_OF_A_CLUSTER)
     if mode is DryRun.SERVER:
         raise UsageError("--dry-run=server sends patches to a cluster, and -f reads a file: give --dry-run.")
     if out == _STDIO and output_format == "json":

@@ -67,8 +67,7 @@ def verify(
     from migrator.run.verify import VerifyOptions
 
     if filename is not None:
-        reason = "needs a cluster, and -f reads a file: leave one of them out."
-        refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+        refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
     names = operator_source.choose_schemes(
