@@ -153,7 +153,7 @@ def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
 
 
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
-    """The cluster as it is, and all targets; one plan is in memory at a time."""
+    """The cluster as it is, and all targets."""
     from migrator.cli.dialogue import next_command
 
     if output_format in {"json", "yaml"}:
@@ -161,7 +161,7 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
         document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
         return _document(document, output_format)
     rows = summary.target_rows(targets, look.running)
-    newest = next((row.release for row in reversed(rows) if row.known and not row.is_older), None)
+    newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
     if look.resumes is not None:
         following = next_command("run", "--to", look.resumes, "--stop-operator")
     elif newest is not None:

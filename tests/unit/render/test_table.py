@@ -171,9 +171,8 @@ def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
     generation, template = change_groups(tree_plan("demo"))
-    assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
-    assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
-    assert template.kinds == {"Pod": 2, "PodClique": 1}
+    assert generation == ("generation hash", OLD_G, NEW_G, {"PodCliqueSet": 1})
+    assert template == ("pod template of frontend", OLD, NEW, {"Pod": 2, "PodClique": 1})
 
 
 def test_notes_say_what_the_numbers_leave_out() -> None:
@@ -330,7 +329,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
         rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
-        assert sum(row.known and not row.is_older for row in rows) == newer
+        assert len(summary.newer_plans(rows)) == newer
 
 
 def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
