@@ -89,8 +89,10 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    names = operator_source.choose_schemes(source, to, from_binary, to_binary, cluster=None if filename else cluster)
-    options = _options(names.source, names.target, namespace, selector)
+    stored, target = operator_source.choose_schemes(
+        source, to, from_binary, to_binary, cluster=None if filename else cluster
+    )
+    options = _options(stored, target, namespace, selector)
     result: Plan | None = None
     with progress.Progress(sys.stderr) as shown:
         ours = connect.context(shown)
@@ -100,9 +102,9 @@ def plan(
         home = ours.namespace or connect.GROVE_NAMESPACE
         with shown.stage("planning"):
             try:
-                if names.target is None:
+                if target is None:
                     look, targets = first_look(store, options, now=ours.now, namespace=home)
-                    text = _first_look_text(look, targets, output, names.source, origin)
+                    text = _first_look_text(look, targets, output, stored, origin)
                 else:
                     result = preview(store, options, now=ours.now, namespace=home)
                     text = _plan_text(result, output, origin, group_by)

@@ -123,13 +123,13 @@ def run(
     operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     _check_files(filename, write, output, mode)
-    names = operator_source.choose_schemes(
+    stored, target = operator_source.choose_schemes(
         *(source, to, from_binary, to_binary),
         cluster=None if filename else cluster,
         target_image=target_image,
     )
     options = RunOptions(
-        PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
+        PlanOptions(stored, str(target), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
         stop_operator=stop_operator,
         wait=wait,
