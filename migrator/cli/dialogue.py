@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -17,7 +16,7 @@ from migrator.errors import Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
-from migrator.render.text import command_row, count, row, sentence
+from migrator.render.text import count, row, rows, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.observation import Observation, pending
@@ -25,10 +24,7 @@ from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
 #: Flags that the next command needs too, if they were typed and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--kubeconfig", "--context"),
-    *("--operator", "--target-image"),
-)
+_REPEATED: Final = ("--to", "--to-binary", "--kubeconfig", "--context", "--operator", "--target-image")
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -41,16 +37,16 @@ def can_ask(*, in_a_pod: bool) -> bool:
 def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
     """What the run does, to what, and its findings; ``where`` is the cluster's address and the context."""
     cluster, context = where
-    parts: dict[str, Iterable[str]] = {
-        "cluster": [f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"],
-        "operator": [sentence(_described(preview.operator))],
-        "sets": _scope(preview, options),
-        "steps": _actions(preview, options, mode),
-    }
-    facts = [row("" if number else label, text) for label, texts in parts.items() for number, text in enumerate(texts)]
-    refusals = finding_rows("refused", summary.refusals_of(preview.plan))
-    warnings = finding_rows("warning", summary.warnings_of(preview.plan))
-    return "".join([*facts, *refusals, *warnings])
+    return "".join(
+        [
+            row("cluster", f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"),
+            row("operator", sentence(_described(preview.operator))),
+            rows("sets", _scope(preview, options)),
+            rows("steps", _actions(preview, options, mode)),
+            *finding_rows("refused", summary.refusals_of(preview.plan)),
+            *finding_rows("warning", summary.warnings_of(preview.plan)),
+        ]
+    )
 
 
 def ask(question: str) -> None:
@@ -64,38 +60,25 @@ def ask(question: str) -> None:
         raise Declined("Cancelled. Nothing was changed.")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The operator's state after a run, and the next commands."""
-
-    operator: str
-    commands: tuple[str, ...]
-
-    def text(self) -> str:
-        """The text for people; commands are not wrapped."""
-        commands = (command_row("" if number else "next", command) for number, command in enumerate(self.commands))
-        return row("operator", self.operator) + "".join(commands)
-
-
-def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
-    """The ending of a run on a cluster."""
+def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, tuple[str, ...]]:
+    """The operator's state after a run on a cluster, and the next commands."""
     found = result.operator
     up = found is not None and found.live
     state = sentence(_described(found)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = found is not None and options.is_target(found.image)
     verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
-        return Ending(state, verify)
+        return state, verify
     if found is not None and found.deployment and is_target is not options.revert:
         start = f"kubectl scale deployment/{found.deployment} -n {found.namespace} --replicas=1"
-        return Ending(state, (start, *verify))
+        return state, (start, *verify)
     release, namespace = _release(store, found)
     if options.revert:
-        return Ending(state, (f"helm rollback {release} -n {namespace}",))
+        return state, (f"helm rollback {release} -n {namespace}",)
     named = schemes.release_of(options.plan.target)
     version = named.name if named is not None else '"$VERSION"'
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return Ending(state, (helm, *verify))
+    return state, (helm, *verify)
 
 
 def _described(found: Operator | None) -> str:

@@ -29,12 +29,11 @@ from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import count, printable
+from migrator.render.text import command_row, count, printable, row
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.cli.connect import ClusterFlags
-    from migrator.cli.dialogue import Ending
     from migrator.cli.progress import Progress
     from migrator.run.context import Context, RunOptions, RunResult
     from migrator.store import Store
@@ -153,7 +152,7 @@ def run(
             result = migration.run(store, options, ours)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
-        ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
+        ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
@@ -222,7 +221,10 @@ def _print_if_read(text: str, mode: DryRun) -> None:
         log.write_warning("unwritable_output", str(error))
 
 
-def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
+def _text(
+    result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: tuple[str | None, tuple[str, ...]]
+) -> str:
+    operator, commands = ending
     if output_format == "json":
         return stdout.as_json(
             {
@@ -230,15 +232,14 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
                 "trees": result.trees,
                 "patches": result.patches,
                 "seconds": result.seconds,
-                "operator": ending.operator if ending else None,
-                "next": list(ending.commands) if ending else [],
+                "operator": operator,
+                "next": list(commands),
                 "plan": summary.plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
-    target = result.plan.requested_target
-    done = f"Nothing to do: all stored hashes already match {target}."
+    done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.trees:
@@ -246,4 +247,5 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
     if result.patches:
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
-    return f"{done}\n{ending.text() if ending else ''}"
+    following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
+    return "".join([f"{done}\n", row("operator", operator) if operator else "", *following])

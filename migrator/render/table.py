@@ -35,6 +35,7 @@ from migrator.render.text import (
     printable,
     readable,
     row,
+    rows,
     sentence,
     wrapped,
 )
@@ -44,16 +45,14 @@ _NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
-    steps = [sentence(step) for step in next_steps(plan)]
     return _paragraphs(
         wrapped(headline(plan)),
         _sets(plan),
         "".join(finding_rows("refused", refusals_of(plan))),
         "".join(finding_rows("warning", shown_warnings(plan))),
         "".join(_issue_rows(plan.advisories)),
-        "".join([*(row("note", note) for note in notes(plan)), *not_checked_rows(plan.not_checked)]),
-        "".join(row("" if index else "next", step) for index, step in enumerate(steps))
-        or (command_row("next", next_command) if next_command else ""),
+        "".join(row("note", note) for note in notes(plan)) + _not_checked(plan.not_checked),
+        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
@@ -69,7 +68,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: s
         blocked or row("blocked", _BLOCKED[some]),
         _releases(rows),
         "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        "".join(not_checked_rows(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked))),
+        _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
         command_row("next", next_command),
     )
 
@@ -105,15 +104,14 @@ def _statements(group: FindingGroup) -> Iterator[str]:
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def not_checked_rows(unchecked: Iterable[NotChecked]) -> Iterator[str]:
+def _not_checked(unchecked: Iterable[NotChecked]) -> str:
     """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
         found = re.fullmatch(r"(.+)( \([^()]*\))", one.message)
         what, reason = found.groups() if found else (one.message, "")
         reasons.setdefault(reason, []).append(f"{one.code} {what}")
-    texts = [f"{'; '.join(members)}{reason}" for reason, members in reasons.items()]
-    yield from (row("" if index else "unchecked", text) for index, text in enumerate(texts))
+    return rows("unchecked", (f"{'; '.join(members)}{reason}" for reason, members in reasons.items()))
 
 
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:

@@ -229,7 +229,7 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
-    undone = _text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=None)
+    undone = _text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=(None, ()))
     assert "no PodCliqueSet" not in undone, "a revert of a run that died early plans nothing"
 
 
