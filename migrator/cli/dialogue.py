@@ -12,14 +12,16 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from migrator.cli import log
+from migrator.cli.progress import Progress
 from migrator.errors import Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import count, row, rows, sentence
 from migrator.resources import DEPLOYMENTS
-from migrator.run.context import RunOptions, RunResult
-from migrator.run.observation import Observation, pending
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
@@ -34,23 +36,31 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
-    """What the run does, to what, and its findings; ``where`` is the cluster's address and the context."""
-    cluster, context = where
-    return "".join(
-        [
-            row("cluster", f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"),
-            row("operator", sentence(_described(preview.operator))),
-            rows("sets", _scope(preview, options)),
-            rows("steps", _actions(preview, options, mode)),
-            *finding_rows("refused", summary.refusals_of(preview.plan)),
-            *finding_rows("warning", summary.warnings_of(preview.plan)),
-        ]
-    )
+def announce(
+    store: Store, options: RunOptions, run: Context, shown: Progress, *, context: str | None, yes: bool
+) -> None:
+    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
+
+    ``context`` is the kubeconfig's; ``shown`` learns how many patches are expected.
+    """
+    with shown, shown.stage("reading"):
+        preview = look_ahead(store, options, run)
+    where = f" (context {context})" if context else ""
+    screen = [
+        row("cluster", f"{getattr(store, 'name', None) or 'unknown'}{where}"),
+        row("operator", sentence(_described(preview.operator))),
+        rows("sets", _scope(preview, options)),
+        rows("steps", _actions(preview, options, store.dry_run)),
+        *finding_rows("refused", summary.refusals_of(preview.plan)),
+        *finding_rows("warning", summary.warnings_of(preview.plan)),
+    ]
+    log.Unbreakable(sys.stderr).write("".join(screen))
+    shown.expected = preview.patch_count
+    if store.dry_run is DryRun.NONE and preview.writes and not yes:
+        _ask("Revert?" if options.revert else "Migrate?")
 
 
-def ask(question: str) -> None:
-    """Ask on stderr. The answer no raises ``Declined``."""
+def _ask(question: str) -> None:
     try:
         answer = click.confirm(question, err=True)
     except click.Abort:

@@ -89,10 +89,10 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    stored, target = operator_source.choose_schemes(
+    source, to = operator_source.choose_schemes(
         source, to, from_binary, to_binary, cluster=None if filename else cluster
     )
-    options = _options(stored, target, namespace, selector)
+    options = _options(source, to, namespace, selector)
     result: Plan | None = None
     with progress.Progress(sys.stderr) as shown:
         ours = connect.context(shown)
@@ -102,9 +102,9 @@ def plan(
         home = ours.namespace or connect.GROVE_NAMESPACE
         with shown.stage("planning"):
             try:
-                if target is None:
+                if to is None:
                     look, targets = first_look(store, options, now=ours.now, namespace=home)
-                    text = _first_look_text(look, targets, output, stored, origin)
+                    text = _first_look_text(look, targets, output, source, origin)
                 else:
                     result = preview(store, options, now=ours.now, namespace=home)
                     text = _plan_text(result, output, origin, group_by)

@@ -33,9 +33,7 @@ from migrator.render.text import command_row, count, printable, row
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
-    from migrator.cli.connect import ClusterFlags
-    from migrator.cli.progress import Progress
-    from migrator.run.context import Context, RunOptions, RunResult
+    from migrator.run.context import RunResult
     from migrator.store import Store
     from migrator.stores.dump.store import DumpStore
 
@@ -122,13 +120,13 @@ def run(
     operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     _check_files(filename, write, output, mode)
-    stored, target = operator_source.choose_schemes(
+    source, to = operator_source.choose_schemes(
         *(source, to, from_binary, to_binary),
         cluster=None if filename else cluster,
         target_image=target_image,
     )
     options = RunOptions(
-        PlanOptions(stored, str(target), allowed_codes(allow), skip_refused=skip_refused),
+        PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
         stop_operator=stop_operator,
         wait=wait,
@@ -146,7 +144,7 @@ def run(
     else:
         store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
         if dialogue.can_ask(in_a_pod=ours.namespace is not None):
-            _announce(store, options, ours, shown, cluster, yes=yes)
+            dialogue.announce(store, options, ours, shown, context=cluster.chosen, yes=yes)
     with connect.stop_on(ours.stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with shown, shown.stage("migrating"):
             result = migration.run(store, options, ours)
@@ -192,22 +190,6 @@ def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
     dump.write(out, (change for tree in planned for change in tree.changes))
     result.trees = len(planned)
     result.patches = sum(patch_count(tree.changes) for tree in planned)
-
-
-def _announce(
-    store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
-) -> None:
-    """On a terminal: show where the run takes place and what it will do, and ask; raises ``Declined`` for a no."""
-    from migrator.cli import dialogue
-    from migrator.run.observation import look_ahead
-
-    with shown, shown.stage("reading"):
-        preview = look_ahead(store, options, context)
-    where = (getattr(store, "name", None), cluster.chosen)
-    log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
-    shown.expected = preview.patch_count
-    if store.dry_run is DryRun.NONE and preview.writes and not yes:
-        dialogue.ask("Revert?" if options.revert else "Migrate?")
 
 
 def _print_if_read(text: str, mode: DryRun) -> None:

@@ -70,11 +70,11 @@ def verify(
         refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    _, target = operator_source.choose_schemes(
+    _, to = operator_source.choose_schemes(
         AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
     )
     options = VerifyOptions(
-        PlanOptions(AUTO, str(target)),
+        PlanOptions(AUTO, str(to)),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
         wait=wait,
