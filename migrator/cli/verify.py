@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -68,15 +67,14 @@ def verify(
     from migrator.run.verify import VerifyOptions
 
     if filename is not None:
-        reason = "needs a cluster, and -f reads a file: leave one of them out."
-        refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+        refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    names = operator_source.choose_schemes(
+    _, to = operator_source.choose_schemes(
         AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
     )
     options = VerifyOptions(
-        PlanOptions(AUTO, str(names.target)),
+        PlanOptions(AUTO, str(to)),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
         wait=wait,
@@ -99,11 +97,11 @@ def _verified(
     from migrator.cli import connect, progress
     from migrator.run import verify as core
 
-    with connect.stop_on(signal.SIGTERM) as stop, progress.Progress(sys.stderr) as shown:
-        context = connect.context(shown.stream, stop)
+    with progress.Progress(sys.stderr) as shown:
+        context = connect.context(shown)
         writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
         with shown.stage("reading"):
-            store = shown.watch(connect.open_store(cluster, *filter(None, [dump]), dry_run=writes))
+            store = connect.open_store(cluster, *filter(None, [dump]), dry_run=writes)
         with shown.stage("verifying"):
             try:
                 return core.verify(

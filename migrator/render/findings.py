@@ -49,7 +49,17 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
     by_code: dict[tuple[bool, str], list[Finding]] = {}
     for finding in findings:
         by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
-    return [_group(members) for _, members in sorted(by_code.items(), key=itemgetter(0))]
+    return [
+        FindingGroup(
+            code=code,
+            refuses=not warns,
+            title=CATALOGUE[code].title,
+            findings=tuple(members),
+            statements=_statements(members),
+            remedies=tuple(dict.fromkeys(finding.remedy for finding in members if finding.remedy)),
+        )
+        for (warns, code), members in sorted(by_code.items(), key=itemgetter(0))
+    ]
 
 
 def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
@@ -74,26 +84,15 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-def _group(findings: list[Finding]) -> FindingGroup:
-    statements: dict[tuple[str, str], dict[Ref, None]] = {}
-    remedies: dict[str, None] = {}
+def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+    objects: dict[tuple[str, str], dict[Ref, None]] = {}
     for finding in findings:
         text = finding.message.removeprefix(f"{finding.ref} ")
         joint = ": " if text == finding.message else " "
         text = text.removeprefix(f"{finding.ref}: ")
         if text.startswith("holds ") and finding.field:
             joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
-        objects = statements.setdefault((text, joint), {})
+        refs = objects.setdefault((text, joint), {})
         if finding.ref is not None:
-            objects[finding.ref] = None
-        if finding.remedy:
-            remedies[finding.remedy] = None
-    first = findings[0]
-    return FindingGroup(
-        code=first.code,
-        refuses=first.severity is Severity.REFUSAL,
-        title=CATALOGUE[first.code].title,
-        findings=tuple(findings),
-        statements=tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in statements.items()),
-        remedies=tuple(remedies),
-    )
+            refs[finding.ref] = None
+    return tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in objects.items())

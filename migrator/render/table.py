@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan
+from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState
 from migrator.planning.planner import Outlook
 from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
 from migrator.render.summary import (
@@ -17,8 +17,11 @@ from migrator.render.summary import (
     dynamo_of,
     headline,
     in_order,
+    newer_plans,
     next_steps,
     notes,
+    number,
+    recreated_with_migration,
     refusals_of,
     shown_warnings,
     upgrade,
@@ -32,6 +35,7 @@ from migrator.render.text import (
     printable,
     readable,
     row,
+    rows,
     sentence,
     wrapped,
 )
@@ -41,16 +45,14 @@ _NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
-    steps = [sentence(step) for step in next_steps(plan)]
     return _paragraphs(
         wrapped(headline(plan)),
         _sets(plan),
         "".join(finding_rows("refused", refusals_of(plan))),
         "".join(finding_rows("warning", shown_warnings(plan))),
         "".join(_issue_rows(plan.advisories)),
-        "".join([*(row("note", note) for note in notes(plan)), *not_checked_rows(plan.not_checked)]),
-        "".join(row("next" if not number else "", step) for number, step in enumerate(steps))
-        or (command_row("next", next_command) if next_command else ""),
+        "".join(row("note", note) for note in notes(plan)) + _not_checked(plan.not_checked),
+        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
@@ -58,14 +60,15 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: s
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
         return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: there are no PodCliqueSets."))
-    newer = [one for one in rows if not one.is_older]
-    blocked = "".join(_brief_rows("blocked", common_refusals(newer)))
+    plans = newer_plans(rows)
+    blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
+    some = any(number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
-        blocked or row("blocked", _BLOCKED[any(one.refused for one in newer)]),
+        blocked or row("blocked", _BLOCKED[some]),
         _releases(rows),
-        "".join(_issue_rows(dict.fromkeys(advice for one in newer for advice in one.advisories))),
-        "".join(not_checked_rows(dict.fromkeys(unchecked for one in newer for unchecked in one.not_checked))),
+        "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
+        _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
         command_row("next", next_command),
     )
 
@@ -101,15 +104,14 @@ def _statements(group: FindingGroup) -> Iterator[str]:
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def not_checked_rows(unchecked: Iterable[NotChecked]) -> Iterator[str]:
+def _not_checked(unchecked: Iterable[NotChecked]) -> str:
     """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
         found = re.fullmatch(r"(.+)( \([^()]*\))", one.message)
         what, reason = found.groups() if found else (one.message, "")
         reasons.setdefault(reason, []).append(f"{one.code} {what}")
-    texts = [f"{'; '.join(members)}{reason}" for reason, members in reasons.items()]
-    yield from (row("" if number else "unchecked", text) for number, text in enumerate(texts))
+    return rows("unchecked", (f"{'; '.join(members)}{reason}" for reason, members in reasons.items()))
 
 
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
@@ -173,19 +175,19 @@ def _facts(outlook: Outlook) -> Iterator[str]:
 def _releases(rows: Sequence[TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if not one.is_older]
-    table = [
-        (
-            one.release,
-            dynamo_of(one.release) or "-",
-            *(f"{n:,}" if one.known else "?" for n in (one.without.pods, one.without.gpus, one.with_migration.pods)),
-        )
-        for one in newer
-    ]
+    table = [(one.release, dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
-    unread = "" if all(one.known for one in newer) else "?: not read: use --to-binary.\n"
+    unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
     older = [one.release for one in rows if one.is_older]
     folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
     return f"What the upgrade recreates:\n\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
+
+
+def _numbers(plan: Plan | None) -> tuple[str, ...]:
+    if plan is None:
+        return ("?",) * 3
+    without, rest = plan.cluster_disruption, recreated_with_migration(plan)
+    return tuple(f"{count:,}" for count in (without.pods, without.gpus, rest.pods))
 
 
 def _paragraphs(*paragraphs: str) -> str:

@@ -209,7 +209,7 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, 
     assert len({event["run_id"] for event in logged}) == 1
     summary = logged[-1]
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
-    assert (summary["trees"], summary["patches"], summary["changes"]) == (3, 51, 66)
+    assert (summary["trees"], summary["patches"]) == (3, 51)
     assert "snapshot" in summary["seconds"]
     failed = invoke("run", "-f", refused, "--dry-run=client", *TO, code=3).last
     assert {"event": "failed", "code": "refused", "exit_code": 3}.items() <= failed.items()
@@ -230,7 +230,7 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
-    undone = _text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=None)
+    undone = _text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=(None, ()))
     assert "no PodCliqueSet" not in undone, "a revert of a run that died early plans nothing"
 
 

@@ -273,7 +273,8 @@ def test_without_a_target_each_release_has_its_line() -> None:
     world = World().grow()
     rows = report.target_rows(outlook(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
     page = Page(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, replace(ORIGIN, cluster="dump.yaml")))
-    pods = rows[-4].without.pods
+    assert rows[-4].plan is not None
+    pods = rows[-4].plan.cluster_disruption.pods
     assert pods > 0
     assert f"v0.1.0-alpha.12-rc1 (Dynamo 1.4) legacy-1.35 {pods} 0 0 0 0" in page.text
     assert "v0.1.0-alpha.14 (Dynamo 1.6) not read: use --to-binary" in page.text

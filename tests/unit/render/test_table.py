@@ -1,4 +1,4 @@
-"""What a plan says: the JSON contract, the headline, the table and the first look."""
+"""What a plan says: the JSON contract, the headline, the table and the first look; and texts in general."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from migrator.render import summary
 from migrator.render.findings import grouped
 from migrator.render.page import change_groups
 from migrator.render.table import finding_rows, outlook_text, plan_text
-from migrator.render.text import count
+from migrator.render.text import columns, count, printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
 
@@ -171,9 +171,8 @@ def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
     generation, template = change_groups(tree_plan("demo"))
-    assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
-    assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
-    assert template.kinds == {"Pod": 2, "PodClique": 1}
+    assert generation == ("generation hash", OLD_G, NEW_G, {"PodCliqueSet": 1})
+    assert template == ("pod template of frontend", OLD, NEW, {"Pod": 2, "PodClique": 1})
 
 
 def test_notes_say_what_the_numbers_leave_out() -> None:
@@ -330,7 +329,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
         rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
-        assert sum(row.known and not row.is_older for row in rows) == newer
+        assert len(summary.newer_plans(rows)) == newer
 
 
 def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
@@ -339,3 +338,23 @@ def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_lis
     findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
     assert "Pod default/a is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
+
+
+def test_columns_are_aligned_and_cut_nothing_off() -> None:
+    """Every column is as wide as its widest cell, and no line ends in spaces."""
+    table = columns(("NAME", "STATE"), [("a-long-name", "done"), ("b", "migrate")])
+    assert table == "NAME          STATE\na-long-name   done\nb             migrate\n"
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    """A table without rows is not an error."""
+    assert columns(("NAME", "STATE"), []) == "NAME   STATE\n"
+
+
+def test_what_a_terminal_would_obey_is_spelt_out() -> None:
+    """Control characters, line breaks and direction marks are shown; ordinary text of any script stays."""
+    assert printable("plain") == "plain"
+    assert printable("grün 模型") == "grün 模型"
+    assert printable("a\x1b[31mb\nc\td") == "a\\x1b[31mb\\nc\\td"
+    assert printable("a\u202eb") == "a\\u202eb"
+    assert printable("a\u00a0b") == "a b"
