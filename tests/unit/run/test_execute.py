@@ -242,14 +242,6 @@ def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
     assert outcome.written == len(list(outcome.batch.patches)) - 1
 
 
-def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
-    """No further rank, and no further tree."""
-    sink = Sink(answer=lambda name: Rejected("") if name == "t0-clique" else None)
-    (outcome,) = executor(sink).run([tree("t0", pods=1), tree("t1")])
-    assert sink.begun == ["Pod t0-pod-0", "PodClique t0-clique"]
-    assert isinstance(outcome.error, Rejected)
-
-
 @pytest.mark.parametrize(("rejected", "first"), [("t0-pod-3", Rejected), ("t0-pod-0", NotAuthorised)])
 def test_a_tree_that_has_an_error_sends_nothing_again(rejected: str, first: type[MigratorError]) -> None:
     """Neither what was ready, nor what would be sent again; the first error counts."""
