@@ -20,8 +20,7 @@ from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import grove_chart, platform_chart, wrapper
 from tests.e2e import images
 from tests.e2e.commands import run
-from tests.e2e.installed import NAMESPACE, NEW, OLD, SECONDS
-from tests.e2e.scene import Scene
+from tests.e2e.scene import NAMESPACE, NEW, OLD, SECONDS, Scene
 from tests.golden.operator_build import Program, built
 from tests.repo.pages import blocks
 from tests.support.paths import ROOT
