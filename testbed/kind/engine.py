@@ -40,7 +40,7 @@ _FROZEN_SECONDS: Final = 5
 def run(command: Sequence[str], *, online: bool = False) -> int:
     """Run a command with an engine; returns its exit code, or 1 if something was left on this machine."""
     debian.engine()
-    before, modules = traces.taken(), _MODULES.exists()
+    modules = _MODULES.exists()
     name = traces.new()
     namespaces = (*_ALONE, "--mount-proc", *(() if online else ("--net",)))
     inside = (sys.executable, "-m", "testbed.kind.engine", "online" if online else "closed", *command)
@@ -57,7 +57,7 @@ def run(command: Sequence[str], *, online: bool = False) -> int:
         if not modules:
             with contextlib.suppress(OSError):
                 _MODULES.rmdir()
-    found = traces.left(name, before)
+    found = traces.left(name)
     for trace in found:
         sys.stderr.write(f"left behind: {trace}\n")
     return code or int(bool(found))
