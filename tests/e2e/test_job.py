@@ -8,12 +8,9 @@ import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import eventually
-from testbed.kind import BUSYBOX
-from tests.e2e.scene import JOB, NAMESPACE, SECONDS, Scene
+from tests.e2e.scene import JOB, SECONDS, Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
-
-ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def test_a_run_migrates_and_a_second_one_has_nothing_to_do(scene: Scene) -> None:
@@ -44,33 +41,6 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
         assert scene.result() == ("Failed", "PodFailurePolicy")
     [pod] = scene.ends()
     assert (pod.code, pod.summary["code"], scene.replicas()) == (3, "refused", 1)
-
-
-def test_the_job_passes_pod_security_restricted_and_has_no_privileges(scene: Scene) -> None:
-    """Pod Security "restricted" is enforced: a plain pod is not admitted, the Job's is, and it succeeds.
-
-    The process has a user of its own, no capability, no way to new ones, seccomp, and a read-only root.
-    """
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": BUSYBOX}]}}
-    scene.client.patch(namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
-    try:
-        refused = lambda: scene.client.request("POST", path, plain, query={"dryRun": "All"}).status == 403  # noqa: E731
-        eventually(refused, what="a plain pod is admitted", seconds=SECONDS)
-        with scene.in_mid_write():
-            pid = scene.kind.on_node("pgrep", "--newest", "--full", "grove-migrator run").split()[0]
-            status = scene.kind.on_node("cat", f"/proc/{pid}/status")
-            mounts = scene.kind.on_node("cat", f"/proc/{pid}/mounts")
-            [pod] = scene.finish()
-    finally:
-        scene.client.patch(namespace, {"metadata": {"labels": {ENFORCE: None}}})
-    found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    assert pod.code == 0
-    assert found["Uid"].split() == ["65532"] * 4
-    assert {int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
-    assert [line.split()[3].split(",")[0] for line in mounts.splitlines() if line.split()[1] == "/"] == ["ro"]
 
 
 def test_a_drained_node_is_followed_by_a_pod_that_finishes(scene: Scene) -> None:
