@@ -143,22 +143,6 @@ def grants(objects: Sequence[Object]) -> list[Grant]:
     ]
 
 
-def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) -> Object:
-    """The role of a kind among objects, with rules for these grants and no others."""
-    [role] = of_kind(objects, kind)
-    rules = [
-        {
-            "apiGroups": [grant.group],
-            "resources": [grant.resource],
-            "verbs": [grant.verb],
-            **({"resourceNames": list(grant.names)} if grant.names else {}),
-        }
-        for grant in permitted
-        if grant.role == kind
-    ]
-    return {**role, "rules": rules}
-
-
 @contextmanager
 def started(directory: Path) -> Iterator[Site]:
     """An API server with controllers and an audit log, as its administrator has it."""
