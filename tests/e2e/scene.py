@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import urllib3
 import yaml
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
@@ -322,18 +320,6 @@ class Scene:
         eventually(lambda: self.written() > 0, what="nothing is written", seconds=SECONDS)
         assert self.written() < len(self.pods()), "the run has written everything already"
         return next(pod for pod in self.job_pods() if pod["status"]["phase"] == "Running")
-
-    def wait_for_server(self) -> None:
-        """Wait until the API server, which was killed, is ready again."""
-
-        def ready() -> bool:
-            try:
-                return self.client.request("GET", "/readyz").status == 200
-            except urllib3.exceptions.HTTPError:
-                return False
-
-        time.sleep(1)
-        eventually(ready, what="the API server does not come back", seconds=SECONDS, every=0.3)
 
     def hurry(self) -> None:
         """Let writes take no longer, and the Lease of a run that is gone last 5 s instead of a minute."""

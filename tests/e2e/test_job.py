@@ -7,8 +7,7 @@ import json
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from testbed.controlplane.client import eventually
-from tests.e2e.scene import JOB, SECONDS, Scene
+from tests.e2e.scene import JOB, Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
@@ -53,15 +52,3 @@ def test_a_drained_node_is_followed_by_a_pod_that_finishes(scene: Scene) -> None
         *_, last = scene.finish()
     assert (last.code, last.name != pod["metadata"]["name"]) == (0, True)
     assert not scene.job()["status"].get("failed")
-
-
-def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
-    """The API server is killed in mid-write and comes back: the run ends with 0, in its pod or in the next one."""
-    with scene.in_mid_write():
-        scene.kind.on_node("pkill", "--signal", "KILL", "--exact", "kube-apiserver")
-        scene.wait_for_server()
-        eventually(scene.ends, what="the run goes on for ever", seconds=SECONDS, every=0.3)
-        if scene.ends()[0].code:
-            scene.hurry()
-        *_, last = scene.finish()
-    assert last.code == 0
