@@ -6,14 +6,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Self
 
 import pytest
 
 from migrator.errors import Interrupted, Refused
-from migrator.planning import patches
 from migrator.planning.options import PlanOptions
-from migrator.planning.patches import Patch
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.observation import look_ahead
@@ -41,26 +38,6 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert migration.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
-
-
-def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rights, dry runs, tables and writes need one patch at a time."""
-    alive, seen = 0, list[int]()
-
-    class Counted(Patch):
-        def __new__(cls, *given: Any) -> Self:
-            nonlocal alive
-            alive += 1
-            seen.append(alive)
-            return super().__new__(cls, *given)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    monkeypatch.setattr(patches, "Patch", Counted)
-    migration.run(Site().store, OPTIONS, context())
-    assert max(seen) <= 32, f"of {len(seen)} that were made"
 
 
 def test_what_is_refused_writes_nothing() -> None:

@@ -15,9 +15,8 @@ from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, 
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.hash_fields import POD_LABEL
 from migrator.grove.objects import Ref
-from migrator.planning import patches
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch, Patch
+from migrator.planning.patches import Batch
 from migrator.resources import Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, SetConflict
 from migrator.store import DryRun, Write
@@ -123,21 +122,6 @@ def test_trees_are_under_way_at_the_same_time() -> None:
     outcomes = executor(sink, concurrency=3).run([tree(f"t{n}", pods=1) for n in range(3)])
     assert all(outcome.complete for outcome in outcomes)
     assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
-
-
-@pytest.mark.parametrize("top_down", [False, True])
-def test_a_patch_is_made_when_it_is_sent(monkeypatch: pytest.MonkeyPatch, *, top_down: bool) -> None:
-    """Forth and back none waits to be sent, because a set may have hundreds of thousands."""
-    made, unsent = list[Patch](), list[int]()
-
-    def make(*given: Any) -> Patch:
-        made.append(Patch(*given))
-        return made[-1]
-
-    monkeypatch.setattr(patches, "Patch", make)
-    sink = Sink(lambda _name: unsent.append(len(made) - len(sink.begun)))
-    executor(sink).run([replace(tree("t0"), top_down=top_down)])
-    assert unsent == [0] * 6
 
 
 def test_no_tree_is_begun_after_the_signal() -> None:
