@@ -24,27 +24,18 @@ from tests.cluster.helm.wrapper import OPERATOR
 from tests.e2e import images
 from tests.e2e.kind import Kind
 from tests.support.paths import ROOT
-from tests.support.translation import new_hashes, translated
+from tests.support.translation import GROVE, KINDS, migrated, stored
 
 NAMESPACE: Final = installation.NAMESPACE
 OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
 SECONDS: Final = 180
 WORKLOADS: Final = "serving"
 JOB: Final = "grove-migrator"
-GROVE: Final = "grove.io/v1alpha1"
 #: A run that can be caught among its writes, where `Scene.slow` makes each take a second.
 FEW: Final = "--concurrency=4"
 #: Nobody binds pods of these sets: they are as an operator leaves them, and no container of theirs runs.
 _NOBODY: Final = "nobody"
 _SETS: Final = 4
-_KINDS: Final = (
-    ("v1", "Pod"),
-    ("scheduler.grove.io/v1alpha1", "PodGang"),
-    (GROVE, "PodGangMap"),
-    (GROVE, "PodClique"),
-    (GROVE, "PodCliqueScalingGroup"),
-    (GROVE, "PodCliqueSet"),
-)
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _BUSY: Final = "never-answers"
 _LISTENS: Final = "import socket, time; s = socket.create_server(('', 8443)); time.sleep(1e6)"
@@ -171,7 +162,7 @@ class Scene:
         for pod in self.job_pods():
             self.client.delete(pod)
         eventually(lambda: not self.job_pods(), what="pods of the Job are still there", seconds=SECONDS)
-        for api_version, kind in reversed(_KINDS):
+        for api_version, kind in KINDS:
             for item in self.client.list(api_version, kind, WORKLOADS):
                 self.client.delete(item)
         for name in self.record():
@@ -214,30 +205,19 @@ class Scene:
         new = {value for values in hashes for value in values}
         return sum(pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] in new for pod in self.pods())
 
-    def objects(self) -> dict[tuple[str, str], Object]:
-        """Everything of the sets, without what every write changes."""
-        found = {}
-        for api_version, kind in _KINDS:
-            for item in self.client.list(api_version, kind, WORKLOADS):
-                for key in ("resourceVersion", "managedFields", *(("generation",) if kind == "PodGangMap" else ())):
-                    item["metadata"].pop(key, None)
-                found[kind, item["metadata"]["name"]] = item
-        return found
-
     @contextmanager
     def unharmed(self) -> Iterator[None]:
         """Nobody deletes, recreates or changes anything of a set in the block, hashes aside; all are migrated after."""
-        before = self.objects()
+        before = stored(self.client, WORKLOADS)
         yield
-        words = new_hashes(before.values(), schemes.resolve(OLD), schemes.resolve(NEW))
-        assert self.objects() == translated(before, words)
+        assert stored(self.client, WORKLOADS) == migrated(before, OLD, NEW)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Nothing of the sets changes in the block."""
-        before = self.objects()
+        before = stored(self.client, WORKLOADS)
         yield
-        assert self.objects() == before
+        assert stored(self.client, WORKLOADS) == before
 
     # The Job.
 

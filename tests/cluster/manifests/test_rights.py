@@ -12,6 +12,7 @@ from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NEW, OLD, Site, arguments, documents, grants, job_of
 from tests.support.command_line import Invoke
 from tests.support.memory_store import in_turn
+from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,7 +26,7 @@ def test_the_jobs_command_line_migrates_as_the_jobs_account(site: Site, account:
     site.fill()
     before = site.objects()
     assert account(*COMMAND, "-o", "json").json["patches"] > 0
-    assert site.objects() == site.expected(before, OLD, NEW)
+    assert site.objects() == migrated(before, OLD, NEW)
     assert (site.replicas(), site.operators()) == (0, [])
     assert "grove-migrator-run" in site.names("ConfigMap")
 
