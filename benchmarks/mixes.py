@@ -15,32 +15,8 @@ from benchmarks.templates import Object, dynamo
 
 Chance: TypeAlias = random.Random
 
-_KINDS: Final = 50
 _CONTAINERS: Final = ("engine", "router", "agent", "cache", "proxy")
 _ODD_SEED: Final = 0x5EED
-
-
-def values(number: int) -> Object:
-    """Labels, an annotation, image tags and 12 environment values differ."""
-    return dynamo(number)
-
-
-def claims(number: int) -> Object:
-    """The same, and each template mounts a claim of its own."""
-    template = dynamo(number)
-    template["podSpec"]["volumes"][3] = {
-        "name": "volume-3",
-        "persistentVolumeClaim": {"claimName": f"models-{number:05}"},
-    }
-    return template
-
-
-def fields(number: int) -> Object:
-    """The structure is the same; values of all types and at all depths differ."""
-    chance = _chance("fields", number)
-    template = dynamo(number)
-    template["podSpec"] = _varied(template["podSpec"], chance)
-    return template
 
 
 def structure(number: int) -> Object:
@@ -61,20 +37,6 @@ def structure(number: int) -> Object:
     return template
 
 
-def kinds(number: int) -> Object:
-    """50 kinds of templates that share nothing, in turn; templates of one kind differ as those of `values` do."""
-    kind, seed = number % _KINDS, number // _KINDS
-    template, plain = structure(kind), dynamo(number)
-    template |= {"labels": plain["labels"], "annotations": plain["annotations"]}
-    chance = _chance("kinds", number)
-    for container in template["podSpec"]["containers"]:
-        container["image"] = f"{container['image']}.{seed}"
-        for variable in container["env"][::5]:
-            if "value" in variable:
-                variable["value"] = f"v-{chance.randrange(10**9)}-of-x"
-    return template
-
-
 def distinct(number: int) -> Object:
     """Structure and values differ, in templates that no other mix has."""
     return structure(number + 1_000_000)
@@ -82,11 +44,8 @@ def distinct(number: int) -> Object:
 
 #: How a mix is named, what makes its templates, and how many of them are hashed.
 MIXES: Final[Mapping[str, tuple[Callable[[int], Object], int]]] = {
-    "values differ": (values, 1_000),
-    "a claim of its own each": (claims, 1_000),
-    "many fields differ": (fields, 1_000),
+    "values differ": (dynamo, 1_000),
     "structure differs too": (structure, 1_000),
-    "50 kinds in turn, 20 of each": (kinds, 1_000),
     "10,000 distinct templates": (distinct, 10_000),
 }
 

@@ -45,10 +45,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a program took: seconds of the clock, of its own CPU, and KiB of memory at most."""
+    """What a program took: seconds of the clock, and KiB of memory at most."""
 
     seconds: float
-    cpu: float
     peak_kib: int
 
 
@@ -60,12 +59,12 @@ def spend(command: Sequence[str], *, core: int | None = None, stdout: Stream = D
     while not (waited := os.wait4(process.pid, os.WNOHANG))[0]:
         peak = max(peak, peak_kib(process.pid))
         sleep(_LOOK_EVERY)
-    _, status, usage = waited
+    _, status, _ = waited
     seconds = perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Spent(seconds, usage.ru_utime + usage.ru_stime, peak)
+    return Spent(seconds, peak)
 
 
 def printed(command: Sequence[str], *, core: int | None = None) -> Mapping[str, Any]:

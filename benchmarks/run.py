@@ -66,7 +66,6 @@ def measure(pods: int) -> list[Row]:
         Row(f"{at}: the whole run", median(run.spent.seconds for run, _ in rounds), seconds, "s", "<= 1.2"),
         Row(f"{at}: the operator's absence", median(run.absence for run, _ in rounds), seconds, "s", "<= 1.1"),
         Row(f"{at}: memory", memory, None, "MiB", "<= 150"),
-        Row(f"{at}: CPU of a patch", median(run.spent.cpu for run, _ in rounds) / patches * 1000, None, "ms"),
     ]
 
 
@@ -137,7 +136,7 @@ class Bench:
         report = json.loads(answer.read_text(encoding="utf-8"))
         if report["failed"]:
             raise RuntimeError(f"{report['failed']} of {report['patches']} patches failed: {report['firstError']}")
-        return replace(spent, seconds=report["seconds"], cpu=report["cpuSeconds"])
+        return replace(spent, seconds=report["seconds"])
 
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""

@@ -1,8 +1,8 @@
 """A stand-in for Grove's operator that runs in a pod: ``python -m testbed.stand_in_operator RELEASE``.
 
-It does what concerns hashes, as a release does: it elects a leader by the Lease of that name, makes what belongs to
-new PodCliqueSets, and where the generation hash of a set is not the one that its release computes, it recreates every
-pod with another template hash and writes its own hashes. All else of Grove is left out.
+It does what concerns hashes, as a release does: it elects a leader by the Lease of that name, and where the generation
+hash of a set is not the one that its release computes, it deletes every pod with another template hash and writes its
+own. All else of Grove is left out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import urllib3
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.schemes import Scheme
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, AnswerError, Client
-from testbed.trees import Object, grow
+from testbed.controlplane.client import NOT_FOUND, AnswerError, Client, Object
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _GROVE: Final = "grove.io/v1alpha1"
@@ -69,7 +68,7 @@ class Election:
 
 
 class Operator:
-    """Keeps what belongs to PodCliqueSets as a release of Grove would, by its hashes."""
+    """Rolls PodCliqueSets as a release of Grove would, by its hashes."""
 
     def __init__(self, client: Client, scheme: Scheme) -> None:
         self._client, self._scheme = client, scheme
@@ -80,48 +79,17 @@ class Operator:
             hashes = podcliqueset.hash_pod_clique_set(pcs, self._scheme)
             if pcs.get("status", {}).get("currentGenerationHash") != hashes.generation_hash:
                 sys.stdout.write(f"{pcs['metadata']['name']}: {hashes.generation_hash}\n")
-                self._update(pcs, grow(pcs, hashes))
+                self._roll(pcs, set(hashes.pod_template_hashes.values()))
+                status = {"currentGenerationHash": hashes.generation_hash}
+                self._client.patch(pcs, {"status": status}, subresource="status")
 
-    def _update(self, pcs: Object, wanted: list[Object]) -> None:
-        """Make every object of a set as it is wanted; the set's own status, which says that all is done, comes last."""
-        uids = {wanted[0]["metadata"]["uid"]: pcs["metadata"]["uid"]}
-        pod_specs: dict[str, Object] = {}
-        for item in wanted[1:]:
-            metadata = item["metadata"]
-            pod_specs[metadata["name"]] = item["spec"].get("podSpec")
-            [owner] = metadata["ownerReferences"]
-            if item["kind"] == "Pod":
-                item["spec"] = pod_specs[owner["name"]]  # as a user wrote it, so that a kubelet can run it
-                del item["status"]
-            uid = metadata["uid"]
-            item["metadata"] = {
-                "name": metadata["name"],
-                "namespace": metadata["namespace"],
-                "labels": metadata["labels"],
-                "ownerReferences": [{**owner, "uid": uids[owner["uid"]]}],
-            }
-            uids[uid] = self._put(item)["metadata"]["uid"]
-        self._client.patch(pcs, {"status": wanted[0]["status"]}, subresource="status")
-
-    def _put(self, item: Object) -> Object:
-        """Create an object, recreate a pod with another hash, or write the labels and status of what is there."""
-        metadata, kind = item["metadata"], self._client.kind_of(item)
-        path = kind.path(metadata["namespace"], metadata["name"])
-        answer = self._client.request("GET", path)
-        if answer.status == NOT_FOUND:
-            return self._client.create(item)
-        found: Object = {**item, "metadata": answer.body["metadata"]}
-        if item["kind"] != "Pod":
-            self._client.patch(found, {"metadata": {"labels": metadata["labels"]}})
-            self._client.patch(found, {"status": item["status"]}, subresource="status")
-            return found
-        if found["metadata"]["labels"].get(_HASH) == metadata["labels"][_HASH]:
-            return found
-        sys.stdout.write(f"{metadata['name']}: recreated\n")
-        self._client.delete(found)
-        while self._client.request("GET", path).status != NOT_FOUND:
-            time.sleep(0.1)
-        return self._client.create(item)
+    def _roll(self, pcs: Object, hashes: set[str]) -> None:
+        """Delete every pod of a set with another template hash than these."""
+        metadata = pcs["metadata"]
+        selector = f"app.kubernetes.io/part-of={metadata['name']},{_HASH}"
+        for pod in self._client.list("v1", "Pod", metadata["namespace"], selector=selector):
+            if pod["metadata"]["labels"][_HASH] not in hashes:
+                self._client.delete(pod)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -212,22 +211,12 @@ class Client:
         return str(self.call("POST", path, body)["status"]["token"])
 
     def empty_namespace(self, namespace: str) -> None:
-        """Delete everything in a namespace, finalizers or not."""
+        """Delete everything in a namespace."""
         self._kinds = dict(self._discover())
-        kinds = {(k.api_version.rpartition("/")[0], k.plural): k for k in self._kinds.values()}
-        removable = [k for k in kinds.values() if k.namespaced and {"deletecollection", "list"} <= k.verbs]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(lambda kind: self._empty(kind, namespace), removable))
-
-    def _empty(self, kind: Kind, namespace: str) -> None:
-        path = kind.path(namespace)
-        if not self.call("GET", path, query={"limit": "1"})["items"]:
-            return
-        self.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
-        for item in self.call("GET", path)["items"]:
-            if item["metadata"].get("finalizers"):
-                one = kind.path(namespace, item["metadata"]["name"])
-                self.request("PATCH", one, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        for kind in set(self._kinds.values()):
+            if kind.namespaced and "deletecollection" in kind.verbs:
+                options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+                self.call("DELETE", kind.path(namespace), options)
 
 
 def job_end(job: Object) -> tuple[str, str] | None:

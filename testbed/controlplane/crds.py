@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from testbed.controlplane.client import AnswerError, Client, Object, eventually
+from testbed.controlplane.client import Client, Object, eventually
 from testbed.crds import load
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -14,59 +14,45 @@ _GROUPS: Final = ("grove.io", "scheduler.grove.io")
 
 
 def apply_crds(client: Client, line: str) -> None:
-    """Apply a line's CRDs, wait until they are served, and remove those of Grove that the line lacks before.
+    """Apply a line's CRDs, see :func:`put`."""
+    put(client, load(line))
+
+
+def put(client: Client, wanted: Sequence[Object]) -> None:
+    """Apply CRDs, each once the one before is served, and remove those of Grove that are not among them before.
 
     A short name is free again then: ``ct`` was ClusterTopology from alpha.4 to alpha.8, and is ClusterTopologyBinding
     since.
     """
-    wanted = load(line)
     installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD) if crd["spec"]["group"] in _GROUPS}
-    for name in installed.keys() - {crd["metadata"]["name"] for crd in wanted}:
+    gone = installed.keys() - {crd["metadata"]["name"] for crd in wanted}
+    for name in gone:
         client.delete(installed[name])
-        eventually(partial(_absent, client, name), what=f"{name} is still there")
+    eventually(lambda: gone.isdisjoint(_names(client)), what=f"{gone} are still there")
     for crd in wanted:
-        apply_crd(client, crd, installed.get(crd["metadata"]["name"]))
+        name = crd["metadata"]["name"]
+        client.apply(crd)
+        eventually(partial(_served, client, crd), what=f"{name} is not served")
+        if name in installed:
+            _wait_for_change(client, installed[name], crd)
 
 
-def apply_crd(client: Client, crd: Object, before: Object | None = None) -> None:
-    """Apply a CRD, which was another one before or absent, and wait until the server serves it."""
-    client.apply(crd)
-    if before is None:
-        eventually(partial(_served, client, crd), what=f"{crd['metadata']['name']} is not served")
-    else:
-        _wait_for_change(client, before, crd)
-
-
-def _absent(client: Client, name: str) -> bool:
-    try:
-        client.get(*_CRD, name)
-    except AnswerError:
-        return True
-    return False
+def _names(client: Client) -> set[str]:
+    return {crd["metadata"]["name"] for crd in client.list(*_CRD)}
 
 
 def _served(client: Client, crd: Object) -> bool:
-    conditions = client.get(*_CRD, crd["metadata"]["name"])["status"]["conditions"] or ()
-    if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-        return False
     return client.request("GET", _path(crd), query={"limit": "1"}).status == 200
 
 
 def _wait_for_change(client: Client, before: Object, after: Object) -> None:
     """Wait until the server prunes by the new schema: it swaps schemas some time after it stored the CRD."""
     old, new = set(_paths(_schema(before))), set(_paths(_schema(after)))
-    gone, added = _outermost(old - new), _outermost(new - old)
-    name = after["metadata"]["name"]
-    for path, known in ((gone, False), (added, True)):
-        if path:
-            eventually(
-                partial(_agrees, client, after, path, known=known),
-                what=f"{name} is still served with its former schema",
-            )
-
-
-def _outermost(paths: set[tuple[str, ...]]) -> tuple[str, ...]:
-    return min(paths, key=lambda path: (len(path), path), default=())
+    for paths, known in ((old - new, False), (new - old, True)):
+        if paths:
+            outermost = min(paths, key=lambda path: (len(path), path))
+            what = f"{after['metadata']['name']} is still served with its former schema"
+            eventually(partial(_agrees, client, after, outermost, known=known), what=what)
 
 
 def _agrees(client: Client, crd: Object, path: tuple[str, ...], *, known: bool) -> bool:

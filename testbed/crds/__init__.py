@@ -9,29 +9,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 DATA: Final = Path(__file__).resolve().parent / "data"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where CRDs are from: a tag or commit of Grove's repository, and what the names of the files have in common."""
-
-    ref: str
-    kind: str = ""
-
-
-def _release(name: str) -> Source:
-    return Source(f"operator/v0.1.0-{name}")
-
-
-LINES: Final[dict[str, tuple[Source, ...]]] = {
-    **{name: (_release(name),) for name in ("alpha.3", "alpha.6", "alpha.8", "alpha.9", "alpha.11")},
-    "podgangmap": (_release("alpha.11"), Source("6eaa77f0debebd29f373a27c68f25931fc734156", "podgangmaps")),
-}
 
 
 def load(line: str) -> list[dict[str, Any]]:

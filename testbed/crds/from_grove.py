@@ -10,26 +10,23 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-from testbed.crds import DATA, LINES, Source
+from testbed.crds import DATA
+
+#: Of each line the tags or commits of Grove's repository, and what names of the files end with.
+_LINES: Final = {
+    name: [(f"operator/v0.1.0-{name}", ".yaml")] for name in ("alpha.3", "alpha.6", "alpha.8", "alpha.9", "alpha.11")
+}
+_LINES["podgangmap"] = [*_LINES["alpha.11"], ("6eaa77f0debebd29f373a27c68f25931fc734156", "podgangmaps.yaml")]
 
 
-def crds(clone: str, sources: tuple[Source, ...]) -> list[Any]:
-    """The CRDs of a line, by name; a later source adds to the earlier ones."""
-    texts = (_git(clone, "show", f"{source.ref}:{path}") for source in sources for path in _paths(clone, source))
-    return sorted(
-        (_without_descriptions(yaml.safe_load(text)) for text in texts), key=lambda crd: crd["metadata"]["name"]
-    )
-
-
-def _paths(clone: str, source: Source) -> Iterator[str]:
-    for path in _git(clone, "ls-tree", "-r", "--name-only", source.ref).splitlines():
-        directory, _, name = path.rpartition("/")
-        if directory.endswith("api/core/v1alpha1/crds") and name.endswith(f"{source.kind}.yaml"):
-            yield path
+def _crds(clone: str, ref: str, ending: str) -> Iterator[Any]:
+    for path in _git(clone, "ls-tree", "-r", "--name-only", ref).splitlines():
+        if "api/core/v1alpha1/crds/" in path and path.endswith(ending):
+            yield _without_descriptions(yaml.safe_load(_git(clone, "show", f"{ref}:{path}")))
 
 
 def _git(clone: str, *arguments: str) -> str:
@@ -48,12 +45,12 @@ def _without_descriptions(value: Any, *, names: bool = False) -> Any:
 
 
 def main(clone: str) -> None:
-    """Write every line."""
-    DATA.mkdir(exist_ok=True)
-    for name, sources in LINES.items():
-        text = json.dumps(crds(clone, sources), sort_keys=True, separators=(",", ":"))
+    """Write every line, its CRDs by name."""
+    for name, sources in _LINES.items():
+        found = [crd for source in sources for crd in _crds(clone, *source)]
+        text = json.dumps(sorted(found, key=lambda crd: crd["metadata"]["name"]), sort_keys=True, separators=(",", ":"))
         (DATA / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    (DATA / "LICENSE").write_text(_git(clone, "show", f"{LINES['alpha.11'][0].ref}:LICENSE"), encoding="utf-8")
+    (DATA / "LICENSE").write_text(_git(clone, "show", f"{_LINES['alpha.11'][0][0]}:LICENSE"), encoding="utf-8")
 
 
 if __name__ == "__main__":

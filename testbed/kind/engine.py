@@ -6,7 +6,6 @@ none but that: enough to build an image, and no link or rule is made.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -22,8 +21,6 @@ from testbed.kind import debian, traces
 #: The kernel ends all of it when this process ends, however that happens.
 _ALONE: Final = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 _FILES: Final = Path(__file__).resolve().parent / "files"
-# Docker makes this directory for a mount of kind's, where a machine has none.
-_MODULES: Final = Path("/lib/modules")
 _NETWORK: Final = (
     "link set lo up",
     "link add up0 type bridge",
@@ -40,7 +37,6 @@ _FROZEN_SECONDS: Final = 5
 def run(command: Sequence[str], *, online: bool = False) -> int:
     """Run a command with an engine; returns its exit code, or 1 if something was left on this machine."""
     debian.engine()
-    before, modules = traces.taken(), _MODULES.exists()
     name = traces.new()
     namespaces = (*_ALONE, "--mount-proc", *(() if online else ("--net",)))
     inside = (sys.executable, "-m", "testbed.kind.engine", "online" if online else "closed", *command)
@@ -54,10 +50,7 @@ def run(command: Sequence[str], *, online: bool = False) -> int:
             _wait(process, name)
     finally:
         traces.remove(name)
-        if not modules:
-            with contextlib.suppress(OSError):
-                _MODULES.rmdir()
-    found = traces.left(name, before)
+    found = traces.left(name)
     for trace in found:
         sys.stderr.write(f"left behind: {trace}\n")
     return code or int(bool(found))

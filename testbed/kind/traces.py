@@ -1,11 +1,10 @@
-"""What an engine in namespaces could leave on its machine: processes, mounts, links, rules, control groups."""
+"""What an engine in namespaces could leave on its machine: processes, control groups, and its directory."""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -15,34 +14,17 @@ VARIABLE: Final = "GROVE_KIND_ENGINE"
 _NAME: Final = "grove-kind-"
 _HOMES: Final = Path("/tmp")  # noqa: S108 - a random name follows; the paths of sockets must be short
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_PLACES: Final = tuple(
-    map(Path, ("/run/containerd", "/run/docker", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/cni", "/lib/modules"))
-)
-# What only an engine makes: this machine's own services mount and link, too, while one runs.
-_MOUNTED: Final = (str(_HOMES / _NAME), "/run/netns/", *map(str, _PLACES))
-_LINKED: Final = ("br-", "docker", "up0", "veth")
-_RULED: Final = ("DOCKER", "KUBE-", "CNI-")
 _SECONDS: Final = 30
 
 
-def taken() -> dict[str, set[str]]:
-    """What looks like an engine's on this machine now; processes and control groups are asked for by name."""
-    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
-    return {
-        "mount": {place for place in mounts if place.startswith(_MOUNTED)},
-        "link": {path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(_LINKED)},
-        "rule": {line for line in _rules().splitlines() if any(mark in line for mark in _RULED)},
-        "directory": {str(path) for place in _PLACES if place.exists() for path in (place, *place.iterdir())},
-    }
+def left(cgroup: str) -> list[str]:
+    """Processes, control groups and the directory of an engine that are still there; empty is as it must be.
 
-
-def left(cgroup: str, before: dict[str, set[str]]) -> list[str]:
-    """What is there and was not before, with all processes and control groups of an engine; empty is as it must be."""
+    Mounts, links and rules go with the namespaces.
+    """
     found = [f"process {pid}" for pid in processes(cgroup)]
     found += [f"cgroup {path}" for path in _cgroups(cgroup)]
-    found += [f"directory {path}" for path in [home(cgroup)] if path.exists()]
-    now = taken()
-    return found + [f"{kind} {name}" for kind in now for name in sorted(now[kind] - before[kind])]
+    return found + [f"directory {path}" for path in [home(cgroup)] if path.exists()]
 
 
 def processes(cgroup: str) -> list[int]:
@@ -102,11 +84,6 @@ def _cgroups(cgroup: str) -> list[Path]:
     roots = [_CGROUPS / cgroup, *_CGROUPS.glob(f"*/{cgroup}")]
     found = [root for root in roots if root.is_dir()]
     return [*found, *(path for root in found for path in root.rglob("*") if path.is_dir())]
-
-
-def _rules() -> str:
-    programs = [name for name in ("iptables-save", "ip6tables-save") if shutil.which(name)]
-    return "".join(subprocess.run([name], capture_output=True, text=True, check=False).stdout for name in programs)
 
 
 def _read(path: Path) -> bytes:

@@ -16,6 +16,7 @@ from testbed import workloads
 from testbed.controlplane.client import eventually
 from tests.cluster.manifests.site import NAMESPACE, NEW, OLD, WORKLOADS, Site
 from tests.support.paths import ROOT
+from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
 
@@ -89,7 +90,7 @@ def test_a_killed_run_is_finished_or_undone(
 ) -> None:
     """SIGKILL in mid-write: a rerun finishes it, or a revert gives back the very objects and the operator."""
     before = site.objects()
-    after = site.expected(before, OLD, NEW)
+    after = migrated(before, OLD, NEW)
     killed = start()
     in_mid_write(site, before)
     killed.process.kill()
@@ -116,4 +117,4 @@ def test_of_two_runs_one_writes(site: Site, start: Callable[..., Process]) -> No
     first.process.send_signal(signal.SIGCONT)
     assert first.finish()["patches"] > 0
     assert second.finish()["patches"] == 0
-    assert (site.objects(), site.replicas()) == (site.expected(before, OLD, NEW), 0)
+    assert (site.objects(), site.replicas()) == (migrated(before, OLD, NEW), 0)

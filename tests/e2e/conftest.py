@@ -10,9 +10,8 @@ import pytest
 from testbed.kind import BUSYBOX
 from tests.e2e import images
 from tests.e2e.commands import docker_answers
-from tests.e2e.installed import NEW, OLD
 from tests.e2e.kind import Kind
-from tests.e2e.scene import JOB, Scene
+from tests.e2e.scene import JOB, NEW, OLD, Scene
 
 
 @pytest.fixture(scope="session")

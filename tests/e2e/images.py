@@ -29,7 +29,7 @@ ENTRYPOINT ["sh", "-c", "exec /opt/grove-migrator/bin/python -m testbed.stand_in
 """
 #: What the stand-in is made of.
 _SOURCES: Final = (
-    *("__init__.py", "gangs.py", "operator_installation.py", "stand_in_operator.py", "trees.py"),
+    *("__init__.py", "operator_installation.py", "stand_in_operator.py"),
     *("controlplane/__init__.py", "controlplane/client.py"),
 )
 

@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import urllib3
 import yaml
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
 from testbed import operator_installation as installation
 from testbed import workloads
-from testbed.controlplane.client import Object, eventually, job_end
+from testbed.controlplane.client import Client, Object, eventually, job_end
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
+from tests.cluster.helm.wrapper import OPERATOR
 from tests.e2e import images
-from tests.e2e.installed import NAMESPACE, NEW, OLD, SECONDS, Installed
+from tests.e2e.kind import Kind
 from tests.support.paths import ROOT
-from tests.support.translation import new_hashes, translated
+from tests.support.translation import GROVE, KINDS, migrated, stored
 
+NAMESPACE: Final = installation.NAMESPACE
+OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
+SECONDS: Final = 180
 WORKLOADS: Final = "serving"
 JOB: Final = "grove-migrator"
-GROVE: Final = "grove.io/v1alpha1"
 #: A run that can be caught among its writes, where `Scene.slow` makes each take a second.
 FEW: Final = "--concurrency=4"
 #: Nobody binds pods of these sets: they are as an operator leaves them, and no container of theirs runs.
 _NOBODY: Final = "nobody"
 _SETS: Final = 4
-_KINDS: Final = (
-    ("v1", "Pod"),
-    ("scheduler.grove.io/v1alpha1", "PodGang"),
-    (GROVE, "PodGangMap"),
-    (GROVE, "PodClique"),
-    (GROVE, "PodCliqueScalingGroup"),
-    (GROVE, "PodCliqueSet"),
-)
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _BUSY: Final = "never-answers"
 _LISTENS: Final = "import socket, time; s = socket.create_server(('', 8443)); time.sleep(1e6)"
@@ -63,8 +57,79 @@ class Ended:
         return json.loads(self.log.splitlines()[-1])
 
 
-class Scene(Installed):
-    """One cluster for all scenarios; ``begin`` makes it new for the next one."""
+@dataclass
+class Scene:
+    """One cluster for all scenarios; ``begin`` makes it new for the next one. ``names`` are Helm's releases in it."""
+
+    kind: Kind
+    names: list[str] = field(default_factory=list)
+
+    # The operator, and what Helm has installed.
+
+    @property
+    def client(self) -> Client:
+        """The administrator's."""
+        return self.kind.client
+
+    def helm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One command of Helm in the operator's namespace, however it ends."""
+        if words[0] in {"install", "upgrade"}:
+            self.names.append(next(word for word in words[1:] if not word.startswith("-")))
+        return self.kind.helm(*words, "--namespace", NAMESPACE)
+
+    def succeed(self, *words: str) -> None:
+        """One command of Helm that must succeed."""
+        done = self.helm(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def uninstall(self) -> None:
+        """Uninstall all that Helm has installed, and wait until no pod is left in the operator's namespace."""
+        for name in dict.fromkeys(self.names):
+            self.helm("uninstall", name, "--no-hooks")
+        self.names.clear()
+        pods = ("v1", "Pod", NAMESPACE)
+        eventually(lambda: not self.client.list(*pods), what="pods of the releases are left", seconds=SECONDS)
+
+    def deployment(self) -> Object:
+        """The operator's Deployment."""
+        return self.client.get("apps/v1", "Deployment", installation.NAME, NAMESPACE)
+
+    def replicas(self) -> int:
+        """How many replicas the operator's Deployment asks for."""
+        return int(self.deployment()["spec"]["replicas"])
+
+    def tag(self) -> str:
+        """The tag of the operator's image."""
+        return str(self.deployment()["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+    def operators(self) -> list[Object]:
+        """The operator's pods."""
+        selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
+        return self.client.list("v1", "Pod", NAMESPACE, selector=selector)
+
+    def runs_operators(self, replicas: int, release: str = OLD) -> None:
+        """Wait until so many pods of the operator of a release run, and no others."""
+
+        def look() -> bool:
+            found = self.operators()
+            images = {pod["spec"]["containers"][0]["image"] for pod in found}
+            running = [pod for pod in found if pod["status"]["phase"] == "Running"]
+            return len(found) == len(running) == replicas and images <= {installation.image(release)}
+
+        eventually(look, what=f"not {replicas} pods of the operator run", seconds=SECONDS, every=0.3)
+
+    def operate(self, release: str) -> None:
+        """Install the stand-in operator of a release by its chart, or upgrade to it, and wait until it alone runs."""
+        self.succeed("upgrade", "--install", "grove", str(OPERATOR), *arguments([f"image.tag={release}"]))
+        if not self.replicas():
+            self.client.patch(self.deployment(), {"spec": {"replicas": 1}})
+        self.runs_operators(1, release)
+
+    def stop_operator(self) -> None:
+        """Scale the operator to zero, if there is one, and wait until its pods are gone."""
+        for deployment in self.client.list("apps/v1", "Deployment", NAMESPACE):
+            self.client.patch(deployment, {"spec": {"replicas": 0}})
+        eventually(lambda: not self.operators(), what="pods of the operator are left", seconds=SECONDS)
 
     # What is there.
 
@@ -98,7 +163,7 @@ class Scene(Installed):
         for pod in self.job_pods():
             self.client.delete(pod)
         eventually(lambda: not self.job_pods(), what="pods of the Job are still there", seconds=SECONDS)
-        for api_version, kind in reversed(_KINDS):
+        for api_version, kind in KINDS:
             for item in self.client.list(api_version, kind, WORKLOADS):
                 self.client.delete(item)
         for name in self.record():
@@ -133,10 +198,6 @@ class Scene(Installed):
         """The pods of all sets."""
         return self.client.list("v1", "Pod", WORKLOADS)
 
-    def uids(self) -> set[str]:
-        """The uids of the pods of all sets."""
-        return {pod["metadata"]["uid"] for pod in self.pods()}
-
     def written(self) -> int:
         """How many pods of sets have the hash of the new release."""
         scheme = schemes.resolve(NEW)
@@ -145,35 +206,24 @@ class Scene(Installed):
         new = {value for values in hashes for value in values}
         return sum(pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] in new for pod in self.pods())
 
-    def objects(self) -> dict[tuple[str, str], Object]:
-        """Everything of the sets, without what every write changes."""
-        found = {}
-        for api_version, kind in _KINDS:
-            for item in self.client.list(api_version, kind, WORKLOADS):
-                for key in ("resourceVersion", "managedFields", *(("generation",) if kind == "PodGangMap" else ())):
-                    item["metadata"].pop(key, None)
-                found[kind, item["metadata"]["name"]] = item
-        return found
-
     @contextmanager
     def unharmed(self) -> Iterator[None]:
         """Nobody deletes, recreates or changes anything of a set in the block, hashes aside; all are migrated after."""
-        before = self.objects()
+        before = stored(self.client, WORKLOADS)
         yield
-        words = new_hashes(before.values(), schemes.resolve(OLD), schemes.resolve(NEW))
-        assert self.objects() == translated(before, words)
+        assert stored(self.client, WORKLOADS) == migrated(before, OLD, NEW)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Nothing of the sets changes in the block."""
-        before = self.objects()
+        before = stored(self.client, WORKLOADS)
         yield
-        assert self.objects() == before
+        assert stored(self.client, WORKLOADS) == before
 
     # The Job.
 
-    def run(self, *more: str, name: str = JOB, to: str = NEW, memory: str = "", wait: str = "") -> None:
-        """Create the Job of manifests/job.yaml with our image and, if given, other arguments and another limit.
+    def run(self, *more: str, name: str = JOB, to: str = NEW, wait: str = "") -> None:
+        """Create the Job of manifests/job.yaml with our image and, if given, other arguments.
 
         ``wait`` is how long it waits for an update in flight, where that is not what the manifest says.
         """
@@ -183,8 +233,6 @@ class Scene(Installed):
         if wait:
             waits = [word.partition("=")[0] for word in container["args"] if word.startswith("--wait")]
             container["args"] += [f"{word}={wait}" for word in waits]
-        if memory:
-            container["resources"] = {"limits": {"memory": memory}, "requests": {"memory": memory}}
         self.client.create(job)
 
     def job(self, name: str = JOB) -> Object:
@@ -255,23 +303,16 @@ class Scene(Installed):
         assert self.written() < len(self.pods()), "the run has written everything already"
         return next(pod for pod in self.job_pods() if pod["status"]["phase"] == "Running")
 
-    def wait_for_server(self) -> None:
-        """Wait until the API server, which was killed, is ready again."""
-
-        def ready() -> bool:
-            try:
-                return self.client.request("GET", "/readyz").status == 200
-            except urllib3.exceptions.HTTPError:
-                return False
-
-        time.sleep(1)
-        eventually(ready, what="the API server does not come back", seconds=SECONDS, every=0.3)
-
     def hurry(self) -> None:
         """Let writes take no longer, and the Lease of a run that is gone last 5 s instead of a minute."""
         self.client.delete(_webhook())
         for lease in self.client.list("coordination.k8s.io/v1", "Lease", NAMESPACE):
             self.client.patch(lease, {"spec": {"leaseDurationSeconds": 5}})
+
+
+def arguments(values: Sequence[str]) -> list[str]:
+    """Values of a chart, as arguments of Helm."""
+    return [word for value in values for word in ("--set", value)]
 
 
 def manifest(to: str = NEW, *more: str, origin: str = "") -> list[Object]:

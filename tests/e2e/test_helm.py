@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from testbed.controlplane.client import eventually
 from testbed.kind import archives
 from tests.cluster.helm.wrapper import OPERATOR, OURS, wrapper
 from tests.e2e import images
 from tests.e2e.commands import run
-from tests.e2e.installed import NEW, OLD, SECONDS, arguments
-from tests.e2e.scene import FEW, Scene
+from tests.e2e.scene import FEW, NEW, OLD, Scene, arguments
 from tests.golden.operator_build import Program, built
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
@@ -71,16 +68,6 @@ def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:
     assert (pod.code, pod.summary["outcome"]) == (0, "done")
 
 
-def test_the_hook_migrates_and_the_new_operator_runs(helm: Scene, tmp_path: Path) -> None:
-    """Helm's hook: one command stops the old operator, migrates, and starts as many replicas of the new one."""
-    hooked(helm, tmp_path)
-    with helm.unharmed():
-        helm.succeed(*upgrade(tmp_path, NEW))
-    [pod] = helm.ends()
-    assert (pod.code, pod.summary["outcome"], helm.tag()) == (0, "done", NEW)
-    helm.runs_operators(REPLICAS, NEW)
-
-
 def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> None:
     """Helm's hook is refused: one pod ends with 3, Helm fails and prints why, and the old operator is not touched."""
     hooked(helm, tmp_path)
@@ -102,23 +89,6 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook(helm: Scene, tmp_path: Pat
         done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.image.tag=missing"])))
     assert (done.returncode != 0, helm.ends()) == (True, []), done.stderr
     assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
-
-
-def test_a_killed_hook_is_finished_by_the_next_pod(helm: Scene, tmp_path: Path) -> None:
-    """Helm's hook is killed in mid-write: Helm waits on, the Job's next pod finishes, and the upgrade goes on."""
-    hooked(helm, tmp_path)
-    more = arguments([f"grove-migrator.extraArguments={{{FEW}}}"])
-    with helm.slow(), helm.unharmed(), ThreadPoolExecutor(1) as pool:
-        upgraded = pool.submit(helm.helm, *upgrade(tmp_path, NEW, *more))
-        helm.writing()
-        helm.kind.on_node("pkill", "--signal", "KILL", "--full", "grove-migrator run")
-        eventually(helm.ends, what="the killed pod has not ended", seconds=SECONDS)
-        helm.hurry()
-        done = upgraded.result()
-    assert done.returncode == 0, done.stderr
-    first, *_, last = helm.ends()
-    assert (first.code, last.code, helm.tag()) == (137, 0, NEW)
-    helm.runs_operators(REPLICAS, NEW)
 
 
 def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:

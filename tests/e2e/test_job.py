@@ -7,14 +7,9 @@ import json
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from testbed.controlplane.client import eventually
-from testbed.kind import BUSYBOX
-from tests.e2e.installed import NAMESPACE, SECONDS
 from tests.e2e.scene import JOB, Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
-
-ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def test_a_run_migrates_and_a_second_one_has_nothing_to_do(scene: Scene) -> None:
@@ -37,15 +32,6 @@ def test_a_run_migrates_and_a_second_one_has_nothing_to_do(scene: Scene) -> None
     assert (pod.code, pod.summary["patches"]) == (0, 0)
 
 
-def test_an_unknown_release_fails_the_job_at_once(scene: Scene) -> None:
-    """An unknown release: 2, which podFailurePolicy takes for final; one pod, nothing written, the operator runs."""
-    with scene.frozen():
-        scene.run(to="v9.9.9")
-        assert scene.result() == ("Failed", "PodFailurePolicy")
-    [pod] = scene.ends()
-    assert (pod.code, "v9.9.9" in pod.message, scene.replicas()) == (2, True, 1)
-
-
 def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     """A pod whose hash no operator computed: 3, one pod, nothing written, the operator runs."""
     scene.client.patch(scene.pods()[0], {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: "zzzz"}}})
@@ -54,42 +40,6 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
         assert scene.result() == ("Failed", "PodFailurePolicy")
     [pod] = scene.ends()
     assert (pod.code, pod.summary["code"], scene.replicas()) == (3, "refused", 1)
-
-
-def test_the_job_passes_pod_security_restricted_and_has_no_privileges(scene: Scene) -> None:
-    """Pod Security "restricted" is enforced: a plain pod is not admitted, the Job's is, and it succeeds.
-
-    The process has a user of its own, no capability, no way to new ones, seccomp, and a read-only root.
-    """
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    plain = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": BUSYBOX}]}}
-    scene.client.patch(namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
-    try:
-        refused = lambda: scene.client.request("POST", path, plain, query={"dryRun": "All"}).status == 403  # noqa: E731
-        eventually(refused, what="a plain pod is admitted", seconds=SECONDS)
-        with scene.in_mid_write():
-            pid = scene.kind.on_node("pgrep", "--newest", "--full", "grove-migrator run").split()[0]
-            status = scene.kind.on_node("cat", f"/proc/{pid}/status")
-            mounts = scene.kind.on_node("cat", f"/proc/{pid}/mounts")
-            [pod] = scene.finish()
-    finally:
-        scene.client.patch(namespace, {"metadata": {"labels": {ENFORCE: None}}})
-    found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    assert pod.code == 0
-    assert found["Uid"].split() == ["65532"] * 4
-    assert {int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
-    assert [line.split()[3].split(",")[0] for line in mounts.splitlines() if line.split()[1] == "/"] == ["ro"]
-
-
-def test_two_jobs_do_no_more_than_one(scene: Scene) -> None:
-    """A second Job beside the first: it waits or gives way, one of them migrates, and no value is wrong."""
-    with scene.in_mid_write():
-        scene.run(name="second")
-        [first] = scene.finish()
-        *_, second = scene.finish("second")
-    assert (first.code, second.code) == (0, 0)
 
 
 def test_a_drained_node_is_followed_by_a_pod_that_finishes(scene: Scene) -> None:
@@ -102,36 +52,3 @@ def test_a_drained_node_is_followed_by_a_pod_that_finishes(scene: Scene) -> None
         *_, last = scene.finish()
     assert (last.code, last.name != pod["metadata"]["name"]) == (0, True)
     assert not scene.job()["status"].get("failed")
-
-
-def test_too_little_memory_is_a_failure_that_is_tried_again(scene: Scene) -> None:
-    """A memory limit that is too low: OOMKilled, counted, another pod follows, and a Job with more memory finishes."""
-    with scene.unharmed():
-        scene.run(memory="24Mi")
-        eventually(lambda: len(scene.job_pods()) > 1, what="no second pod", seconds=SECONDS)
-        first = scene.ends()[0]
-        assert scene.job()["status"]["failed"] >= 1
-        scene.kind.kubectl("--namespace", NAMESPACE, "delete", "job", JOB, "--wait")
-        scene.run()
-        *_, last = scene.finish()
-    assert (first.code, first.reason, last.code) == (137, "OOMKilled", 0)
-
-
-def test_the_run_outlives_kubelet(scene: Scene) -> None:
-    """Kubelet is killed in mid-write and started again: the container goes on, and its end is reported."""
-    with scene.in_mid_write():
-        scene.kind.on_node("systemctl", "kill", "--signal=KILL", "kubelet")
-        [pod] = scene.finish()
-    assert pod.code == 0
-
-
-def test_a_restart_of_the_api_server_is_waited_out(scene: Scene) -> None:
-    """The API server is killed in mid-write and comes back: the run ends with 0, in its pod or in the next one."""
-    with scene.in_mid_write():
-        scene.kind.on_node("pkill", "--signal", "KILL", "--exact", "kube-apiserver")
-        scene.wait_for_server()
-        eventually(scene.ends, what="the run goes on for ever", seconds=SECONDS, every=0.3)
-        if scene.ends()[0].code:
-            scene.hurry()
-        *_, last = scene.finish()
-    assert last.code == 0

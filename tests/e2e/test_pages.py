@@ -20,8 +20,7 @@ from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import grove_chart, platform_chart, wrapper
 from tests.e2e import images
 from tests.e2e.commands import run
-from tests.e2e.installed import NAMESPACE, NEW, OLD, SECONDS
-from tests.e2e.scene import Scene
+from tests.e2e.scene import NAMESPACE, NEW, OLD, SECONDS, Scene
 from tests.golden.operator_build import Program, built
 from tests.repo.pages import blocks
 from tests.support.paths import ROOT
@@ -32,7 +31,6 @@ pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 TARGET: Final = "v0.1.0-alpha.12-rc1"
 #: What the chart and the manifests take unless they are told.
 OURS: Final = f"grove-migrator:{__version__}"
-_HELM_RELEASES: Final = "helm.toolkit.fluxcd.io"
 
 
 class Reader:
@@ -192,29 +190,6 @@ def test_dynamos_hook(reader: Reader, tmp_path: Path) -> None:
     with reader.scene.unharmed():
         reader.pastes("dynamo", "Bundled Grove", 6)
         reader.scene.runs_operators(1, TARGET)
-
-
-def test_flux_is_suspended_and_resumed(reader: Reader) -> None:
-    """The patches of a HelmRelease are what its API takes; no Flux runs here."""
-    client, name = reader.scene.client, f"helmreleases.{_HELM_RELEASES}"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"kind": "HelmRelease", "plural": "helmreleases", "singular": "helmrelease", "listKind": "HelmReleaseList"}
-    version = {"name": "v2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    spec = {"group": _HELM_RELEASES, "scope": "Namespaced", "names": names, "versions": [version]}
-    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    definition = {**kind, "metadata": {"name": name}, "spec": spec}
-    place = {"name": reader.variables["RELEASE"], "namespace": NAMESPACE}
-    client.apply(definition)
-    served = lambda: client.request("GET", f"/apis/{_HELM_RELEASES}/v2/helmreleases").status == 200  # noqa: E731
-    eventually(served, what="HelmReleases are not served", seconds=SECONDS)
-    try:
-        client.apply({"apiVersion": f"{_HELM_RELEASES}/v2", "kind": "HelmRelease", "metadata": place, "spec": {}})
-        for number, suspended in enumerate((True, False)):
-            reader.pastes("upgrade", "Flux", number)
-            found = client.get(f"{_HELM_RELEASES}/v2", "HelmRelease", **place)
-            assert found["spec"]["suspend"] is suspended
-    finally:
-        client.delete(definition)
 
 
 def test_when_something_goes_wrong(reader: Reader) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from migrator import resources
-from migrator.errors import NotAuthorised, Rejected
+from migrator.errors import NotAuthorised
 from migrator.run.leases import OWN_LEASE, PARKED
-from migrator.run.record import Recorder
 from testbed import operator_installation as installation
 from tests.faults import cluster
 from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, do_at, kill_at, raising
-from tests.faults.steps import GROVE, first, of_trees, points, tree_points
-from tests.faults.users import begin_update, in_flight
+from tests.faults.steps import first, of_trees, points, tree_points
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
@@ -25,20 +23,6 @@ def world() -> World:
     made = World()
     made.forbid_unknown_hashes()
     return made
-
-
-def test_the_operator_sleeps_from_before_the_first_write_until_the_end(world: World) -> None:
-    """No patch is sent while an operator pod exists, and after success the operator stays at zero."""
-    seen: set[int] = set()
-
-    def look(step: Step) -> None:
-        if step.resource in GROVE:
-            pods = world.store.everything(resources.PODS)
-            seen.add(sum(pod["metadata"]["namespace"] == cluster.NAMESPACE for pod in pods))
-
-    assert world.run(look).code == DONE
-    assert seen == {0}
-    assert world.replicas == 0
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -85,20 +69,6 @@ def test_an_image_that_is_no_release_must_be_named(world: World, image: str, cod
     world.on_awake = lambda _image: None
     fault = do_at(number, "before", lambda _: world.deploy(replicas=1, image=image))
     assert world.run(fault, target_image="registry.example/op:own").code == code
-
-
-def test_a_new_image_at_zero_is_not_given_the_old_replicas(world: World) -> None:
-    """A run that is rejected after Helm changed the Deployment restores hashes, and leaves that at zero: exit 6."""
-    number = first("podcliquesets", "status")
-
-    def upgrade(_: Step) -> None:
-        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-        raise Rejected("is invalid")
-
-    ending = world.run(do_at(number, "before", upgrade))
-    assert ending.code == STUCK, str(ending)
-    assert (world.grove() == world.before, world.replicas) == (True, 0)
-    assert cluster.NEW_IMAGE in str(ending)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -161,35 +131,6 @@ def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
     assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
     assert idle.run(stop_operator=False, revert=True).code == DONE
     assert (idle.grove() == idle.before, idle.replicas) == (True, 0)
-
-
-@pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
-def test_beside_the_targets_operator_nothing_is_brought_back(*, late: bool) -> None:
-    """A run is killed, somebody upgrades all the same, and another run is refused: what is the target's stays so.
-
-    Brought back, it would be what the target's operator does not know, and that one would replace every pod. It gets
-    its replicas and its Lease again, as nothing was written since it was stopped; what it must see it can see then.
-    """
-    world = World()
-    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(60)
-    if not late:
-        world.operate(cluster.TARGET)
-        begin_update(world)
-    halfway = world.grove()
-    ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
-    assert ending.code == STUCK, str(ending)
-    assert "GM-101" in str(ending.error)
-    web = halfway["PodCliqueSet", "default", "web"]
-    if late:
-        in_flight(web)
-        web["metadata"]["generation"] += 1
-    assert world.grove() == halfway
-    assert (world.replicas, world.image) == (1, cluster.NEW_IMAGE)
-    world.advance(60)
-    assert world.holder.startswith("grove-operator-")
-    assert Recorder(world.store, cluster.NAMESPACE).load().tables, "a revert can still find its tables"
 
 
 def test_a_lease_keeps_no_operator_of_another_namespace_out() -> None:

@@ -10,8 +10,7 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, MOMENTS, NO_RECORD, Ending, Moment, Step, kill_at, when
-from tests.faults.steps import of_trees
+from tests.faults.process import DONE, KILLED, NO_RECORD, Step, kill_at
 from tests.faults.world import World
 
 
@@ -29,13 +28,6 @@ def migrated_world(*, upgraded: bool = False) -> World:
 def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
     """The stored generation hash of each set."""
     return {key[2]: pcs["status"]["currentGenerationHash"] for key, pcs in objects.items() if key[0] == "PodCliqueSet"}
-
-
-def writes_of_a_revert() -> int:
-    """How many writes a revert sends that nothing disturbs."""
-    process = migrated_world().start()
-    assert process.run(revert=True).code == DONE
-    return len(process.writes)
 
 
 def test_a_revert_gives_the_operator_back_only_if_it_is_the_old_one() -> None:
@@ -58,21 +50,6 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
     assert world.records == []
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_revert_without_a_record_never_ends_with_the_new_operator(moment: Moment) -> None:
-    """Killed at every write, and followed by a run that is killed too: the new operator finds no half-way hashes."""
-    number = writes_of_a_revert()
-    for k in range(1, number, 3):
-        world = migrated_world(upgraded=True)
-        Recorder(world.store, cluster.NAMESPACE).delete_all()
-        world.run(kill_at(k, moment), revert=True, source=cluster.SOURCE)
-        world.run(kill_at(k, moment))
-        if world.replicas:
-            assert world.grove() == world.after, k
-        assert world.run().code == DONE
-        assert world.grove() == world.after
 
 
 def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
@@ -142,23 +119,3 @@ def test_a_revert_with_the_wrong_source_is_refused_before_and_after_a_later_run_
         world.advance(100)
     ending = world.run(kill_at(200, "before"), revert=True, source="legacy-1.33", target=cluster.TARGET)
     assert (ending.code, world.grove() == world.after) == (NO_RECORD, True)
-
-
-def test_what_another_run_did_to_the_record_before_the_lease_was_ours_is_seen() -> None:
-    """A run waits for the Lease of one that was killed, and a revert overtakes it: its own record can be reverted."""
-    world = World()
-    assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
-    overtaken: list[Ending] = []
-
-    overtake = when(lambda step: step.kind == "sleep", lambda _: overtaken.append(world.run(revert=True)), times=1)
-
-    def kill(step: Step) -> None:
-        if step.resource == resources.POD_CLIQUE_SETS and step.kind == "write" and step.moment == "after":
-            step.process.kill()
-        overtake(step)
-
-    killed = world.run(kill)
-    assert ([ending.code for ending in overtaken], killed.code) == ([DONE], KILLED)
-    assert world.grove() != world.before
-    assert world.run(revert=True).code == DONE
-    assert world.grove() == world.before

@@ -1,4 +1,4 @@
-"""Compare what Python and Go make of one input, and show where two dumps part."""
+"""Compare what Python and Go make of one input."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
+from migrator.hashing.podcliqueset import TemplateHasher, hash_pod_clique_set
 from migrator.hashing.quantity import SPACES
-from tests.golden.client import Reply, ask
+from tests.golden.client import Reply
 
 ALGORITHMS = ("legacy", "canonical")
-_CONTEXT = 160
 
 # What Go makes of it depends on the operator's time zone, or on bytes that decoding loses. We refuse it, Go may not.
 UNKNOWABLE = "refused: what Go prints here cannot be known"
@@ -47,31 +46,6 @@ def mismatch(kind: str, value: Mapping[str, Any], line: bytes, minor: str, reply
         scheme, theirs = f"{algorithm}-{minor}", reply.get(algorithm)
         ours = template_hash(value, scheme) if kind == "input" else set_hashes(value, scheme)
         if ours not in (UNKNOWABLE, theirs):
-            why = _why(value, line, scheme, reply) if kind == "input" else reply.get("message", "")
             shown = line.decode("utf-8", "backslashreplace")
-            return f"{scheme}: Python says {ours}, Go says {theirs}\n  {why}\n  {shown}"
+            return f"{scheme}: Python says {ours}, Go says {theirs} {reply.get('message', '')}\n  {shown}"
     return None
-
-
-def _why(value: Mapping[str, Any], line: bytes, scheme: str, reply: Reply) -> str:
-    """Explain a difference: by the error of the side that has one, or by the dumps."""
-    if reply.get("error"):
-        return f"only Go refuses: {reply['message']}"
-    try:
-        ours = dump_template(value, schemes.by_name(scheme))
-    except DecodeError as error:
-        return f"only Python refuses: {error}"
-    algorithm, _, minor = scheme.partition("-")
-    return first_difference(ours, ask(minor, [line], "dump")[0][algorithm])
-
-
-def first_difference(ours: str, theirs: str) -> str:
-    """Show two texts around the first character in which they differ."""
-    if ours == theirs:
-        return "the dumps are equal, so the hash functions differ"
-    shared = next(
-        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
-    )
-    start = max(0, shared - _CONTEXT // 2)
-    end = shared + _CONTEXT // 2
-    return f"at character {shared}:\n    Python …{ours[start:end]!r}\n    Go     …{theirs[start:end]!r}"

@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterator
 
 from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
-from migrator.hashing import schemes
-from migrator.hashing.canonical import canonicalize
-from migrator.hashing.layouts import load
 from migrator.run.record import RUN_NAME
 from tests.support.builders import World
 from tests.support.paths import ROOT
@@ -43,31 +40,6 @@ def test_the_table_of_places_is_complete() -> None:
             gang = "PodGang" if pointer.startswith("/metadata/labels/grove.io~1podcliqueset") else kinds[0]
             shown.add((gang, pointer))
     assert shown == found
-
-
-def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
-    """The lists of a struct that the canonical order moves, and those that it leaves; of the newest build with it."""
-    newest = [scheme.minor for scheme in schemes.spoken_schemes() if scheme.algorithm == schemes.CANONICAL][-1]
-    fields = {field[1]: field[2] for field in load(newest)[struct]}
-    lists = {name for name, kind in fields.items() if kind.startswith("[]")}
-    keys = ("name", "ip", "topologyKey", "mountPath", "devicePath")
-    for name in lists | ({"claims"} if prefix else set()):
-        reordered = [{**dict.fromkeys(keys, letter), "containerPort": ord(letter)} for letter in "ba"]
-        inner = {"resources": {name: reordered}} if name == "claims" and prefix else {name: reordered}
-        spec = {prefix: [inner]} if prefix else inner
-        if canonicalize(spec) is not spec:
-            lists = (lists - {name}) | {f"+{name}"}
-    return {name[1:] for name in lists if name[0] == "+"}, {name for name in lists if name[0] != "+"}
-
-
-def test_what_the_canonical_algorithm_sorts_is_what_the_code_sorts() -> None:
-    """Each list of a pod spec and of a container is named as sorted or as printed, as the code treats it."""
-    shown = {
-        cells[0]: tuple(set(re.findall(r"`(\w+)`", cell)) - {"resources"} for cell in cells[1:])
-        for cells in rows("Why it changes even though no spec changed", 1)
-    }
-    assert shown == {"the pod spec": moved("v1.PodSpec", ""), "a container": moved("v1.Container", "containers")}
-    assert shown["a container"] == moved("v1.Container", "initContainers")
 
 
 def test_it_names_what_exists() -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from migrator import __version__
 from scripts import lock, set_version
 from tests.support.paths import ROOT
-
-DUMP: Final = ROOT / "examples" / "cluster.yaml"
 
 
 def run(*command: str | Path, **options: Any) -> str:
@@ -61,40 +56,6 @@ def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"migrator"}
     assert "grove-migrator = migrator.__main__:main" in scripts
     assert "kubectl-grove_migrate = migrator.__main__:main" in scripts
-
-
-def test_the_wheel_runs_where_nothing_else_of_the_project_is(tmp_path: Path) -> None:
-    """As by pipx: in an environment of its own both commands are there, know their version, and plan a dump.
-
-    The dependencies are those of this environment; that they are the locked ones is pip's to check (--require-hashes).
-    """
-    wheel = build(tmp_path / "wheel", "wheel")
-    home = tmp_path / "venv"
-    venv.create(home, with_pip=False)
-    python = home / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--python", str(python))
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel)
-    [library] = (home / "lib").glob("python3*/site-packages")
-    [dependencies] = {path for path in sys.path if path.endswith("site-packages") and (Path(path) / "click").is_dir()}
-    view = _without_ourselves(Path(dependencies), tmp_path)
-    (library / "dependencies.pth").write_text(f"{view}\n", encoding="utf-8")
-    environment = {"PATH": f"{home / 'bin'}{os.pathsep}/usr/bin:/bin", "HOME": str(tmp_path)}
-    inside = partial(run, env=environment, cwd=tmp_path)
-    for command in ("grove-migrator", "kubectl-grove_migrate"):
-        assert __version__ in inside(command, "--version")
-    at = inside(python, "-c", "import migrator; print(migrator.__file__)")
-    assert at.startswith(str(library)), at
-    assert "With the migration: none." in inside("grove-migrator", "plan", "-f", DUMP, "--to", "v0.1.0-alpha.12-rc1")
-
-
-def _without_ourselves(dependencies: Path, directory: Path) -> Path:
-    """A view of installed packages without the editable installation of this checkout."""
-    view = directory / "dependencies"
-    view.mkdir()
-    for path in dependencies.iterdir():
-        if "grove_migrator" not in path.name and path.suffix != ".pth":
-            (view / path.name).symlink_to(path)
-    return view
 
 
 def test_the_locks_pin_every_file_by_hash_and_name_no_place() -> None:

@@ -1,15 +1,44 @@
-"""What a cluster must hold after a migration, found without the planner: each old hash replaced by the new one."""
+"""What a cluster holds, and must hold after a migration, found without the planner: each old hash by the new one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from migrator.hashing import podcliqueset
-from migrator.hashing.schemes import Scheme
+from migrator.hashing.schemes import Scheme, resolve
+from testbed.controlplane.client import Client
 from testbed.trees import Object
 
 Key = TypeVar("Key")
+
+GROVE: Final = "grove.io/v1alpha1"
+#: What a set and all that belongs to it are, owners first.
+KINDS: Final = (
+    (GROVE, "PodCliqueSet"),
+    (GROVE, "PodCliqueScalingGroup"),
+    (GROVE, "PodClique"),
+    (GROVE, "PodGangMap"),
+    ("scheduler.grove.io/v1alpha1", "PodGang"),
+    ("v1", "Pod"),
+)
+
+
+def stored(client: Client, namespace: str) -> dict[tuple[str, str], Object]:
+    """Everything of the sets in a namespace, by kind and name, without what every write changes."""
+    found = {}
+    for api_version, kind in KINDS:
+        for item in client.list(api_version, kind, namespace):
+            # The hashes of a PodGangMap are in its spec.
+            for key in ("resourceVersion", "managedFields", *(("generation",) if kind == "PodGangMap" else ())):
+                item["metadata"].pop(key, None)
+            found[kind, item["metadata"]["name"]] = item
+    return found
+
+
+def migrated(objects: Mapping[Key, Object], old: str, new: str) -> dict[Key, Object]:
+    """What objects must be after a migration from one release to another."""
+    return translated(objects, new_hashes(objects.values(), resolve(old), resolve(new)))
 
 
 def new_hashes(objects: Iterable[Object], source: Scheme, target: Scheme) -> dict[str, str]:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from migrator.grove.assemble import DUMP_COMMAND
 from testbed import workloads
 from testbed.controlplane.client import JSON_PATCH, Object, eventually
 from tests.upgrade import photo
@@ -61,19 +56,3 @@ def test_the_way_out_of_the_suffix_trap_is_the_one_that_the_webhook_leaves(lab: 
     assert not accepts(lab, "inorder", swapped)
     assert not accepts(lab, "anyorder", renamed)
     assert not accepts(lab, "inorder", renamed)
-
-
-def test_the_documented_dump_is_the_cluster(lab: Lab, tmp_path: Path) -> None:
-    """Kubectl prints every kind of Grove that there is, and the plan of the file is the plan of the cluster."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("not run: no kubectl")
-    dump = tmp_path / "dump.yaml"
-    environment = {**os.environ, "KUBECONFIG": str(lab.kubeconfig)}
-    with dump.open("wb") as file:
-        subprocess.run(["sh", "-c", DUMP_COMMAND], env=environment, stdout=file, check=True, timeout=60)
-    flags = ("--to", "v0.1.0-alpha.11", "-o", "json")
-    there = json.loads(lab.tool("plan", *flags).out)
-    here = json.loads(lab.tool("plan", "-f", str(dump), *flags).out)
-    assert here["trees"] == there["trees"]
-    assert here["refusals"] == there["refusals"]
-    assert "GM-138" not in {warning["code"] for warning in here["warnings"]}

@@ -10,18 +10,14 @@ from typing import Final
 
 import pytest
 
-from migrator.grove.objects import LABEL_PART_OF
-from testbed.controlplane.client import eventually
-from tests.upgrade import dynamo_cluster, photo, samples
-from tests.upgrade.builds import BUILDS, need
+from tests.upgrade import photo, samples
 from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import PAIRS, TWO, Pair, change_template, compare, prepare, record, upgrade_twice
+from tests.upgrade.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 
 _REFUSED: Final = 3
 _STUCK: Final = 6
-_PENDING: Final = 10
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -29,58 +25,6 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
     """Of each pair the same sets lose their pods without the tool and keep them with it, and work on afterwards."""
     pair.need()
     record(pair.name, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))
-
-
-@pytest.mark.parametrize("migrated", [True, False], ids=["with", "without"])
-def test_a_dynamo_graph_keeps_its_pods(tmp_path: Path, *, migrated: bool) -> None:
-    """alpha.8 to alpha.12-rc1: with the tool every pod of a disaggregated graph stays; without it every set rolls."""
-    target = BUILDS["v0.1.0-alpha.12-rc1"]
-    need(dynamo_cluster.OPERATOR.name, target.name)
-    with Lab(tmp_path / "lab") as lab:
-        dynamo_cluster.fill(lab)
-        before = _owners(lab)
-        if migrated:
-            lab.migrate(target)
-        else:
-            lab.stop_operator()
-        lab.install(target)
-        if migrated:
-            done = lab.tool("verify", *target.target, "--after-upgrade", "--wait", "60s")
-            assert done.code == 0, done.err
-            assert _owners(lab) == before
-        else:
-            sets = {*before.values()}
-            eventually(
-                lambda: {name for uid, name in before.items() if uid not in _owners(lab)} == sets,
-                what="not every set loses pods",
-                seconds=180,
-            )
-
-
-def test_a_migration_back_beside_the_record_of_the_first_costs_no_pod(tmp_path: Path) -> None:
-    """alpha.9 to alpha.11 without verify, then back: plan and run agree, and alpha.9 finds every pod its own."""
-    old, new = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
-    with Lab(tmp_path / "lab") as lab:
-        lab.install(old)
-        for pcs in (samples.busybox(), samples.gang()):
-            lab.create_set(pcs)
-        before = lab.settle(lambda now: len(now.of(photo.SET)) == 2)
-        with lab.diary() as diary:
-            lab.migrate(new)
-            lab.install(new)
-            between = lab.settle()
-            planned = lab.tool("plan", "--detailed-exitcode", *old.target)
-            assert planned.code == _PENDING, planned.out + planned.err
-            lab.migrate(old)
-            lab.install(old)
-            after = lab.settle()
-        assert (diary.deleted, diary.created) == ([], [])
-        assert before.pods() == between.pods() == after.pods()
-        compare(between, after, old)
-        change_template(lab, "gang", 0, "1")
-        rolled = lab.settle(lambda now: not after.pods().keys() <= now.pods().keys())
-        gone = {after.pods()[uid] for uid in after.pods().keys() - rolled.pods().keys()}
-        assert gone == {name for name in after.pods().values() if name.startswith("gang-0-pc-a-")}
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
@@ -164,8 +108,3 @@ def _gitops(lab: Lab) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-
-
-def _owners(lab: Lab) -> dict[str, str]:
-    """The pods of all sets: uid and set."""
-    return {pod["metadata"]["uid"]: pod["metadata"]["labels"][LABEL_PART_OF] for pod in lab.photo().of(photo.POD)}

@@ -2,7 +2,7 @@
 // client-go needs for them is the reference of a run.
 //
 // It reads JSON Lines of {"path", "accept", "contentType", "body"}; "path" holds the query too, and "body" is the
-// patch itself, as a string. It prints one JSON object: patches, seconds, seconds of CPU, and failures.
+// patch itself, as a string. It prints one JSON object: patches, seconds, and failures.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +35,6 @@ type result struct {
 	Patches  int     `json:"patches"`
 	Failed   int64   `json:"failed"`
 	Seconds  float64 `json:"seconds"`
-	CPU      float64 `json:"cpuSeconds"`
 	FirstErr string  `json:"firstError,omitempty"`
 }
 
@@ -44,9 +42,8 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster to patch")
 	file := flag.String("file", "", "the patches, JSON Lines")
 	concurrency := flag.Int("concurrency", 8, "how many patches may be under way")
-	http1 := flag.Bool("http1", false, "one connection for each patch under way, instead of one for all")
 	flag.Parse()
-	found, err := run(*kubeconfig, *file, *concurrency, *http1)
+	found, err := run(*kubeconfig, *file, *concurrency)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -56,19 +53,19 @@ func main() {
 	}
 }
 
-func run(kubeconfig, file string, concurrency int, http1 bool) (result, error) {
+func run(kubeconfig, file string, concurrency int) (result, error) {
 	patches, err := read(file)
 	if err != nil {
 		return result{}, err
 	}
-	client, err := connect(kubeconfig, http1)
+	client, err := connect(kubeconfig)
 	if err != nil {
 		return result{}, err
 	}
 	var next, failed atomic.Int64
 	var first atomic.Value
 	var group sync.WaitGroup
-	began, before := time.Now(), cpu()
+	began := time.Now()
 	for range concurrency {
 		group.Add(1)
 		go func() {
@@ -86,7 +83,7 @@ func run(kubeconfig, file string, concurrency int, http1 bool) (result, error) {
 	}
 	group.Wait()
 	found := result{
-		Patches: len(patches), Failed: failed.Load(), Seconds: time.Since(began).Seconds(), CPU: cpu() - before,
+		Patches: len(patches), Failed: failed.Load(), Seconds: time.Since(began).Seconds(),
 	}
 	if text, ok := first.Load().(string); ok {
 		found.FirstErr = text
@@ -94,7 +91,7 @@ func run(kubeconfig, file string, concurrency int, http1 bool) (result, error) {
 	return found, nil
 }
 
-func connect(kubeconfig string, http1 bool) (*rest.RESTClient, error) {
+func connect(kubeconfig string) (*rest.RESTClient, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
@@ -102,9 +99,6 @@ func connect(kubeconfig string, http1 bool) (*rest.RESTClient, error) {
 	config.QPS = -1
 	config.GroupVersion = &schema.GroupVersion{Version: "v1"}
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme.Scheme)
-	if http1 {
-		config.NextProtos = []string{"http/1.1"}
-	}
 	return rest.RESTClientFor(config)
 }
 
@@ -125,14 +119,4 @@ func read(file string) ([]patch, error) {
 		patches = append(patches, one)
 	}
 	return patches, lines.Err()
-}
-
-// cpu is the time of this process on any core, in seconds.
-func cpu() float64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
-	return seconds(usage.Utime) + seconds(usage.Stime)
 }

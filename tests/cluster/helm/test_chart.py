@@ -11,10 +11,9 @@ from typing import Final
 import pytest
 import yaml
 
-from migrator import __version__
 from migrator.cli import cli
 from testbed.controlplane.client import Object
-from tests.cluster.helm.wrapper import EXAMPLES, OURS, packed, template, wrapper
+from tests.cluster.helm.wrapper import OURS, template, wrapper
 from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
 from tests.repo.pages import all_blocks, text_of
 from tests.support.paths import ROOT
@@ -68,13 +67,6 @@ def test_each_mode_is_the_manifest_and_annotations(helm: str, name: str, values:
     for item in installed:
         assert item["metadata"].pop("annotations", None) or values[0] in {"mode=job", "mode=revert"}
     assert by_name(installed) == by_name(manifest)
-
-
-def test_a_release_of_its_own_waits_for_its_job() -> None:
-    """The Jobs are hooks after rights and policies, which are no hooks."""
-    objects = template("helm4", OURS, f"target={NEW}")
-    assert {hook(item) for item in objects if item["kind"] == "Job"} == {"post-install,post-upgrade"}
-    assert {item["kind"] for item in objects if hook(item)} == {"Job"}
 
 
 @pytest.mark.parametrize(
@@ -149,15 +141,6 @@ def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
     moved = template(helm, OURS, *values, *named, "operator.namespace=elsewhere")
     [role] = [item for item in of_kind(moved, "Role") if item["metadata"]["name"] == name]
     assert role["metadata"]["namespace"] == "elsewhere"
-
-
-def test_versions_agree() -> None:
-    """Chart, appVersion and project have one version, and so have the wrappers of the examples."""
-    about = yaml.safe_load((OURS / "Chart.yaml").read_text(encoding="utf-8"))
-    assert (about["version"], about["appVersion"]) == (__version__, __version__)
-    for example in EXAMPLES.iterdir():
-        dependencies = yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"]
-        assert [item["version"] for item in dependencies if item["name"] == "grove-migrator"] == [__version__]
 
 
 @helms
@@ -292,13 +275,6 @@ def test_the_job_is_over_before_helm_gives_up(patience: str, deadline: int, more
     assert arguments(found)[-len(more) - 1 :] == ["--stop-operator", *more]
 
 
-def test_a_rebuilt_image_is_named_twice() -> None:
-    """Where the installed tag is not a release, target and targetImage together say what it is."""
-    image = "example.test/grove-operator:mine"
-    objects = template("helm4", OURS, *HOOK, f"target={NEW}", "operator.image.tag=mine", f"targetImage={image}")
-    assert {f"--to={NEW}", f"--target-image={image}"} <= set(arguments(job(objects)))
-
-
 @helms
 @pytest.mark.parametrize("kind", ["grove", "dynamo"])
 def test_a_wrapper_takes_the_target_from_the_chart_that_it_installs(helm: str, kind: str, tmp_path: Path) -> None:
@@ -313,12 +289,6 @@ def test_a_wrapper_takes_the_target_from_the_chart_that_it_installs(helm: str, k
     template(helm, chart, f"{grove}.image.tag={OLD}", fails=f"installs Grove {OLD}, but grove-migrator was given {NEW}")
     both = template(helm, chart, f"{grove}.image.tag={OLD}", f"grove-migrator.operator.image.tag={OLD}")
     assert arguments(job(both))[1] == f"--to={OLD}"
-
-
-def test_the_packed_chart_is_the_chart(tmp_path: Path) -> None:
-    """What a release pushes renders to what the directory renders to."""
-    values = (f"target={NEW}",)
-    assert template("helm4", packed(tmp_path), *values) == template("helm4", OURS, *values)
 
 
 def _weights(item: Object) -> list[str]:

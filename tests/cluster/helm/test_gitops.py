@@ -13,7 +13,6 @@ from tests.cluster.manifests.site import NEW, arguments, of_kind
 from tests.support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
-DOCUMENTS = ("argo-cd/application.yaml", "argo-cd/appproject.yaml", "flux/helmrelease.yaml")
 #: Kinds of ours that have no namespace.
 CLUSTERED = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 #: Helm's hooks as Argo CD runs them, where an object has no hook of its own (gitops-engine, pkg/sync/hook/hook.go:

@@ -20,7 +20,7 @@ from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
 from tests.support.paths import ROOT
-from tests.support.translation import new_hashes, translated
+from tests.support.translation import KINDS, stored
 
 MANIFESTS: Final = ROOT / "manifests"
 NAMESPACE: Final = "grove-system"
@@ -28,16 +28,6 @@ WORKLOADS: Final = "serving"
 ACCOUNT: Final = "grove-migrator"
 USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 OLD, NEW = "v0.1.0-alpha.9", "v0.1.0-alpha.11"
-GROVE: Final = "grove.io/v1alpha1"
-SCHEDULER: Final = "scheduler.grove.io/v1alpha1"
-KINDS: Final = (
-    (GROVE, "PodCliqueSet"),
-    (GROVE, "PodCliqueScalingGroup"),
-    (GROVE, "PodClique"),
-    (GROVE, "PodGangMap"),
-    (SCHEDULER, "PodGang"),
-    ("v1", "Pod"),
-)
 _API: Final = {
     "ConfigMap": "v1",
     "Lease": "coordination.k8s.io/v1",
@@ -143,22 +133,6 @@ def grants(objects: Sequence[Object]) -> list[Grant]:
     ]
 
 
-def role_of(objects: Sequence[Object], kind: str, permitted: Sequence[Grant]) -> Object:
-    """The role of a kind among objects, with rules for these grants and no others."""
-    [role] = of_kind(objects, kind)
-    rules = [
-        {
-            "apiGroups": [grant.group],
-            "resources": [grant.resource],
-            "verbs": [grant.verb],
-            **({"resourceNames": list(grant.names)} if grant.names else {}),
-        }
-        for grant in permitted
-        if grant.role == kind
-    ]
-    return {**role, "rules": rules}
-
-
 @contextmanager
 def started(directory: Path) -> Iterator[Site]:
     """An API server with controllers and an audit log, as its administrator has it."""
@@ -247,20 +221,7 @@ class Site:
 
     def objects(self) -> dict[tuple[str, str], Object]:
         """Everything of the sets, without what every write changes."""
-        found = {}
-        for api_version, kind in KINDS:
-            for item in self.admin.list(api_version, kind, WORKLOADS):
-                for key in ("resourceVersion", "managedFields"):
-                    item["metadata"].pop(key, None)
-                if kind == "PodGangMap":  # its hashes are in its spec
-                    item["metadata"].pop("generation", None)
-                found[kind, item["metadata"]["name"]] = item
-        return found
-
-    def expected(self, objects: Mapping[tuple[str, str], Object], old: str, new: str) -> dict[Any, Object]:
-        """What objects must be after a migration: each old hash, wherever it is a whole value, by the new one."""
-        words = new_hashes(objects.values(), schemes.resolve(old), schemes.resolve(new))
-        return translated(objects, words)
+        return stored(self.admin, WORKLOADS)
 
     def names(self, kind: str) -> list[str]:
         """The names of our objects of a kind in the operator's namespace."""

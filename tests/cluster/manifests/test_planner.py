@@ -8,15 +8,12 @@ from typing import Final
 
 import pytest
 
-from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import (
-    NAMESPACE,
     NEW,
     WORKLOADS,
     Site,
-    add_namespace,
     documents,
     grants,
     kubeconfig_of,
@@ -113,20 +110,3 @@ def test_one_namespace_is_enough_to_plan_it(tenant: Invoke) -> None:
     refused = tenant("plan", *TO, code=1)
     assert refused.out == ""
     assert "plan that one with -n" in refused.message
-
-
-def test_sets_elsewhere_do_not_change_the_plan_of_a_namespace(site: Site, tenant: Invoke) -> None:
-    """With rights in one namespace, a set in another one is not in its numbers and refuses nothing."""
-    add_namespace(site.admin, "elsewhere")
-    before = plan(tenant, "-n", WORKLOADS)
-    created = site.admin.create(workloads.standalone("other", namespace="elsewhere"))
-    after = plan(tenant, "-n", WORKLOADS)
-    site.admin.delete(created)
-    assert before == after
-
-
-def test_a_namespace_without_sets_is_said(site: Site, invoke: Invoke) -> None:
-    """A mistyped namespace is not a plan of nothing: stderr says that no set is there."""
-    site.fill()
-    [event] = invoke("plan", *TO, "-n", NAMESPACE, "--kubeconfig", site.server.kubeconfig).events
-    assert event["event"] == "empty_selection"

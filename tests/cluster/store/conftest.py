@@ -9,7 +9,7 @@ import pytest
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import Client
-from testbed.controlplane.crds import apply_crd
+from testbed.controlplane.crds import put
 from testbed.controlplane.server import ControlPlane
 from tests.support.memory_store import MemoryStore
 from tests.support.things import ABSENT, NAMESPACE, THINGS, Both
@@ -31,7 +31,7 @@ def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
             "versions": [{**version, "schema": {"openAPIV3Schema": any_object}}],
         },
     }
-    apply_crd(api, crd)
+    put(api, [crd])
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     yield kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
     api.empty_namespace(NAMESPACE)

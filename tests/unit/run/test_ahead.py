@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Self
 
 import pytest
 
 from migrator.errors import Interrupted, Refused
-from migrator.planning import patches
 from migrator.planning.options import PlanOptions
-from migrator.planning.patches import Patch
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder
 from migrator.run.tables import RecordState, RunRecord
 from migrator.store import DryRun
-from migrator.stores.dump.store import DumpStore
-from tests.support.builders import World
 from tests.support.clock import context_of
 from tests.support.memory_site import NEW, Site
 
@@ -45,26 +38,6 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     assert migration.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
     assert ([*after.patches], after.continues, after.writes) == ([], False, False)
-
-
-def test_a_run_never_holds_all_patches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rights, dry runs, tables and writes need one patch at a time."""
-    alive, seen = 0, list[int]()
-
-    class Counted(Patch):
-        def __new__(cls, *given: Any) -> Self:
-            nonlocal alive
-            alive += 1
-            seen.append(alive)
-            return super().__new__(cls, *given)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    monkeypatch.setattr(patches, "Patch", Counted)
-    migration.run(Site().store, OPTIONS, context())
-    assert max(seen) <= 32, f"of {len(seen)} that were made"
 
 
 def test_what_is_refused_writes_nothing() -> None:
@@ -104,25 +77,3 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     Recorder(site.store, "grove-system").save(Recorded(opened))
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
-
-
-def dump_of(world: World, folder: Path) -> DumpStore:
-    """The objects as a file."""
-    dump = folder / "dump.json"
-    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world.objects}), encoding="utf-8")
-    return DumpStore.read(str(dump))
-
-
-def test_a_file_is_written_as_planned(tmp_path: Path) -> None:
-    """A status that lags behind with a third scheme's hash stays as it is, and the file is written all the same."""
-    world, clique = World().grow(), "web-0-front"
-    third = World().grow(scheme="legacy-1.33").of("PodClique", clique)["status"]["currentPodTemplateHash"]
-    world.put("PodClique", clique, "/status/currentPodTemplateHash", third)
-    store = dump_of(world, tmp_path)
-    plan = migration.run(store, RunOptions(PlanOptions(target=NEW)), context()).plan
-    store.write(str(tmp_path / "out.json"), [change for tree in plan.trees for change in tree.changes])
-    written = {(o["kind"], o["metadata"]["name"]): o for o in json.loads((tmp_path / "out.json").read_text())["items"]}
-    status = written["PodClique", clique]["status"]
-    later = World().grow(scheme="legacy-1.35").of("PodCliqueSet", "web")["status"]["currentGenerationHash"]
-    assert status["currentPodTemplateHash"] == third
-    assert written["PodCliqueSet", "web"]["status"]["currentGenerationHash"] == later

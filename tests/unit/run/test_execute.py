@@ -251,14 +251,6 @@ def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
     assert outcome.written == len(list(outcome.batch.patches)) - 1
 
 
-def test_a_definite_error_ends_its_tree_and_begins_no_other() -> None:
-    """No further rank, and no further tree."""
-    sink = Sink(answer=lambda name: Rejected("") if name == "t0-clique" else None)
-    (outcome,) = executor(sink).run([tree("t0", pods=1), tree("t1")])
-    assert sink.begun == ["Pod t0-pod-0", "PodClique t0-clique"]
-    assert isinstance(outcome.error, Rejected)
-
-
 def test_a_tree_that_has_an_error_sends_nothing_again() -> None:
     """Neither what was ready, nor what would be sent again; the first error counts."""
     ended = threading.Event()

@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from migrator import resources
 from migrator.errors import Reverted
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run.dry_run import preview
 from migrator.store import DryRun
 from testbed import operator_installation as installation
-from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Ending, Moment, Step, do_at, kill_at
-from tests.faults.steps import GROVE, first, of_trees
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at
+from tests.faults.steps import GROVE, first
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
-LOST_LABELS = {"app": "own"}
-
-
-def bad(world: World) -> bool:
-    """Whether the old operator may act on hashes that it does not know."""
-    return bool(world.replicas) and world.image == cluster.OLD_IMAGE and world.grove() != world.before
-
-
 # --- the old operator beside a migrated cluster ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stopped", [False, True], ids=["goes on", "is told to end"])
-def test_a_run_that_another_overtook_never_starts_the_old_operator(*, stopped: bool) -> None:
-    """A second run migrates everything while the first stands still at one of its writes, or is told to end there."""
-    number = 1
-    while True:
-        world = World()
-        seen: list[Ending] = []
-
-        def overtake(step: Step, world: World = world, seen: list[Ending] = seen, number: int = number) -> None:
-            if step.write == number and step.moment == "after" and not seen:
-                seen.append(world.run())
-                if stopped:
-                    step.process.stop.set()
-
-        ending = world.run(overtake)
-        if not seen:
-            break
-        assert not bad(world), (number, str(ending))
-        if seen[0].code == DONE:
-            assert world.grove() == world.after
-        number += 1
-    assert number > 10
 
 
 # --- the operator at zero for ever ----------------------------------------------------------------------------------
@@ -95,15 +61,6 @@ def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: flo
     assert (world.now() - began).total_seconds() < 600
 
 
-def test_a_pod_that_no_scale_down_ends_is_waited_for_and_named() -> None:
-    """A pod with the operator's labels beside a Deployment at zero: 1 once the patience is over, without a deadline."""
-    world = World(replicas=0)
-    world.store.put(installation.pod(cluster.OLD_IMAGE, name="bare"))
-    ending = world.run()
-    assert (ending.code, world.records) == (FAILED, []), str(ending)
-    assert "grove-system/bare" in str(ending)
-
-
 @pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
 def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
@@ -114,42 +71,13 @@ def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
 
 
-@pytest.mark.parametrize(
-    ("number", "moment"), [(first("podcliquesets", "status"), "before"), (of_trees()[-1].write, "after")]
-)
-def test_told_to_end_beside_a_restored_operator_it_does_not_let_that_in(number: int, moment: Moment) -> None:
-    """GitOps puts the old operator back at a write, where a SIGTERM comes too: 6, and the Leases are not let go of."""
-    world = World()
-    world.forbid_unknown_hashes()
-
-    def restore(step: Step) -> None:
-        world.deploy(replicas=1)
-        step.process.stop.set()
-
-    ending = world.run(do_at(number, moment, restore))
-    assert ending.code == STUCK, str(ending)
-    world.advance(300)
-    world.deploy(replicas=0)
-    assert world.run().code == DONE
-
-
 # --- operators that no Lease keeps out ------------------------------------------------------------------------------
-
-
-def without_election(world: World) -> None:
-    """The operator's configuration turns leader election off."""
-
-    def change(body: Object) -> None:
-        body["data"]["config.yaml"] = body["data"]["config.yaml"].replace("enabled: true", "enabled: false")
-
-    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, "grove-operator-cm-0123abcd", change)
 
 
 @pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REFUSED), (cluster.NEW_IMAGE, STUCK)])
 def test_an_operator_without_election_stops_the_run(image: str, code: int) -> None:
     """It acts at once: the run sees it with its next look, and goes back, or stops where the target's is at work."""
-    world = World()
-    without_election(world)
+    world = World(elects=False)
     number = first("pods") + 1
 
     def start(_: Step) -> None:
@@ -180,30 +108,6 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     assert world.start(at=at).run().code == DONE
     last = len(steps) - steps[::-1].index("patch")
     assert steps[:last].count("look") < steps.count("patch") / 2
-
-
-def own_labels(world: World) -> None:
-    """An installation under labels and a container name of its own, behind Grove's webhook."""
-    for pod in world.store.everything(resources.PODS):
-        if pod["metadata"]["namespace"] == cluster.NAMESPACE:
-            world.store.drop(resources.PODS, cluster.NAMESPACE, pod["metadata"]["name"], cascade=False)
-    world.store.drop(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, cascade=False)
-    deployment, pod = installation.deployment(cluster.OLD_IMAGE), installation.pod(cluster.OLD_IMAGE, name="own-1")
-    deployment["metadata"]["labels"] = pod["metadata"]["labels"] = LOST_LABELS
-    deployment["spec"]["selector"]["matchLabels"] = deployment["spec"]["template"]["metadata"]["labels"] = LOST_LABELS
-    for spec in (deployment["spec"]["template"]["spec"], pod["spec"]):
-        spec["containers"][0]["name"] = "manager"
-    for body in (deployment, pod, *installation.webhook(selector=LOST_LABELS)):
-        world.store.put(body)
-
-
-def test_an_operator_under_its_own_labels_is_seen() -> None:
-    """Its webhook's Service names it: without --stop-operator the run refuses beside it."""
-    world = World()
-    own_labels(world)
-    ending = world.run(stop_operator=False)
-    assert ending.code == REFUSED, str(ending)
-    assert "GM-122" in str(ending.error)
 
 
 # --- exits that say too little --------------------------------------------------------------------------------------

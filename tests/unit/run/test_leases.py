@@ -285,17 +285,6 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, c
     assert not held(leases)
 
 
-def test_a_lost_reply_to_a_renewal_is_found_out(cluster: MemoryStore, clock: Clock) -> None:
-    """The next swap fails; the term is still ours, and the one after that succeeds."""
-    leases = taken(cluster, clock)
-    clock.advance(RENEW_EVERY)
-    cluster.lose_reply(verb="patch")
-    for _ in range(4):
-        leases.renew_if_due()
-        clock.advance(2)
-    assert leases.left() > HOLD - 5
-
-
 @pytest.mark.parametrize(("holder", "later", "transitions"), [("thief_1", 0, 0), ("we_1", 1, 0), ("we_1", 0, 1)])
 def test_a_stolen_or_deleted_lease_is_lost_at_once(
     cluster: MemoryStore, clock: Clock, holder: str, later: int, transitions: int

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 import structlog
-import yaml
 
 from migrator import resources
 from migrator.errors import ApiError, LostReply, MigratorError, NotAuthorised
 from migrator.exact_json import JSONObject
-from migrator.grove.objects import Ref
-from migrator.planning.patches import RANKS, Patch
 from migrator.resources import Resource
 from migrator.run import rights
-from migrator.run.operator import Operator
 from migrator.run.rights import Right
 from migrator.store import DryRun
 from tests.faults.steps import GROVE
 from tests.faults.world import World
 from tests.support.memory_store import MemoryStore, Request
-from tests.support.paths import ROOT
 from tests.support.tables import table
 
 LOG = structlog.wrap_logger(structlog.ReturnLogger())
-HOME: Final = "grove-system"
-KINDS: Final = (
-    resources.POD_CLIQUE_SETS,
-    resources.POD_CLIQUE_SCALING_GROUPS,
-    resources.POD_CLIQUES,
-    resources.POD_GANG_MAPS,
-    resources.POD_GANGS,
-    Resource("grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", namespaced=False),
-)
-OPERATOR: Final = Operator(HOME, "grove-operator", 1, "example.test/grove-operator:v0.1.0-alpha.9", (), None)
-UNDER_ANOTHER_LEASE: Final = replace(OPERATOR, lease_name="lease")
-Granted = tuple[str, str, str, str, str]
 Answer = Callable[[dict[str, str]], Any]
 
 
@@ -64,11 +46,6 @@ class Reviewer(MemoryStore):
         return {**body, "status": {"allowed": answer}}
 
 
-def patch(kind: str, namespace: str, subresource: str = "", name: str = "x") -> Patch:
-    """A patch of no changes."""
-    return Patch(Ref(kind, namespace, name), subresource, ())
-
-
 def texts(found: Iterable[Right]) -> list[str]:
     """Rights as they are told to people."""
     return [str(right) for right in found]
@@ -86,51 +63,6 @@ def test_a_right_is_told_as_kubectl_tells_it() -> None:
         "patch podcliques/status.grove.io in namespace team",
         "patch pods",
         "get leases.coordination.k8s.io lease in namespace grove",
-    ]
-
-
-def test_patches_need_patch_and_get_once_for_each_kind_and_namespace() -> None:
-    """Each subresource is patched, each object read again after a conflict; a hundred pods are no more than one."""
-    patches = [
-        patch("Pod", "a", name="one"),
-        patch("Pod", "a", name="two"),
-        patch("Pod", "b"),
-        patch("PodClique", "a", "status"),
-    ]
-    assert texts(rights.of_migration(patches, "grove", None, stops_it=True))[:6] == [
-        "patch pods in namespace a",
-        "get pods in namespace a",
-        "patch pods in namespace b",
-        "get pods in namespace b",
-        "patch podcliques/status.grove.io in namespace a",
-        "get podcliques.grove.io in namespace a",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("found", "stops_it", "deployment"),
-    [
-        (None, True, []),
-        (replace(UNDER_ANOTHER_LEASE, deployment=""), True, []),
-        (UNDER_ANOTHER_LEASE, False, []),
-        (
-            UNDER_ANOTHER_LEASE,
-            True,
-            ["get deployments.apps grove-operator", "patch deployments/scale.apps grove-operator"],
-        ),
-    ],
-)
-def test_a_run_needs_the_leases_the_record_and_the_deployment(
-    found: Operator | None, deployment: list[str], *, stops_it: bool
-) -> None:
-    """The Deployment is asked for where there is one, its scale only by a run that stops it."""
-    names = ("grove-migrator", "grove-operator-leader-election", *(["lease"] if found is not None else []))
-    wanted = [f"{verb} leases.coordination.k8s.io {name}" for name in names for verb in ("get", "patch")]
-    wanted += ["create leases.coordination.k8s.io"]
-    wanted += ["get configmaps", "create configmaps"]
-    wanted += ["patch configmaps grove-migrator-run", "delete configmaps grove-migrator-run", *deployment]
-    assert texts(rights.of_migration((), HOME, found, stops_it=stops_it)) == [
-        f"{right} in namespace {HOME}" for right in wanted
     ]
 
 
@@ -244,35 +176,3 @@ def test_a_missing_right_disturbs_nothing() -> None:
     assert isinstance(ending.error, NotAuthorised)
     assert (ending.code, world.replicas, world.grove() == world.before) == (1, 1, True)
     assert (world.records, world.store.writes()) == ([], [])
-
-
-# --- the manifests grant these rights ------------------------------------------------------------------------------
-
-
-def granted(file: str) -> set[Granted]:
-    """Namespace (empty for all), verb, group, resource with subresource, and name, of each right in a manifest."""
-    objects = yaml.safe_load_all((ROOT / "manifests" / file).read_text(encoding="utf-8"))
-    return {
-        (role["metadata"].get("namespace", ""), verb, group, resource, name)
-        for role in objects
-        if role["kind"] in {"Role", "ClusterRole"}
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for pattern in rule["resources"]
-        for resource in ([kind.plural for kind in KINDS if kind.group == group] if pattern == "*" else [pattern])
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    }
-
-
-def key_of(right: Right) -> Granted:
-    """The same of a right that is needed."""
-    resource = "/".join(filter(None, (right.resource.plural, right.subresource)))
-    return right.namespace, right.verb, right.resource.group, resource, right.name
-
-
-def test_the_manifest_grants_what_a_run_needs() -> None:
-    """Every right that a run of any patch asks for is in the role of its account."""
-    patches = [patch(kind, "", part) for kind, part in RANKS]
-    needs = rights.of_migration(patches, HOME, OPERATOR, stops_it=True)
-    assert {key_of(right) for right in needs} <= granted("job.yaml")

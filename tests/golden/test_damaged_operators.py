@@ -1,11 +1,9 @@
-"""Other formats of Go, and damaged files: refused, or read as what they are."""
+"""Damaged files of operators: refused, or read as what they are."""
 
 from __future__ import annotations
 
 import io
 import random
-import struct
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -35,7 +33,6 @@ class Image:
     elf: Elf
     module: goinfo.ModuleData
     types: tuple[int, ...] = ()
-    structs: tuple[int, ...] = ()
     fields: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
 
@@ -51,17 +48,6 @@ class Image:
             if segment.address <= address < segment.address + segment.size:
                 return segment.offset + address - segment.address
         raise AssertionError(hex(address))
-
-    def swap(self, address: int, one: int, two: int, size: int) -> None:
-        """Exchange two ranges behind an address."""
-        a, b = self.at(address + one), self.at(address + two)
-        self.data[a : a + size], self.data[b : b + size] = self.data[b : b + size], self.data[a : a + size]
-
-    def change(self, address: int, layout: str, change: Callable[[int], int]) -> None:
-        """Replace one number."""
-        place, form = self.at(address), struct.Struct(f"<{layout}")
-        (value,) = form.unpack_from(self.data, place)
-        form.pack_into(self.data, place, change(value) & ((1 << 8 * form.size) - 1))
 
 
 @cache
@@ -97,7 +83,7 @@ def _analysed(program: Program) -> Image:
     starts = {address: elf.pointer(address + 56) for address in structs}
     rows = tuple(starts[a] + 24 * n for a in structs for n in range(len(types.at(a).fields)))
     names = tuple(elf.pointer(row) for row in rows)
-    return Image(bytearray(data), elf, module, tuple(seen), structs, rows, names)
+    return Image(bytearray(data), elf, module, tuple(seen), rows, names)
 
 
 def outcome(data: bytes) -> OperatorScheme | None:
@@ -108,75 +94,16 @@ def outcome(data: bytes) -> OperatorScheme | None:
         return None
 
 
-def _each(addresses: str, what: Callable[[Image, int], None]) -> Callable[[Image], None]:
-    def change(one: Image) -> None:
-        for address in getattr(one, addresses):
-            what(one, address)
-
-    return change
-
-
-def _number(addresses: str, offset: int, layout: str, change: Callable[[int], int]) -> Callable[[Image], None]:
-    return _each(addresses, lambda one, address: one.change(address + offset, layout, change))
-
-
 def _rename(one: Image) -> None:
     one.data[:] = one.data.replace(b"ComputeHash", b"kQ2zVnPwX1a").replace(b"computeHash", b"Lm9xRtB3cDe")
 
 
-#: What a future Go could lay out in another way, each done to every descriptor that is read.
-CHANGES: dict[str, Callable[[Image], None]] = {
-    "type: size and pointers exchanged": _each("types", lambda one, at: one.swap(at, 0, 8, 8)),
-    "type: hash before the pointers": _each("types", lambda one, at: one.swap(at, 8, 16, 4)),
-    "type: flags and kind exchanged": _each("types", lambda one, at: one.swap(at, 20, 23, 1)),
-    "type: flags and alignment exchanged": _each("types", lambda one, at: one.swap(at, 20, 21, 1)),
-    "type: name and pointer type exchanged": _each("types", lambda one, at: one.swap(at, 40, 44, 4)),
-    "type: name and GC data exchanged": _each("types", lambda one, at: one.swap(at, 40, 32, 4)),
-    "type: kinds counted from zero": _number("types", 23, "B", lambda kind: kind - 1),
-    "type: a kind more": _number("types", 23, "B", lambda kind: kind + 1),
-    "type: a flag in the kind": _number("types", 23, "B", lambda kind: kind | 1 << 6),
-    "type: flags moved by one bit": _number("types", 20, "B", lambda flags: flags << 1),
-    "type: no extra star": _number("types", 20, "B", lambda flags: flags & ~2),
-    "type: always an extra star": _number("types", 20, "B", lambda flags: flags | 2),
-    "type: alignment as a power": _number("types", 21, "B", lambda align: align.bit_length() - 1),
-    "type: alignment of fields elsewhere": _number("types", 22, "B", lambda _: 0),
-    "type: sizes in words": _number("types", 0, "Q", lambda size: size // 8),
-    "type: names from another base": _number("types", 40, "I", lambda offset: offset + 16),
-    "type: names counted in pairs": _number("types", 40, "I", lambda offset: offset // 2),
-    "type: pointer types from another base": _number("types", 44, "I", lambda offset: offset + 64),
-    "struct: package after the fields": _each("structs", lambda one, at: one.swap(at, 48, 56, 8)),
-    "struct: count before the fields": _each("structs", lambda one, at: one.swap(at, 56, 64, 8)),
-    "struct: a field less": _number("structs", 64, "Q", lambda count: count - 1),
-    "struct: room for more fields": _number("structs", 72, "Q", lambda room: room + 1),
-    "field: offset with the embedded bit": _number("fields", 16, "Q", lambda offset: offset << 1),
-    "field: offsets from the end": _number("fields", 16, "Q", lambda offset: 4096 - offset),
-    "field: type and offset exchanged": _each("fields", lambda one, at: one.swap(at, 8, 16, 8)),
-    "field: offset first": _each("fields", lambda one, at: one.swap(at, 0, 16, 8)),
-    "name: flags moved by one bit": _number("names", 0, "B", lambda flags: flags << 1),
-    "name: export flag elsewhere": _number("names", 0, "B", lambda flags: flags & ~1),
-    "name: tag flag elsewhere": _number("names", 0, "B", lambda flags: flags & ~2),
-    "name: always embedded": _number("names", 0, "B", lambda flags: flags | 8),
-    "name: a flag more": _number("names", 0, "B", lambda flags: flags | 1 << 5),
-    "name: length with two bytes": _number("names", 1, "B", lambda _: 0),
-    "name: length one too long": _number("names", 1, "B", lambda size: size + 1),
-    "table: another magic": _number("tables", 0, "I", lambda magic: magic - 1),
-    "table: another size of pointers": _number("tables", 7, "B", lambda _: 4),
-    "table: another count of functions": _number("tables", 8, "Q", lambda count: count + 1),
-    "table: names elsewhere": _number("tables", 32, "Q", lambda offset: offset + 8),
-    "table: functions elsewhere": _number("tables", 64, "Q", lambda offset: offset + 8),
-    "functions: names that mean nothing": _rename,
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_another_format_is_refused(program: Program, change: str) -> None:
-    """A descriptor laid out in another way is refused, or gives the very same layout."""
+def test_functions_whose_names_mean_nothing_are_refused(program: Program) -> None:
+    """Names that were changed, as by garble, leave nothing to recognise the algorithm by."""
     changed = image(program)
-    CHANGES[change](changed)
-    assert changed.data != original(program)[0]
-    found = outcome(bytes(changed.data))
-    assert found is None or (found.layout, found.recognised) == _answer(program)
+    _rename(changed)
+    assert outcome(bytes(changed.data)) is None
 
 
 def _answer(program: Program) -> tuple[object, object]:
