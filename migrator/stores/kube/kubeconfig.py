@@ -30,8 +30,8 @@ DEFAULT: Final = "~/.kube/config"
 #: So many connections are kept open: more than anybody asks for with ``--concurrency``.
 _CONNECTIONS: Final = 256
 
-#: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the official client
-#: starts the plugin whenever it is asked for them.
+#: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
+#: the plugin whenever it is asked for them.
 _FRESH: Final = 1.0
 
 
