@@ -22,7 +22,6 @@ _API, _MACHINERY, _SPEW = "k8s.io/api", "k8s.io/apimachinery", "github.com/davec
 #: The versions with which our hashes were compared with Go's.
 _TESTED_MACHINERY: Final = re.compile(r"v0\.3[3-7]\.\d+")
 _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
-_CHUNK: Final = 1 << 20
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 
@@ -49,9 +48,10 @@ def _read(file: BinaryIO) -> OperatorScheme:
     recognised = recognise(Functions(elf, module), types)
     found = layout.read(types)
     release = _RELEASE.search(info.settings.get("-ldflags", ""))
+    file.seek(0)
     labels = {
         "platform": f"linux/{elf.architecture}",
-        "sha256": _sha256(file),
+        "sha256": hashlib.file_digest(file, "sha256").hexdigest(),  # type: ignore[arg-type]  # it has readinto
         "go": info.go,
         "commit": info.commit,
         "release": release[1] if release else "",
@@ -63,14 +63,6 @@ def _read(file: BinaryIO) -> OperatorScheme:
         labels={name: text for name, text in labels.items() if text},
         warnings=tuple(_warnings(info, found)),
     )
-
-
-def _sha256(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _warnings(info: BuildInfo, found: layouts.Layout) -> Iterator[str]:

@@ -116,6 +116,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
         ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "Expected key id-token in .*/config$"),
         ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
+        ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
     ],
 )
 def test_a_bad_kubeconfig_is_a_usage_error(
@@ -158,15 +159,6 @@ def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str) ->
         UsageError, match=rf"^the kubeconfig's server {re.escape(server)} is not an address: it must be"
     ):
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
-
-
-def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """The file is named as it stands in the kubeconfig, without a number of an error."""
-    path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user={"tokenFile": "/missing/token"})
-    with pytest.raises(
-        UsageError, match=rf"^kubeconfig {path} cannot be used: /missing/token: No such file or directory$"
-    ):
-        ask(kubeconfig=path)
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")

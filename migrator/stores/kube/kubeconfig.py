@@ -30,8 +30,8 @@ DEFAULT: Final = "~/.kube/config"
 #: So many connections are kept open: more than anybody asks for with ``--concurrency``.
 _CONNECTIONS: Final = 256
 
-#: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
-#: more than the request, and it renews them minutes before they end.
+#: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
+#: the plugin whenever it is asked for them.
 _FRESH: Final = 1.0
 
 

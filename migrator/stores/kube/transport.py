@@ -51,9 +51,6 @@ _LEAST_TIME: Final = 1.0
 #: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
 _LEASE_TIMEOUT: Final = 5.0
 
-#: What urllib3 accepts as a timeout, in seconds.
-_SHORTEST_TIMEOUT: Final = 0.001
-
 #: The part of a write's time in which a connection must be made; the server gets the rest.
 _CONNECTING: Final = 1 / 3
 
@@ -216,7 +213,7 @@ class Transport:
         left = LONGEST_WRITE if request.left is None else request.left()
         if left <= 0:
             raise LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")
-        limit = min(longest, max(until - self._timing.clock(), _SHORTEST_TIMEOUT), left, LONGEST_WRITE)
+        limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
     def _unanswered(self, request: Request, error: http.HTTPError) -> str:
