@@ -47,15 +47,6 @@ def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     assert (again.state, again.source, again.changes, again.disruption) == (SetState.DONE, concrete, (), Disruption())
 
 
-def test_entries_of_a_map_carry_what_identifies_them() -> None:
-    """A change of a PodGangMap entry tells the epoch that must stand at its position."""
-    entries = [c.identity for c in World().grow(maps=True).decide().changes if c.ref.kind == "PodGangMap"]
-    assert entries == [
-        ("/spec/entries/0/epoch", "1767323045000000000"),
-        ("/spec/entries/1/epoch", "1767323045000000001"),
-    ]
-
-
 def test_a_set_being_deleted_is_skipped() -> None:
     """A terminating set is left alone with its children, and nothing of it is at stake."""
     decided = World().grow().put("PodCliqueSet", "web", "/metadata/deletionTimestamp", LATER).decide()
