@@ -47,7 +47,7 @@ def test_the_table_of_places_is_complete() -> None:
 
 def moved(struct: str, prefix: str) -> tuple[set[str], set[str]]:
     """The lists of a struct that the canonical order moves, and those that it leaves; of the newest build with it."""
-    newest = [scheme.minor for scheme in schemes.spoken_schemes() if scheme.algorithm == schemes.CANONICAL][-1]
+    newest = [scheme.minor for scheme in schemes.released_schemes() if scheme.algorithm == schemes.CANONICAL][-1]
     fields = {field[1]: field[2] for field in load(newest)[struct]}
     lists = {name for name, kind in fields.items() if kind.startswith("[]")}
     keys = ("name", "ip", "topologyKey", "mountPath", "devicePath")

@@ -125,8 +125,8 @@ def test_trees_are_under_way_at_the_same_time() -> None:
     assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
 
 
-@pytest.mark.parametrize("top_down", [False, True])
-def test_a_patch_is_made_when_it_is_sent(monkeypatch: pytest.MonkeyPatch, *, top_down: bool) -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_patch_is_made_when_it_is_sent(monkeypatch: pytest.MonkeyPatch, *, reverse: bool) -> None:
     """Forth and back none waits to be sent, because a set may have hundreds of thousands."""
     made, unsent = list[Patch](), list[int]()
 
@@ -136,7 +136,7 @@ def test_a_patch_is_made_when_it_is_sent(monkeypatch: pytest.MonkeyPatch, *, top
 
     monkeypatch.setattr(patches, "Patch", make)
     sink = Sink(lambda _name: unsent.append(len(made) - len(sink.begun)))
-    executor(sink).run([replace(tree("t0"), top_down=top_down)])
+    executor(sink).run([replace(tree("t0"), reverse=reverse)])
     assert unsent == [0] * 6
 
 
