@@ -149,8 +149,8 @@ def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, 
     """
     changes = list[Change]()
     for item in stored:
-        fitting = (pair for pair in pairs if pair.classify(item) is Verdict.SOURCE)
-        new = next((pair.target.of(item) for pair in fitting), None)
+        fitting = (pair.target.of(item) for pair in pairs if pair.classify(item) is Verdict.SOURCE)
+        new = next((value for value in fitting if value is not None), None)
         if new is not None:
             changes.append(Change(item.ref, item.field, item.value, new, item.identity))
     return tuple(changes)
