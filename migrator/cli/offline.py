@@ -138,7 +138,7 @@ def scheme(*, binary: str, output: str) -> None:
 
 def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
     """What a binary computes, and what it says of itself: title and text."""
-    used_by = ", ".join(release.name for release in schemes.speakers(found.scheme))
+    used_by = ", ".join(release.name for release in schemes.releases_with(found.scheme))
     yield "scheme", f"{found.scheme} (used by {used_by or 'no release in the table'})"
     if found.scheme.minor in layouts.minors():
         yield "layout", f"that of {layouts.title(found.scheme.minor)}, {layouts.digest(found.layout)}"
@@ -177,7 +177,7 @@ def releases(*, output: str) -> None:
 
     Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
     """
-    used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
+    used = {scheme: [release.name for release in schemes.releases_with(scheme)] for scheme in schemes.all_schemes()}
     if output == "json":
         listed = [
             {"scheme": one.name, "algorithm": one.algorithm, "kubernetesMinor": one.minor, "releases": names}

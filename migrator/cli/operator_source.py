@@ -65,7 +65,7 @@ def choose_schemes(
 def _warn_of_unused(target: str) -> None:
     """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
     scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
-    if scheme is None or schemes.speakers(scheme) or _READ_ELSEWHERE.fullmatch(target):
+    if scheme is None or schemes.releases_with(scheme) or _READ_ELSEWHERE.fullmatch(target):
         return
     preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
     log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")

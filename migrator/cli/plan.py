@@ -131,7 +131,9 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
     matches_labels(selector, {})
     selection = Selection(namespace, selector)
-    options = PlanOptions(source, schemes.CANONICAL if target is None else target, selection=selection, describes=True)
+    options = PlanOptions(
+        source, schemes.CANONICAL if target is None else target, selection=selection, for_display=True
+    )
     if target is None or schemes.unread_release(target) is None:
         direction(options)
     return options

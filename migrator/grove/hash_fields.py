@@ -1,4 +1,4 @@
-"""Every field that stores a hash, in one table: :func:`stored_hashes` reads these, and :class:`Sweep` all others.
+"""Every field that stores a hash, in one table: :func:`stored_hashes` reads these, and :class:`HashSearch` all others.
 
 Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` and ``operator/api/common/labels.go``. A
 field that is absent or empty holds no hash and is left absent. A hash is 64 bits wide, so a string that equals a hash
@@ -20,8 +20,8 @@ from migrator.grove.objects import (
     GroveObject,
     Pod,
     PodGangMap,
+    PossibleHash,
     Ref,
-    Sighting,
     Tree,
 )
 from migrator.resources import pointer
@@ -170,18 +170,18 @@ def _entries(gang_map: PodGangMap) -> Iterator[tuple[str, str, tuple[str, str] |
             yield pointer("spec", "entries", index, _GENERATION), value, identity
 
 
-class Sweep:
-    """Collects the sightings of every object that it is shown, each once."""
+class HashSearch:
+    """Collects the possible hashes in every object that it is shown, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], Sighting] = {}
+        self._found: dict[tuple[str, str, str, str], PossibleHash] = {}
 
     @property
-    def sightings(self) -> tuple[Sighting, ...]:
-        """The sightings, in the order of reading."""
+    def possible_hashes(self) -> tuple[PossibleHash, ...]:
+        """Those that were found, in the order of reading."""
         return tuple(self._found.values())
 
-    def look(self, raw: JSONObject) -> None:
+    def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
@@ -191,7 +191,7 @@ class Sweep:
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
             part_of, at = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
-            self._found[kind, namespace, name, at] = Sighting(ref, at, value, part_of)
+            self._found[kind, namespace, name, at] = PossibleHash(ref, at, value, part_of)
 
 
 def _may_be_hash(value: object) -> bool:

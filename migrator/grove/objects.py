@@ -197,7 +197,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PossibleHash:
     """A string outside the known places that may be a hash; ``part_of`` is the PodCliqueSet that the labels name."""
 
     ref: Ref
@@ -210,16 +210,16 @@ class Sighting:
 class Snapshot:
     """The objects by which one attempt decides, from one set of lists.
 
-    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking`` those
-    that a dump lacks. ``only`` is the one namespace that could be read, ``None`` for all.
+    ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` may not be listed, and a dump lacks its
+    ``missing_kinds``. ``only`` is the one namespace that could be read, ``None`` for all.
     """
 
     trees: tuple[Tree, ...]
     is_cluster: bool = True
     installed: bool = True
-    unlisted: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
+    forbidden_kinds: tuple[str, ...] = ()
+    missing_kinds: tuple[str, ...] = ()
+    possible_hashes: tuple[PossibleHash, ...] = ()
     only: str | None = None
 
 

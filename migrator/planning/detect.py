@@ -60,7 +60,7 @@ class Verdict(Enum):
 class Detection:
     """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
-    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``closest``
+    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``likely_source``
     explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
     target were found, and none of a candidate.
     """
@@ -68,11 +68,11 @@ class Detection:
     source: Scheme | None
     target: Scheme
     done: bool
-    closest: Scheme
+    likely_source: Scheme
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class HashPair:
     """The hashes of one tree under a source and a target."""
 
     source: SetHashes
@@ -83,10 +83,10 @@ class Pair:
         """The values by their origin."""
         values = {verdict: list[StoredHash]() for verdict in Verdict}
         for item in stored:
-            values[self.verdict(item)].append(item)
+            values[self.classify(item)].append(item)
         return values
 
-    def verdict(self, stored: StoredHash) -> Verdict:
+    def classify(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
         if stored.value == self.target.of(stored):
             return Verdict.TARGET
@@ -112,28 +112,28 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
         kinds[kind] += 1
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
-        pair = Pair(hashes(source), hashes(target), on_delete)
+        pair = HashPair(hashes(source), hashes(target), on_delete)
         counts = Counter[Verdict]()
         for kind, count in kinds.items():
-            counts[pair.verdict(sample[kind])] += count
+            counts[pair.classify(sample[kind])] += count
         return counts
 
     for target in dict.fromkeys(map(target_of, candidates)):
         counts = tally(target, target)
         if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
-            return Detection(target, target, done=True, closest=target)
+            return Detection(target, target, done=True, likely_source=target)
     scores: dict[Scheme, tuple[bool, int, int]] = {}
     for candidate in candidates:
         counts = tally(candidate, target_of(candidate))
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
-            return Detection(candidate, target_of(candidate), done=False, closest=candidate)
+            return Detection(candidate, target_of(candidate), done=False, likely_source=candidate)
         generation = (SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=scores.__getitem__)  # the first of equals
     target = target_of(best)
     _, explained, by_source = scores[best]
-    return Detection(None, target, done=False, closest=target if explained and not by_source else best)
+    return Detection(None, target, done=False, likely_source=target if explained and not by_source else best)
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:

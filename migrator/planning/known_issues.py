@@ -18,7 +18,7 @@ from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
-from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, is_before, spared, speakers
+from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, builds_with, is_before, spared
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
@@ -229,7 +229,7 @@ def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str 
     if options.source != AUTO:
         return builds_of(options.source, schemes.by_name(source) if source else None) or builds()
     if source is not None:
-        return speakers(schemes.by_name(source)) or builds()
+        return builds_with(schemes.by_name(source)) or builds()
     hashes = hashes_of(tree.pcs)
-    found = (s for s in schemes.spoken_schemes() if hashes(s).generation == tree.pcs.generation_hash)
-    return tuple(name for scheme in found for name in speakers(scheme)) or builds()
+    found = (s for s in schemes.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
+    return tuple(name for scheme in found for name in builds_with(scheme)) or builds()

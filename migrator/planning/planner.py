@@ -15,20 +15,20 @@ from typing import Final
 from migrator.errors import UsageError
 from migrator.exact_json import dumps
 from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
-from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
+from migrator.grove.objects import PodCliqueSet, PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of
+from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import check_set, judged
-from migrator.planning.guards.base import Case, allowed_codes, as_warning, report
+from migrator.planning.guards.base import SetFacts, allowed_codes, as_warning, report
 from migrator.planning.guards.cluster import cluster_findings, not_checked
 from migrator.planning.guards.gangs import gang_termination
 from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.planning.releases import build_range, builds_of, speakers
+from migrator.planning.releases import build_range, builds_of, builds_with
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -56,7 +56,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A scheme, the releases that speak it (``running``: one of them runs), and the plan of an upgrade to them."""
+    """A scheme, the releases that use it (``running``: one of them runs), and the plan of an upgrade to them."""
 
     scheme: Scheme
     releases: tuple[str, ...]
@@ -79,12 +79,12 @@ def make_plan(
     """
     options = replace(options, allow=allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
-    if unread is not None and options.describes:
+    if unread is not None and options.for_display:
         return _unknown_target(snapshot, options, unread, running)
     way = direction(options)
     now = now if snapshot.is_cluster else None
-    own = {uid: table for uid, table in (tables or {}).items() if is_of(table, way)}
-    planner = _Planner(options, way, own, now, snapshot.sightings)
+    own = {uid: table for uid, table in (tables or {}).items() if belongs_to(table, way)}
+    planner = _Planner(options, way, own, now, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
@@ -94,7 +94,7 @@ def make_plan(
         requested_target=options.target,
         trees=selected,
         findings=tuple(
-            as_warning(finding) if options.describes or finding.code in options.allow else finding
+            as_warning(finding) if options.for_display or finding.code in options.allow else finding
             for finding in cluster_findings(snapshot, plans, options)
         ),
         not_checked=tuple(not_checked(snapshot)),
@@ -112,7 +112,7 @@ def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runn
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
-def outlook(
+def plans_for_all_releases(
     snapshot: Snapshot,
     options: PlanOptions,
     *,
@@ -120,12 +120,12 @@ def outlook(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Iterator[Target]:
-    """Plan for every scheme that a release speaks, one by one, because a plan is as large as a cluster.
+    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
 
     Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
     """
-    for scheme in schemes.spoken_schemes():
-        builds = schemes.speakers(scheme)
+    for scheme in schemes.released_schemes():
+        builds = schemes.releases_with(scheme)
         if releases := tuple(one.name for one in builds if not one.dev and not one.hash_in_names):
             plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
             yield Target(scheme, releases, running in {build.name for build in builds}, plan)
@@ -142,15 +142,15 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(stored: Iterable[StoredHash], *pairs: Pair) -> tuple[Change, ...]:
+def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
     The first pair that fits counts.
     """
     changes = list[Change]()
     for item in stored:
-        fitting = (pair for pair in pairs if pair.verdict(item) is Verdict.SOURCE)
-        new = next((pair.target.of(item) for pair in fitting), None)
+        fitting = (pair.target.of(item) for pair in pairs if pair.classify(item) is Verdict.SOURCE)
+        new = next((value for value in fitting if value is not None), None)
         if new is not None:
             changes.append(Change(item.ref, item.field, item.value, new, item.identity))
     return tuple(changes)
@@ -162,7 +162,7 @@ class _Planner:
     way: Direction
     tables: Mapping[str, Table]
     now: datetime | None
-    sightings: tuple[Sighting, ...]
+    possible_hashes: tuple[PossibleHash, ...]
 
     def plan_tree(self, tree: Tree) -> SetPlan:
         """Decide one tree."""
@@ -172,42 +172,46 @@ class _Planner:
         table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
         way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
-        found = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
-        if found.source is None and self.options.source != AUTO:
-            spoken = Direction(schemes.spoken_schemes(), lambda _source: found.target)
-            other = detect(stored_hashes(tree), spoken, hashes, on_delete=on_delete)
+        detection = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
+        if detection.source is None and self.options.source != AUTO:
+            released = Direction(schemes.released_schemes(), lambda _source: detection.target)
+            other = detect(stored_hashes(tree), released, hashes, on_delete=on_delete)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())
-                return _misnamed(decided, other.source, self.options.source)
-        if table is not None and _unfinished(tree.pcs, table, hashes):
+                return _wrong_from(decided, other.source, self.options.source)
+        if table is not None and _edited_midway(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
-            decided = self._decide(tree, hashes, found, table, allow=frozenset())
+            decided = self._decide(tree, hashes, detection, table, allow=frozenset())
             back = _undone(decided, table)
             if decided.state is SetState.REFUSED and back.changes:
                 return back
-        return self._decide(tree, hashes, found, table, allow=self.options.allow)
+        return self._decide(tree, hashes, detection, table, allow=self.options.allow)
 
     def _decide(
-        self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
+        self, tree: Tree, hashes: HashesUnder, detection: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> SetPlan:
-        pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
+        pair = HashPair(hashes(detection.likely_source), hashes(detection.target), tree.pcs.on_delete)
         values = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
-        case = Case(tree, found, pair, values, table.source if table is not None else None, self.sightings)
+        facts = SetFacts(
+            tree, detection, pair, values, table.source if table is not None else None, self.possible_hashes
+        )
         certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
-        unchanged = found.done or (pair.source == pair.target and certain)
-        findings = judged(check_set(case), allow=allow, unchanged=unchanged)
+        unchanged = detection.done or (pair.source == pair.target and certain)
+        findings = judged(check_set(facts), allow=allow, unchanged=unchanged)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
-        source = found.source
-        if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):
-            source = found.closest  # every foreign value lags behind or was allowed, and stays
-        builds = builds_of(self.options.target, found.target)
-        without, remaining = disruption_of(tree, pair, source=found.closest, target=found.target, builds=builds)
+        source = detection.source
+        if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
+            source = detection.likely_source  # every foreign value lags behind or was allowed, and stays
+        builds = builds_of(self.options.target, detection.target)
+        without, remaining = disruption_of(
+            tree, pair, source=detection.likely_source, target=detection.target, builds=builds
+        )
         return SetPlan(
             tree=tree,
             source=source.name if source else None,
-            target=found.target.name,
+            target=detection.target.name,
             state=SetState.REFUSED if refused else _state_of(changes),
             changes=changes,
             findings=findings,
@@ -237,11 +241,11 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(stored_hashes(tree), None) is None)
 
 
-def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
+def _wrong_from(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
     ref = decided.tree.ref
     message = (
-        f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}"
+        f"{ref} holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
     )
     remedy = f"leave out --from, or give --from {other.name}"
     finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
@@ -253,7 +257,7 @@ def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
 def _undone(decided: SetPlan, table: Table) -> SetPlan:
     """Revert a tree whose spec changed after its first write, by its table alone."""
     tree = decided.tree
-    pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    pair = HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
         "restored"
@@ -268,7 +272,7 @@ def _undone(decided: SetPlan, table: Table) -> SetPlan:
     )
 
 
-def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
+def _edited_midway(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
     Nothing is unfinished if source and target give the same generation hash: then no clique has two hashes.
@@ -280,7 +284,7 @@ def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     return pcs.generation_hash in old - new
 
 
-def is_of(table: Table, way: Direction) -> bool:
+def belongs_to(table: Table, way: Direction) -> bool:
     """Whether a table was recorded by a run of these schemes."""
     source = schemes.by_name(table.source)
     return source in way.candidates and way.target_of(source).name == table.target
@@ -311,19 +315,19 @@ def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
     old = schemes.by_name(table.source) if table is not None else way.candidates[0]
     new = way.target_of(old)
     hashes = hashes_of(tree.pcs)
-    pairs = [Pair(hashes(new), hashes(old), tree.pcs.on_delete)]
+    pairs = [HashPair(hashes(new), hashes(old), tree.pcs.on_delete)]
     if table is not None:
-        pairs.append(Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+        pairs.append(HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
         report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
         for item in stored_hashes(tree)
-        if {pair.verdict(item) for pair in pairs}.isdisjoint({Verdict.SOURCE, Verdict.TARGET})
+        if {pair.classify(item) for pair in pairs}.isdisjoint({Verdict.SOURCE, Verdict.TARGET})
     )
     return replace(_reverted(tree, table, new.name, old.name, *pairs), findings=findings)
 
 
-def _reverted(tree: Tree, table: Table | None, source: str, target: str, *pairs: Pair) -> SetPlan:
+def _reverted(tree: Tree, table: Table | None, source: str, target: str, *pairs: HashPair) -> SetPlan:
     """The plan of a tree that goes back; what was the target's before the table's run stays."""
     kept = {(entry.ref.uid, entry.field) for entry in (table.kept if table is not None else ())}
     changes = changes_of(stored_hashes(tree), *pairs)

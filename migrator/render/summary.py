@@ -15,7 +15,7 @@ from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook, Target
-from migrator.planning.releases import build_range, builds, builds_of, knows_on_delete, speakers
+from migrator.planning.releases import build_range, builds, builds_of, builds_with, knows_on_delete
 from migrator.render.text import count
 
 #: The GPUs that are not counted.
@@ -123,7 +123,7 @@ def upgrade(plan: Plan) -> tuple[str, str]:
     source = plan.running if plan.requested_source == "auto" else plan.requested_source
     if source is None:
         used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
-        found = [build_range(speakers(scheme)) for scheme in schemes.all_schemes() if scheme in used]
+        found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
         return ", ".join(found), _named(plan.requested_target)
     return _named(source), _named(plan.requested_target)
 

@@ -15,7 +15,7 @@ import jsonpatch
 
 from migrator.grove import parse
 from migrator.grove.assemble import Objects, build
-from migrator.grove.hash_fields import Sweep, stored_hashes
+from migrator.grove.hash_fields import HashSearch, stored_hashes
 from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
@@ -177,9 +177,9 @@ class World:
 
     def snapshot(self, *, is_cluster: bool = True) -> Snapshot:
         """The trees, and every string that may be a hash."""
-        sweep = Sweep()
+        sweep = HashSearch()
         for item in self.objects:
-            sweep.look(item)
+            sweep.scan(item)
         found = build(
             Objects(
                 sets=tuple(parse.pod_clique_set(o) for o in self.all("PodCliqueSet")),
@@ -191,7 +191,7 @@ class World:
             ),
             is_cluster=is_cluster,
         )
-        return replace(found, sightings=sweep.sightings)
+        return replace(found, possible_hashes=sweep.possible_hashes)
 
     def values(self) -> dict[tuple[str, str, str], str]:
         """Every stored hash, by kind, name and field."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from migrator.planning.guards import fields, gangs, updates, values
-from migrator.planning.guards.base import Case
+from migrator.planning.guards.base import SetFacts
 from migrator.planning.model import Finding, Severity
 
 #: The guards of a set, in the order of their findings, but for ``gangs.gang_termination``, which needs the whole plan.
@@ -28,9 +28,9 @@ _GUARDS = (
 )
 
 
-def check_set(case: Case) -> Iterator[Finding]:
+def check_set(facts: SetFacts) -> Iterator[Finding]:
     """All findings of the guards about one set."""
-    return (finding for guard in _GUARDS for finding in guard(case))
+    return (finding for guard in _GUARDS for finding in guard(facts))
 
 
 def judged(findings: Iterable[Finding], *, allow: frozenset[str], unchanged: bool) -> tuple[Finding, ...]:

@@ -9,9 +9,9 @@ from typing import Final
 
 from migrator.errors import UsageError, suggestion
 from migrator.grove.hash_fields import StoredHash
-from migrator.grove.objects import Ref, Sighting, Tree
+from migrator.grove.objects import PossibleHash, Ref, Tree
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import Detection, Pair, Verdict, lagging, unlabelled
+from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
 from migrator.planning.model import Finding, Severity
 
 _REFUSES, _WARNS = Severity.REFUSAL, Severity.WARNING
@@ -91,23 +91,23 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Case:
+class SetFacts:
     """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
 
-    ``recorded`` is the source of the run that left a table of the set, and ``sightings`` are those of all the cluster.
+    ``recorded`` is the source of the run that left a table of the set. ``possible_hashes`` are all of the cluster.
     """
 
     tree: Tree
     detection: Detection
-    pair: Pair
+    pair: HashPair
     values: Mapping[Verdict, Sequence[StoredHash]]
     recorded: str | None
-    sightings: tuple[Sighting, ...]
+    possible_hashes: tuple[PossibleHash, ...]
 
     @property
     def source(self) -> Scheme:
         """The scheme that explains the set, or most of it."""
-        return self.detection.closest
+        return self.detection.likely_source
 
     @property
     def target(self) -> Scheme:
@@ -125,7 +125,7 @@ class Case:
         return lagging(self.tree, self.foreign)
 
     @property
-    def old_is_left(self) -> bool:
+    def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 

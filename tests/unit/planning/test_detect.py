@@ -15,13 +15,13 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
-from migrator.planning.detect import Detection, Pair, Verdict, detect
+from migrator.planning.detect import Detection, HashPair, Verdict, detect
 from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
 from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
-SPOKEN = schemes.spoken_schemes()
+SPOKEN = schemes.released_schemes()
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 #: Every place by its kind and pointer.
@@ -41,7 +41,7 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
 
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
     """The detection with names in place of schemes."""
-    return (found.source.name if found.source else None, found.target.name, found.done, found.closest.name)
+    return (found.source.name if found.source else None, found.target.name, found.done, found.likely_source.name)
 
 
 def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
@@ -126,7 +126,7 @@ TARGETS = "Where no candidate gives any value, and the target gives some, the ta
 
 
 @table(
-    "world candidates source closest",
+    "world candidates source likely_source",
     (
         "A source given by name is not replaced by a better one.",
         (World().grow(), ["legacy-1.33"], None, "legacy-1.33"),
@@ -165,9 +165,9 @@ TARGETS = "Where no candidate gives any value, and the target gives some, the ta
     ),
     ("Leftovers alone prove nothing.", (old_pods(alone=True), [], None, "legacy-1.33")),
 )
-def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str | None, closest: str) -> None:
+def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str | None, likely_source: str) -> None:
     """Whatever is done to a tree, it is explained by one scheme, or by none, and then one is nearest."""
-    assert names(find(world, candidates)) == (source, "legacy-1.35", False, closest)
+    assert names(find(world, candidates)) == (source, "legacy-1.35", False, likely_source)
 
 
 def test_what_explains_most_is_nearest() -> None:
@@ -212,15 +212,15 @@ POD, CLIQUE, PCS = PLACES["Pod", LABEL], PLACES["PodClique", LABEL], SET_GENERAT
 def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of: str | None, verdict: Verdict) -> None:
     """A value is compared with the hashes of its own clique, or with the set's."""
     source, target = (SetHashes("both", {"a": f"{age}-a", "b": f"{age}-b"}) for age in ("old", "new"))
-    pair = Pair(source, target, on_delete=False)
-    assert pair.verdict(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, of)) is verdict
+    pair = HashPair(source, target, on_delete=False)
+    assert pair.classify(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, of)) is verdict
 
 
 @pytest.mark.parametrize("place", HASH_FIELDS, ids=lambda place: f"{place.kind}{place.pointer}")
 def test_on_delete_excuses_what_an_operator_leaves(place: HashField) -> None:
     """Under OnDelete an older hash stays on pods, in what counts them, and in PodGangs; nowhere else."""
     expected = {"Pod", "PodGang", "PodGangMap"}, {"currentPodTemplateHash", "currentPodCliqueSetGenerationHash"}
-    pair = Pair(SetHashes("old", {}), SetHashes("new", {}), on_delete=True)
-    verdict = pair.verdict(StoredHash(Ref(place.kind, "ns", "x", "uid"), place, "/x", "other", None))
+    pair = HashPair(SetHashes("old", {}), SetHashes("new", {}), on_delete=True)
+    verdict = pair.classify(StoredHash(Ref(place.kind, "ns", "x", "uid"), place, "/x", "other", None))
     is_left = place.kind in expected[0] or place.path[-1] in expected[1]
     assert verdict is (Verdict.LEFTOVER if is_left else Verdict.FOREIGN)

@@ -11,7 +11,7 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning import detect
-from migrator.planning.detect import Pair
+from migrator.planning.detect import HashPair
 from migrator.planning.disruption import clique_gpus, disruption_of, whole_units
 from migrator.planning.model import Disruption
 from migrator.render.summary import recreated_with_migration
@@ -27,7 +27,7 @@ def disruption(world: World, source: str = "legacy-1.34", target: str = "legacy-
     (tree,) = world.snapshot().trees
     hashes = detect.hashes_of(tree.pcs)
     before, after = schemes.by_name(source), schemes.by_name(target)
-    pair = Pair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
+    pair = HashPair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
     return disruption_of(tree, pair, source=before, target=after)[0]
 
 

@@ -25,7 +25,7 @@ SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
     """What ``plan`` makes of it."""
-    options = PlanOptions(source=source, target=target, describes=True)
+    options = PlanOptions(source=source, target=target, for_display=True)
     return make_plan(world.snapshot(), options, now=NOW, running=running)
 
 

@@ -20,7 +20,7 @@ from migrator.planning.model import (
     Severity,
 )
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, outlook
+from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render import summary
 from migrator.render.findings import grouped
 from migrator.render.page import change_groups
@@ -303,7 +303,7 @@ def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = summary.target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
     text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
     lines = text.splitlines()
@@ -328,7 +328,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
-        rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
+        rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(), running=running), running)
         assert len(summary.newer_plans(rows)) == newer
 
 
