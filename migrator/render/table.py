@@ -1,15 +1,23 @@
-"""A plan for people, in 80 columns: the same on a terminal and in a pipe."""
+"""A plan for people, in 80 columns: the same on a terminal and in a pipe.
+
+Findings are grouped, with counts, a few names and the remedies: a guard reports one sentence and a remedy for each
+object, and nobody reads four hundred such sentences about four hundred pods. The JSON of a plan has them all.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
+from migrator.grove.objects import Ref
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState
+from migrator.planning.guards import CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
-from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
 from migrator.render.summary import (
     TargetRow,
     codes,
@@ -39,6 +47,9 @@ from migrator.render.text import (
     sentence,
     wrapped,
 )
+
+#: How many objects, or different findings of one guard, are named.
+NAMED: Final = 3
 
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 
@@ -81,7 +92,7 @@ def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
     for group in grouped(findings):
         times = f" ({count(len(group.findings), 'finding')})" if len(group.findings) > 1 else ""
         yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
-        yield from (row("", f"  {text}", indent=4) for text in _statements(group))
+        yield from (row("", f"  {text}", indent=4) for text in _texts(group))
         yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
 
 
@@ -93,7 +104,7 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
         yield row(label, f"{group.code} {group.title}{where}.", indent=2)
 
 
-def _statements(group: FindingGroup) -> Iterator[str]:
+def _texts(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
         text = readable(statement.text)
         joint = statement.joint if len(statement.refs) == 1 else ": "
@@ -192,3 +203,81 @@ def _numbers(plan: Plan | None) -> tuple[str, ...]:
 
 def _paragraphs(*paragraphs: str) -> str:
     return "\n".join(filter(None, paragraphs))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The text of a finding without its object's name, and every object to which it applies.
+
+    ``joint`` stands between the name of one object and the text: a space before a predicate, or a colon.
+    """
+
+    text: str
+    refs: tuple[Ref, ...]
+    joint: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """All findings of one code that refuse, or that warn; ``remedies`` has each remedy once."""
+
+    code: str
+    refuses: bool
+    title: str
+    findings: tuple[Finding, ...]
+    statements: tuple[Statement, ...]
+    remedies: tuple[str, ...]
+
+
+def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
+    """Findings by code, refusals first."""
+    by_code: dict[tuple[bool, str], list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+    return [
+        FindingGroup(
+            code=code,
+            refuses=not warns,
+            title=CATALOGUE[code].title,
+            findings=tuple(members),
+            statements=_statements(members),
+            remedies=tuple(dict.fromkeys(finding.remedy for finding in members if finding.remedy)),
+        )
+        for (warns, code), members in sorted(by_code.items(), key=itemgetter(0))
+    ]
+
+
+def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
+    """Known issues by code: the code, its title, the first advice, and every object concerned."""
+    by_id: dict[str, list[Advice]] = {}
+    for advice in advisories:
+        by_id.setdefault(advice.id, []).append(advice)
+    return [
+        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
+        for code, members in sorted(by_id.items())
+    ]
+
+
+def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
+    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
+    shown, kind = [], ""
+    for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
+        path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
+        shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
+        kind = ref.kind
+    left = len(refs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+    objects: dict[tuple[str, str], dict[Ref, None]] = {}
+    for finding in findings:
+        text = finding.message.removeprefix(f"{finding.ref} ")
+        joint = ": " if text == finding.message else " "
+        text = text.removeprefix(f"{finding.ref}: ")
+        if text.startswith("holds ") and finding.field:
+            joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
+        refs = objects.setdefault((text, joint), {})
+        if finding.ref is not None:
+            refs[finding.ref] = None
+    return tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in objects.items())
