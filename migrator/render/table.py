@@ -18,22 +18,7 @@ from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
-from migrator.render.summary import (
-    TargetRow,
-    codes,
-    common_refusals,
-    dynamo_of,
-    headline,
-    in_order,
-    newer_plans,
-    next_steps,
-    notes,
-    number,
-    recreated_with_migration,
-    refusals_of,
-    shown_warnings,
-    upgrade,
-)
+from migrator.render import summary
 from migrator.render.text import (
     GAP,
     WIDTH,
@@ -57,23 +42,23 @@ _NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
     return _paragraphs(
-        wrapped(headline(plan)),
+        wrapped(summary.headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", refusals_of(plan))),
-        "".join(finding_rows("warning", shown_warnings(plan))),
+        "".join(finding_rows("refused", summary.refusals_of(plan))),
+        "".join(finding_rows("warning", summary.shown_warnings(plan))),
         "".join(_issue_rows(plan.advisories)),
-        "".join(row("note", note) for note in notes(plan)) + _not_checked(plan.not_checked),
-        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
+        "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
+        rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: str) -> str:
+def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
         return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: there are no PodCliqueSets."))
-    plans = newer_plans(rows)
-    blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
-    some = any(number(plan, SetState.REFUSED) for plan in plans)
+    plans = summary.newer_plans(rows)
+    blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
+    some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
         blocked or row("blocked", _BLOCKED[some]),
@@ -137,7 +122,7 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.trees:
         return ""
-    trees = in_order(plan.trees)
+    trees = summary.in_order(plan.trees)
     sources = sorted({tree.source for tree in trees if tree.source})
     header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
     cells = [_cells(tree, has_source=len(sources) > 1) for tree in trees]
@@ -150,7 +135,7 @@ def _sets(plan: Plan) -> str:
         f"{printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
-    source, target = upgrade(plan)
+    source, target = summary.upgrade(plan)
     stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
     schemes = f"Stored hashes: {stored}. Target: {new}."
     return "".join([wrapped(schemes), "\n", title, *named])
@@ -163,7 +148,7 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
 
 
 def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:
-    first, *more = codes(tree.refusals) or [""]
+    first, *more = summary.codes(tree.refusals) or [""]
     return (
         f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
         *((tree.source or "unknown",) if has_source else ()),
@@ -177,16 +162,16 @@ def _facts(outlook: Outlook) -> Iterator[str]:
         yield row("record", outlook.record)
     yield row("operator", sentence(outlook.operator or ("None was found" if outlook.is_cluster else "A dump has none")))
     if outlook.running:
-        dynamo = dynamo_of(outlook.running)
+        dynamo = summary.dynamo_of(outlook.running)
         yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
     pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
     yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
 
-def _releases(rows: Sequence[TargetRow]) -> str:
+def _releases(rows: Sequence[summary.TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if not one.is_older]
-    table = [(one.release, dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
+    table = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
     unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
     older = [one.release for one in rows if one.is_older]
@@ -197,7 +182,7 @@ def _releases(rows: Sequence[TargetRow]) -> str:
 def _numbers(plan: Plan | None) -> tuple[str, ...]:
     if plan is None:
         return ("?",) * 3
-    without, rest = plan.cluster_disruption, recreated_with_migration(plan)
+    without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
     return tuple(f"{count:,}" for count in (without.pods, without.gpus, rest.pods))
 
 
