@@ -75,8 +75,6 @@ def test_a_canonical_target_says_who_speaks_it(invoke: Invoke) -> None:
     assert "canonical-1.34" in captured.out
     assert "pull request #566" in captured.out
     assert captured.err == ""
-    (event,) = invoke("plan", "--to", "canonical", "-o", "json", "-f", DUMP).events
-    assert (event["level"], event["event"]) == ("warning", "canonical_target")
 
 
 def test_plan_as_yaml_is_the_same_document(invoke: Invoke) -> None:
