@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import yaml
 
 from migrator import __version__, cli
 from migrator.errors import NotAuthorised, Unreachable
+from migrator.resources import PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
@@ -257,6 +260,23 @@ def test_a_cluster_that_does_not_answer_is_never_success(cluster: MemoryStore, i
     for command in (["plan"], ["run", "--dry-run"], ["verify"]):
         assert invoke(*command, *TO, code=1).failure["code"] == "unreachable"
     assert "not known" in invoke("run", *TO, code=6).failure["message"]
+
+
+def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
+    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
+    before, sent = signal.getsignal(signal.SIGTERM), []
+
+    def end(request: Request) -> None:
+        if request.writes and request.resource == PODS and not sent:
+            sent.append(request)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    cluster.before.append(end)
+    run = ("run", *TO, "--operator", "grove-system/grove-operator")
+    assert "the run was asked to end" in invoke(*run, "--concurrency", "1", code=6).failure["message"]
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "Migrated 2 sets" in invoke(*run).out
+    invoke("verify", *TO)
 
 
 @pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
