@@ -95,7 +95,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         try:
             code = cli.main(
                 args=args,
-                prog_name="kubectl grove-migrate" if program.startswith("kubectl-") else PROGRAM,
+                prog_name="kubectl grove-migrate" if program == PLUGIN else PROGRAM,
                 standalone_mode=False,
                 obj=session,
             )

@@ -238,8 +238,8 @@ def guards(*, codes: tuple[str, ...]) -> None:
         if code not in texts:
             hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), named)
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
-    lines = (line for number, code in enumerate(wanted) for line in ["", *texts[code].splitlines()][not number :])
-    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in lines))
+    text = "\n".join(texts[code] for code in wanted)
+    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in text.splitlines()))
 
 
 def sections() -> dict[str, str]:

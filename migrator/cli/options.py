@@ -22,9 +22,6 @@ LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
-#: The longest duration that a flag accepts, in seconds, and as it is written.
-LONGEST: Final = (24 * 3600.0, "24h")
-
 _BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -43,8 +40,8 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
         if seconds < 0:
             self.fail(f"{text!r} is negative.", param, ctx)
-        if seconds > LONGEST[0]:
-            self.fail(f"{text!r} is longer than {LONGEST[1]}.", param, ctx)
+        if seconds > 24 * 3600:
+            self.fail(f"{text!r} is longer than 24h.", param, ctx)
         return seconds
 
 

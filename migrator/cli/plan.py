@@ -112,10 +112,15 @@ def plan(
                 if namespace is not None or "HTTP 403" not in str(error):
                     raise
                 raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    if result is not None:
-        _warn_about(result, options, output)
+    is_empty = result is not None and result.known and not result.trees and options.selection != Selection()
+    if is_empty:
+        log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
-    return _detailed_exit_code(result, options) if result is not None and detailed_exitcode else 0
+    if result is None or not detailed_exitcode:
+        return 0
+    if summary.refusals_of(result) or is_empty or not result.known:
+        return Refused.exit_code
+    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
@@ -137,23 +142,6 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     if target is None or schemes.unread_release(target) is None:
         direction(options)
     return options
-
-
-def _warn_about(result: Plan, options: PlanOptions, output_format: str) -> None:
-    if _selects_nothing(result, options):
-        log.write_warning("empty_selection", NOTHING_SELECTED)
-    if output_format != "table" and summary.CANONICAL_NOTE in summary.notes(result):
-        log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
-
-
-def _selects_nothing(result: Plan, options: PlanOptions) -> bool:
-    return result.known and not result.trees and options.selection != Selection()
-
-
-def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
-    if summary.refusals_of(result) or _selects_nothing(result, options) or not result.known:
-        return Refused.exit_code
-    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
 
 
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:

@@ -17,7 +17,7 @@ from migrator.planning.model import Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.planner import Outlook
 from migrator.render import summary as report
-from migrator.render.findings import advice_groups, grouped
+from migrator.render.table import advice_groups, grouped
 from migrator.render.text import count, readable, sentence, visible
 
 _STATES: Final = {

@@ -22,9 +22,8 @@ from migrator.planning.model import (
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render import summary
-from migrator.render.findings import grouped
 from migrator.render.page import change_groups
-from migrator.render.table import finding_rows, outlook_text, plan_text
+from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
 from migrator.render.text import columns, count, printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
@@ -290,13 +289,6 @@ def test_a_plan_says_what_to_do_next() -> None:
         "Or migrate the other set with `run --skip-refused`; then the upgrade recreates 2 pods with 16 GPUs.",
     ]
     assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
-
-
-def test_no_file_can_make_a_terminal_obey() -> None:
-    """Escape sequences in names and messages are spelt out."""
-    text = plan_text(plan(tree_plan("a\x1b[2J"), findings=(finding(Severity.WARNING, "\x1b[2J"),)))
-    assert "\x1b" not in text
-    assert "a\\x1b[2J" in text
 
 
 def test_the_first_look_fits_one_screen() -> None:
