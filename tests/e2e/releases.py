@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,6 @@ from testbed.controlplane import crds
 from testbed.controlplane.client import Object, eventually, job_end
 from testbed.kind import BUSYBOX, archives
 from tests.e2e import images, pods
-from tests.e2e.charts import Charts
 from tests.e2e.commands import CommandError, run
 from tests.e2e.kind import Kind
 from tests.e2e.scene import JOB, manifest
@@ -31,6 +31,33 @@ _INITC: Final = "grove-initc"
 _LOOK_SECONDS: Final = 0.5
 _MARGIN_SECONDS: Final = 60
 _METRICS: Final = f"/api/v1/namespaces/{_NAMESPACE}/services/{installation.NAME}:metrics/proxy/metrics"
+
+
+#: docs/installation.md of each release: until alpha.3 and from alpha.4 on.
+_FIRST: Final = "oci://ghcr.io/nvidia/grove/grove-charts"
+_LATER: Final = "oci://ghcr.io/ai-dynamo/grove/grove-charts"
+_OF_FIRST: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Charts by the names of builds: the published ones, or those of a directory, as they are in Grove's repository."""
+
+    directory: Path | None = None
+
+    def reference(self, name: str) -> tuple[str, ...]:
+        """A build's chart, as arguments of helm; the version of a published chart is the release's tag."""
+        if self.directory is not None:
+            return (str(self.directory / name),)
+        return (_FIRST if name in _OF_FIRST else _LATER, "--version", name)
+
+    def values(self, build: Build) -> tuple[str, ...]:
+        """What an installation needs, as arguments of helm; raises ValueError where there is no chart."""
+        if self.directory is not None:
+            return ("--set", f"image.tag={build.name}")  # the repository's chart names a developer's image
+        if not build.release:
+            raise ValueError(f"{build.name} is not a release of Grove: it has no chart")
+        return ()
 
 
 class KindCluster(Cluster):

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.helm import PROGRAMS
-from tests.e2e.charts import Charts
 from tests.e2e.commands import attempt
-from tests.e2e.releases import KindCluster
+from tests.e2e.releases import Charts, KindCluster
 from tests.upgrade import builds
 from tests.upgrade.matrix import BY_CHART, ON_KIND, Pair, record, upgrade, upgrade_twice
 

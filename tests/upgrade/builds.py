@@ -22,16 +22,15 @@ REPOSITORY: Final = "grove-operator"
 class Build:
     """One build: the name is its directory and its image's tag.
 
-    ``crds`` is the line of testbed/crds that it is installed with, ``scheme`` what it hashes with. ``leads``:
-    whether its chart grants rights on Leases. The tool knows a build that is not a release by its scheme and image.
-    ``empty_updates``: it begins one of every standalone PodClique without ``updateProgress``, and replaces nothing.
+    ``crds`` is the line of testbed/crds that it is installed with, ``scheme`` what it hashes with. The tool knows a
+    build that is not a release by its scheme and image. ``empty_updates``: it begins an update of every standalone
+    PodClique without ``updateProgress``, and replaces nothing.
     """
 
     name: str
     title: str
     scheme: str
     crds: str
-    leads: bool = True
     release: bool = True
     empty_updates: bool = False
 
@@ -61,13 +60,12 @@ class Build:
 
 
 _ALL: Final = (
-    Build("v0.1.0-alpha.3", "alpha.3", "legacy-1.33", "alpha.3", leads=False),
+    Build("v0.1.0-alpha.3", "alpha.3", "legacy-1.33", "alpha.3"),
     Build(
         "v0.1.0-alpha.3-k8s-1.34",
         "alpha.3 rebuilt with k8s.io/api 0.34 (local build, no release)",
         "legacy-1.34",
         "alpha.6",
-        leads=False,
         release=False,
     ),
     Build("v0.1.0-alpha.8", "alpha.8", "legacy-1.34", "alpha.8"),

@@ -19,7 +19,6 @@ from testbed.controlplane.client import NOT_FOUND, Object, eventually
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane, Options
 from testbed.helm import PROGRAMS
-from tests.e2e.charts import Charts
 from tests.e2e.commands import run
 from tests.support.paths import ROOT
 from tests.upgrade import builds, photo
@@ -109,10 +108,10 @@ class Lab(Cluster):
 
     def _rendered(self, build: Build) -> Iterator[Object]:
         """The objects of a build's chart, on the loopback interface."""
-        charts = Charts((builds.directory() or Path()) / "charts")
         webhooks, health, metrics = self._ports
         values = {
             "image.repository": builds.REPOSITORY,
+            "image.tag": build.name,  # the repository's chart names a developer's image
             "config.server.webhooks.port": webhooks,
             "config.server.healthProbes.port": health,
             "config.server.metrics.port": metrics,
@@ -121,7 +120,7 @@ class Lab(Cluster):
             "config.authorizer.exemptServiceAccountUserNames": f"{{{_EXEMPT}}}",
         }
         settings = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-        chart = (*charts.reference(build.name), *charts.values(build), *settings)
+        chart = (str(build.binary().parents[1] / "charts" / build.name), *settings)
         helm = str(PROGRAMS["helm3"].binary())
         for item in yaml.safe_load_all(run(helm, "template", "grove", *chart, "--namespace", installation.NAMESPACE)):
             if item["kind"] == "Service":
