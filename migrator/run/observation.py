@@ -246,7 +246,9 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
         if known is None:
             tables[uid] = table_of(plan, run.run_id)
         elif known.template_digest == template_digest(plan.tree.pcs):
-            tables[uid] = replace(known, run=run.run_id)
+            due = {(change.ref.uid, change.field) for change in plan.changes}  # an operator has written its own there
+            kept = tuple(one for one in known.kept if (one.ref.uid, one.field) not in due)
+            tables[uid] = replace(known, run=run.run_id, kept=kept)
         elif uid not in begun:
             fresh = table_of(plan, run.run_id)  # what an earlier run wrote was not there before
             tables[uid] = replace(fresh, kept=tuple(kept for kept in fresh.kept if kept in known.kept))

@@ -10,8 +10,8 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, NO_RECORD, Step, kill_at
-from tests.faults.world import World
+from tests.faults.process import DONE, KILLED, NO_RECORD, Step, kill_at, when
+from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 
 def migrated_world(*, upgraded: bool = False) -> World:
@@ -50,6 +50,26 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
     assert world.records == []
+
+
+def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
+    """It was the target's before the first run, and the old operator has written its own since: a revert restores that.
+
+    The machine found it: the revert was killed at its end, so the next run continued with its record.
+    """
+    world = migrated_world()
+    forgets = when(lambda step: step.verb == "delete", lambda step: step.process.kill())
+    assert world.run(forgets, revert=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+
+    def correct(pod_clique: Object) -> None:
+        pod_clique["status"]["currentPodTemplateHash"] = pod_clique["metadata"]["labels"][HASH]
+
+    world.store.edit(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode", correct)
+    before = world.grove()
+    assert world.run().code == DONE
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == before
 
 
 def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
