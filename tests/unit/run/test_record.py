@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -198,7 +199,10 @@ def test_a_run_record_that_is_not_an_object_refuses(cluster: MemoryStore, record
 
 GARBLED = [
     b"not gzip",
-    *map(gzip.compress, [b"{}[", b"5", b'{"tables": 5, "layouts": {}}', b'{"tables": [{"uid": "u"}], "layouts": {}}']),
+    *map(
+        partial(gzip.compress, mtime=0),
+        [b"{}[", b"5", b'{"tables": 5, "layouts": {}}', b'{"tables": [{"uid": "u"}], "layouts": {}}'],
+    ),
 ]
 
 
