@@ -25,7 +25,7 @@ from benchmarks.reference import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object, scale_test
 from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
-from migrator.planning.patches import RESOURCES, Batch, backward, forward
+from migrator.planning.patches import RESOURCES, Batch, forward, reverting
 from migrator.planning.planner import make_plan
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.run.snapshot import take
@@ -144,7 +144,7 @@ class Bench:
         plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.trees))
-        record_patches(back, (backward(_undone(tree)) for tree in plan.trees))
+        record_patches(back, (reverting(_undone(tree)) for tree in plan.trees))
         return there, back
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import dumps
@@ -72,6 +71,5 @@ class Op(NamedTuple):
     @property
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
-        op, path, value = self
-        printed = "" if op == "remove" else f',"value":{dumps(value)}'
-        return f'{{"op":"{op}","path":{encode_basestring(path)}{printed}}}'
+        value = {} if self.op == "remove" else {"value": self.value}
+        return dumps({"op": self.op, "path": self.path, **value})

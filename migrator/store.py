@@ -6,15 +6,13 @@ Every request goes through a :class:`Store`, so dry run, field manager, retries 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from migrator.errors import MigratorError
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 #: A function that gets each object of a list.
@@ -26,7 +24,7 @@ PAGE_SIZE: Final = 200
 #: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
 LONGEST_WRITE: Final = 10.0
 
-#: How many patches of a stream may be under way, if the user names no other number.
+#: How many patches may be under way, if the user names no other number.
 CONCURRENCY: Final = 16
 
 
@@ -36,16 +34,6 @@ class DryRun(StrEnum):
     NONE = "none"
     CLIENT = "client"
     SERVER = "server"
-
-
-class Write(NamedTuple):
-    """One JSON Patch of a stream."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    ops: tuple[Op, ...]
-    subresource: str = ""
 
 
 class Deadline:
@@ -131,18 +119,6 @@ class Store(Protocol):
 
         Raises :class:`~migrator.errors.TestFailed` where a ``test`` does not hold. In a client-side dry run nothing is
         sent and an empty object is returned.
-        """
-        ...
-
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """Send patches, and yield the key of each with its outcome: the error that :meth:`patch` would raise, or None.
-
-        At most ``concurrency`` are under way at a time. ``take`` gives the next one right before it is sent. Where it
-        has none it returns ``None``, and is called again after further outcomes; once none is under way either, the
-        stream ends. An error of ``take`` is passed on. After it, and when the stream is closed, nothing more is sent,
-        and the patches that are under way are waited for.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -78,40 +78,35 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with the code of docs/upgrade.md."""
+    """Run the command line and exit with the code of docs/upgrade.md.
+
+    Until a run begins, SIGTERM is what Ctrl-C is: the first process of a container would ignore it otherwise.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = invoke(args, program=os.path.basename(sys.argv[0]))  # noqa: PTH119 - pathlib would cost a tenth of --help
     sys.exit(code)
 
 
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     """Run the command line and return its exit code; what went wrong is on stderr."""
-    _open_closed_streams()
-    _speak_utf8()
-    plugin = program.startswith("kubectl-")
+    output.prepare()
     session = Session()
     try:
         try:
             code = cli.main(
                 args=args,
-                prog_name="kubectl grove-migrate" if plugin else PROGRAM,
-                complete_var="_KUBECTL_GROVE_MIGRATE_COMPLETE" if plugin else None,
+                prog_name="kubectl grove-migrate" if program == PLUGIN else PROGRAM,
                 standalone_mode=False,
                 obj=session,
             )
-        except OSError as error:
-            if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
-                with output.guarded():  # help, version and completion are printed by Click
-                    raise
-            raise
-        output.flush()
+        finally:
+            output.write()  # help, version and completion are printed by Click: if that has failed, so does this
     except MigratorError as error:
         return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:
         return _usage(error, session)
     except click.Abort:
         return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
-    except output.ReaderGone:
-        return EXIT_BUG
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
             traceback.print_exc()
@@ -145,24 +140,3 @@ def _bug(error: Exception) -> str:
     where = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(where.filename)}:{where.lineno}"  # noqa: PTH119 - see main
     return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
-
-
-def _open_closed_streams() -> None:
-    """Replace a standard stream that the caller has closed, which is ``None`` in Python, by /dev/null.
-
-    Else the next socket would get its number. What replaces stdout cannot be written to, so lost data is an error.
-    """
-    for name, mode, flags in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
-
-
-def _speak_utf8() -> None:
-    """Data is UTF-8 wherever it goes; a terminal keeps its own encoding, and shows ``?`` for what it lacks."""
-    for stream in (sys.stdout, sys.stderr):
-        if not isinstance(stream, io.TextIOWrapper):
-            continue
-        if stream.isatty():
-            stream.reconfigure(errors="replace")
-        else:
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -7,15 +7,16 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple
 
 from migrator.cli import log
 from migrator.cli.options import session
+from migrator.cli.progress import Progress
 from migrator.errors import UsageError
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
@@ -59,22 +60,16 @@ def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
 
 
 def read_dump(*paths: str) -> DumpStore:
-    """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet.
-
-    A pipe may keep us waiting, so meanwhile a signal ends us at once.
-    """
-    with default_signals():
-        store = DumpStore.read(*paths)
+    """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
+    store = DumpStore.read(*paths)
     if not store.list(POD_CLIQUE_SETS, lambda _raw: True):
         raise UsageError(f"{store.name} has no PodCliqueSet; dump with `{DUMP_COMMAND}`")
     return store
 
 
-def context(
-    stream: TextIO, stop: threading.Event, timeout: float | None = None, *, concurrency: int | None = None
-) -> Context:
-    """Real clocks, a log to ``stream``, and an identity of our own; ``timeout`` is in seconds."""
-    run_id, asked = uuid.uuid4().hex[:12], session()
+def context(progress: Progress, timeout: float | None = None, *, concurrency: int | None = None) -> Context:
+    """Real clocks, a log above the progress, and an identity of our own; ``timeout`` is in seconds."""
+    run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
         clock=monotonic,
         now=lambda: datetime.now(UTC),
@@ -82,7 +77,13 @@ def context(
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
-        log=log.logger(stream, run_id=run_id, verbose=asked.verbose, log_format=asked.log_format, shown=asked.shown),
+        log=log.logger(
+            progress.stream,
+            log_format=asked.log_format,
+            verbose=asked.verbose,
+            first=[progress.count],
+            run_id=run_id,
+        ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=concurrency or CONCURRENCY,
@@ -105,39 +106,23 @@ def own_namespace() -> str | None:
         return None
 
 
-#: What a closed terminal did when this process began: nothing under nohup.
-_HANGUP: Final = signal.getsignal(signal.SIGHUP)
-
-
 @contextmanager
-def _handling(signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for number, handler in signals.items():
-            stack.callback(signal.signal, number, signal.signal(number, handler))
-        yield
+def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
+    """Let the signals set ``stop``, at which a run ends at the next safe point; a second signal ends it at once.
 
-
-def default_signals() -> AbstractContextManager[None]:
-    """While nothing is under way, let signals end us at once, as they do without :func:`stop_on`."""
-    return _handling(
-        {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: _HANGUP}
-    )
-
-
-@contextmanager
-def stop_on(*signals: signal.Signals) -> Iterator[threading.Event]:
-    """An event that the signals set, at which a run ends at the next safe point; a second signal ends it at once.
-
-    A SIGHUP that was ignored when this process began, as under nohup, stays so.
+    A signal that is ignored, as SIGHUP is under nohup, stays so.
     """
-    stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in signals}
-    if _HANGUP is signal.SIG_IGN:
-        before.pop(signal.SIGHUP, None)
+    handlers = {number: signal.getsignal(number) for number in signals}
+    before = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    with _handling(dict.fromkeys(before, ask)):
-        yield stop
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

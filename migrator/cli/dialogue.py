@@ -5,31 +5,28 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from migrator.cli import connect
+from migrator.cli import log
+from migrator.cli.progress import Progress
 from migrator.errors import Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
-from migrator.render.text import command_row, count, row, sentence
+from migrator.render.text import count, row, rows, sentence
 from migrator.resources import DEPLOYMENTS
-from migrator.run.context import RunOptions, RunResult
-from migrator.run.observation import Observation, pending
+from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
 #: Flags that the next command needs too, if they were typed and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--kubeconfig", "--context"),
-    *("--operator", "--target-image"),
-)
+_REPEATED: Final = ("--to", "--to-binary", "--kubeconfig", "--context", "--operator", "--target-image")
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -39,71 +36,59 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def describe(preview: Observation, options: RunOptions, mode: DryRun, where: tuple[str | None, str | None]) -> str:
-    """What the run does, to what, and its findings; ``where`` is the cluster's address and the context."""
-    cluster, context = where
-    parts: dict[str, Iterable[str]] = {
-        "cluster": [f"{cluster or 'unknown'}{f' (context {context})' if context else ''}"],
-        "operator": [sentence(_described(preview.operator))],
-        "sets": _scope(preview, options),
-        "steps": _actions(preview, options, mode),
-    }
-    facts = [row("" if number else label, text) for label, texts in parts.items() for number, text in enumerate(texts)]
-    refusals = finding_rows("refused", summary.refusals_of(preview.plan))
-    warnings = finding_rows("warning", summary.warnings_of(preview.plan))
-    return "".join([*facts, *refusals, *warnings])
+def announce(
+    store: Store, options: RunOptions, run: Context, shown: Progress, *, context: str | None, yes: bool
+) -> None:
+    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
+
+    ``context`` is the kubeconfig's; ``shown`` learns how many patches are expected.
+    """
+    with shown, shown.stage("reading"):
+        preview = look_ahead(store, options, run)
+    where = f" (context {context})" if context else ""
+    screen = [
+        row("cluster", f"{getattr(store, 'name', None) or 'unknown'}{where}"),
+        row("operator", sentence(_described(preview.operator))),
+        rows("sets", _scope(preview, options)),
+        rows("steps", _actions(preview, options, store.dry_run)),
+        *finding_rows("refused", summary.refusals_of(preview.plan)),
+        *finding_rows("warning", summary.warnings_of(preview.plan)),
+    ]
+    log.Unbreakable(sys.stderr).write("".join(screen))
+    shown.expected = preview.patch_count
+    if store.dry_run is DryRun.NONE and preview.writes and not yes:
+        _ask("Revert?" if options.revert else "Migrate?")
 
 
-def findings_in(ahead: Observation) -> set[tuple[object, ...]]:
-    """The described findings, with the keys by which the log compares them."""
-    found = (*summary.refusals_of(ahead.plan), *summary.warnings_of(ahead.plan))
-    return {(f.code, str(f.ref) if f.ref else None, f.field, f.message) for f in found}
-
-
-def ask(question: str) -> None:
-    """Ask on stderr; meanwhile a signal ends us at once. The answer no raises ``Declined``."""
-    with connect.default_signals():
-        try:
-            answer = click.confirm(question, err=True)
-        except click.Abort:
-            click.echo(err=True)
-            raise
+def _ask(question: str) -> None:
+    try:
+        answer = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        raise
     if not answer:
         raise Declined("Cancelled. Nothing was changed.")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The operator's state after a run, and the next commands."""
-
-    operator: str
-    commands: tuple[str, ...]
-
-    def text(self) -> str:
-        """The text for people; commands are not wrapped."""
-        commands = (command_row("" if number else "next", command) for number, command in enumerate(self.commands))
-        return row("operator", self.operator) + "".join(commands)
-
-
-def ending(store: Store, result: RunResult, options: RunOptions) -> Ending:
-    """The ending of a run on a cluster."""
+def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, tuple[str, ...]]:
+    """The operator's state after a run on a cluster, and the next commands."""
     found = result.operator
     up = found is not None and found.live
     state = sentence(_described(found)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = found is not None and options.is_target(found.image)
     verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
-        return Ending(state, verify)
+        return state, verify
     if found is not None and found.deployment and is_target is not options.revert:
         start = f"kubectl scale deployment/{found.deployment} -n {found.namespace} --replicas=1"
-        return Ending(state, (start, *verify))
+        return state, (start, *verify)
     release, namespace = _release(store, found)
     if options.revert:
-        return Ending(state, (f"helm rollback {release} -n {namespace}",))
+        return state, (f"helm rollback {release} -n {namespace}",)
     named = schemes.release_of(options.plan.target)
     version = named.name if named is not None else '"$VERSION"'
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return Ending(state, (helm, *verify))
+    return state, (helm, *verify)
 
 
 def _described(found: Operator | None) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
@@ -17,12 +16,14 @@ from migrator.cli.options import session
 from migrator.render.text import printable, wrapped
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, FilteringBoundLogger
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
-#: Events that people see at the debug level only: they repeat the progress or the last sentence, or there is one for
-#: each object.
+#: Events that people see with ``-v`` only: they repeat the progress, the last sentence, or the findings that the
+#: screen before the question and ``plan`` group, or there is one for each object.
 _ONLY_AT_DEBUG: Final = frozenset(
     {
+        "guard_refusal",
+        "guard_warning",
         "patched",
         "tree_written",
         "retrying_after_conflict",
@@ -33,8 +34,6 @@ _ONLY_AT_DEBUG: Final = frozenset(
         "summary",
     }
 )
-#: How many findings of one code are shown to people; `plan` groups all of them.
-_FINDINGS: Final = 3
 
 
 class Unbreakable:
@@ -66,12 +65,12 @@ def logger(
     *,
     log_format: str = "auto",
     verbose: bool = False,
-    shown: set[tuple[object, ...]] | None = None,
+    first: Sequence[Processor] = (),
     **bound: str,
 ) -> FilteringBoundLogger:
     """A logger of one line for each event; lines of JSON also have what is ``bound``.
 
-    Findings in ``shown`` (code, object, field and message), which may grow, are not shown to people again.
+    Processors in ``first`` see every event, those that people do not see too.
     """
     import logging
 
@@ -79,12 +78,15 @@ def logger(
 
     to_people = is_console(stream, log_format)
     stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if to_people else "iso", utc=True, key="ts")
-    processors: list[Any] = [structlog.processors.add_log_level, stamp]
+    processors: list[Processor] = [*first, structlog.processors.add_log_level, stamp]
     if to_people:
         # https://no-color.org
         colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        terse = [] if verbose else [_Terse(set() if shown is None else shown)]
-        processors += [*terse, _for_people, structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts")]
+        processors += [
+            *([] if verbose else [_terse]),
+            _for_people,
+            structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts"),
+        ]
     else:
         processors += [_head_first, structlog.processors.JSONRenderer()]
     made: FilteringBoundLogger = structlog.wrap_logger(
@@ -120,30 +122,12 @@ def _write(level: str, event: str, log_format: str, **values: object) -> None:
     getattr(logger(sys.stderr, log_format="json"), level)(event, **values)
 
 
-class _Terse:
-    """Drops the events in ``_ONLY_AT_DEBUG``, repeated findings, and all but a few findings of one code."""
+def _terse(_logger: object, _method: str, event: EventDict) -> EventDict:
+    import structlog
 
-    def __init__(self, seen: set[tuple[object, ...]]) -> None:
-        self._seen = seen
-        self._shown: Counter[object] = Counter()
-
-    def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        import structlog
-
-        if event["event"] in _ONLY_AT_DEBUG:
-            raise structlog.DropEvent
-        code = event.get("code")
-        if code is None:
-            return event
-        finding = (code, event.get("object"), event.get("field"), event.get("message"))
-        if finding in self._seen or self._shown[code] > _FINDINGS:
-            raise structlog.DropEvent
-        self._seen.add(finding)
-        self._shown[code] += 1
-        if self._shown[code] > _FINDINGS:
-            event["object"] = event["field"] = event["remedy"] = None
-            event["message"] = "More findings have this code: see `plan`."
-        return event
+    if event["event"] in _ONLY_AT_DEBUG:
+        raise structlog.DropEvent
+    return event
 
 
 def _head_first(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -18,7 +18,7 @@ from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.operators import layout, schemefile
 from migrator.operators.schemefile import OperatorScheme
-from migrator.planning.guards import ALIKE, CATALOGUE
+from migrator.planning.guards.base import ALIKE, CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
@@ -138,7 +138,7 @@ def scheme(*, binary: str, output: str) -> None:
 
 def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
     """What a binary computes, and what it says of itself: title and text."""
-    used_by = ", ".join(release.name for release in schemes.speakers(found.scheme))
+    used_by = ", ".join(release.name for release in schemes.releases_with(found.scheme))
     yield "scheme", f"{found.scheme} (used by {used_by or 'no release in the table'})"
     if found.scheme.minor in layouts.minors():
         yield "layout", f"that of {layouts.title(found.scheme.minor)}, {layouts.digest(found.layout)}"
@@ -177,7 +177,7 @@ def releases(*, output: str) -> None:
 
     Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
     """
-    used = {scheme: [release.name for release in schemes.speakers(scheme)] for scheme in schemes.all_schemes()}
+    used = {scheme: [release.name for release in schemes.releases_with(scheme)] for scheme in schemes.all_schemes()}
     if output == "json":
         listed = [
             {"scheme": one.name, "algorithm": one.algorithm, "kubernetesMinor": one.minor, "releases": names}
@@ -238,8 +238,8 @@ def guards(*, codes: tuple[str, ...]) -> None:
         if code not in texts:
             hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), named)
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
-    lines = (line for number, code in enumerate(wanted) for line in ["", *texts[code].splitlines()][not number :])
-    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in lines))
+    text = "\n".join(texts[code] for code in wanted)
+    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in text.splitlines()))
 
 
 def sections() -> dict[str, str]:

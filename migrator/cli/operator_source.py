@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from migrator.cli import log
 from migrator.cli.connect import ClusterFlags
@@ -26,13 +26,6 @@ _PROGRAM: Final = (
 _LARGEST_FILE: Final = 1 << 22
 
 
-class NamedSchemes(NamedTuple):
-    """The names of both schemes."""
-
-    source: str
-    target: str | None
-
-
 def choose_schemes(
     source: str,
     target: str | None,
@@ -41,17 +34,17 @@ def choose_schemes(
     *,
     cluster: ClusterFlags | None,
     target_image: str | None = None,
-) -> NamedSchemes:
-    """Resolve ``--from``, ``--to`` and both binaries, which are read.
+) -> tuple[str, str | None]:
+    """The names of the schemes of ``--from``, ``--to`` and both binaries, which are read.
 
     A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
     for a name or an image that contradicts its binary, and for an image that contradicts ``--to``; and ``Refused`` for
     an operator that cannot be migrated.
     """
     if to_binary is not None:
-        target = _agreed("--to", target, to_binary).scheme.name
+        target = _agreed("--to", target, to_binary)
     if from_binary is not None:
-        source = _agreed("--from", None if source == AUTO else source, from_binary).scheme.name
+        source = _agreed("--from", None if source == AUTO else source, from_binary)
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(_READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
         from migrator.cli import connect
@@ -66,13 +59,13 @@ def choose_schemes(
         )
     if target is not None and to_binary is None:
         _warn_of_unused(target)
-    return NamedSchemes(source, target)
+    return source, target
 
 
 def _warn_of_unused(target: str) -> None:
     """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
     scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
-    if scheme is None or schemes.speakers(scheme) or _READ_ELSEWHERE.fullmatch(target):
+    if scheme is None or schemes.releases_with(scheme) or _READ_ELSEWHERE.fullmatch(target):
         return
     preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
     log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
@@ -80,14 +73,19 @@ def _warn_of_unused(target: str) -> None:
 
 def require_target(target: str | None, to_binary: str | None, *, revert: bool = False) -> None:
     """Raise ``UsageError`` if no target is named; a revert needs that of the run which it undoes."""
-    if target is None and to_binary is None and revert:
+    if target is not None or to_binary is not None:
+        return
+    if revert:
         raise UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
-    if target is None and to_binary is None:
-        raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
+    raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
 
 
-def _agreed(flag: str, name: str | None, path: str) -> OperatorScheme:
-    found = known(path)
+def _agreed(flag: str, name: str | None, path: str) -> str:
+    """The scheme of an operator's file, which agrees with ``name``; its layout is known by that from now on."""
+    found = read(path)
+    layouts.adopt(found.layout)
+    for warning in found.warnings:
+        log.write_warning("operator_binary", f"{path}: {warning}")
     # A name without a known scheme cannot contradict the binary.
     if name is not None and schemes.unread_release(name) is None:
         named = name if name == schemes.CANONICAL else schemes.resolve(name).name
@@ -101,16 +99,7 @@ def _agreed(flag: str, name: str | None, path: str) -> OperatorScheme:
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
             "only `hash` accepts it"
         )
-    return found
-
-
-def known(path: str) -> OperatorScheme:
-    """Read an operator, and make its layout known by the scheme's name; its warnings are logged."""
-    found = read(path)
-    layouts.adopt(found.layout)
-    for warning in found.warnings:
-        log.write_warning("operator_binary", f"{path}: {warning}")
-    return found
+    return found.scheme.name
 
 
 def read(path: str) -> OperatorScheme:
@@ -123,7 +112,7 @@ def read(path: str) -> OperatorScheme:
         with Path(path).open("rb") as file:
             return _read(file)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}. {_PROGRAM}{_hint(error)}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror or error}. {_PROGRAM}") from error
     except (InputError, Refused) as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -140,15 +129,3 @@ def _read(file: BinaryIO) -> OperatorScheme:
     if head != elf.MAGIC:
         raise InputError(f"this is not a program file. {_PROGRAM}")
     return binary.read(file)
-
-
-def _hint(error: OSError) -> str:
-    """The likely cause in a pod: an API server without image volumes drops them from a Job silently (seen in 1.34)."""
-    from migrator.cli import connect
-
-    if not isinstance(error, FileNotFoundError) or connect.own_namespace() is None:
-        return ""
-    return (
-        "; if the Job mounts an image volume there, the API server dropped it: image volumes need Kubernetes 1.35, or "
-        "1.33 with the feature gate ImageVolume; give the Job a scheme.json in a ConfigMap instead"
-    )

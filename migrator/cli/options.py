@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from textwrap import indent
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from migrator.errors import UsageError, suggestion
+from migrator.errors import UsageError
 from migrator.grove.objects import go_duration
 
 #: Each flag can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the command line wins.
@@ -21,9 +21,6 @@ PREFIX: Final = "GROVE_MIGRATOR"
 LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
-
-#: The longest duration that a flag accepts, in seconds, and as it is written.
-LONGEST: Final = (24 * 3600.0, "24h")
 
 _BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,18 +40,17 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
         if seconds < 0:
             self.fail(f"{text!r} is negative.", param, ctx)
-        if seconds > LONGEST[0]:
-            self.fail(f"{text!r} is longer than {LONGEST[1]}.", param, ctx)
+        if seconds > 24 * 3600:
+            self.fail(f"{text!r} is longer than 24h.", param, ctx)
         return seconds
 
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command, and the findings that a person has already seen: code, object, field and message."""
+    """The flags of every command."""
 
     verbose: bool = False
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
-    shown: set[tuple[object, ...]] = field(default_factory=set)
 
 
 def session() -> Session:
@@ -64,7 +60,7 @@ def session() -> Session:
 
 
 class Command(click.Command):
-    """A command that refuses an empty value, a second ``-f`` that would be dropped, and that names variables."""
+    """A command that refuses an empty value, and a second ``-f`` that would be dropped."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; a second -f of a command that reads one file is refused, because Click would drop the first."""
@@ -77,23 +73,7 @@ class Command(click.Command):
             # An empty path would be the current directory to Python.
             if "" in (value if isinstance(value, tuple) else (value,)):
                 raise click.BadParameter("The value is empty: give one, or leave it out.", ctx, param)
-        if not ctx.resilient_parsing:
-            self._warn_of_variables(ctx)
         return rest
-
-    def _warn_of_variables(self, ctx: click.Context) -> None:
-        """Warn of variables of this command that no flag reads. Kubernetes sets such too, for a Service's name."""
-        from migrator.cli import log
-
-        prefix = f"{ctx.auto_envvar_prefix}_"
-        flags = {flag: param for param in self.params for flag in param.opts if flag.startswith("--")}
-        read = {
-            prefix + flag.removeprefix("--").upper().replace("-", "_")
-            for flag, param in flags.items()
-            if getattr(param, "allow_from_autoenv", False)
-        }
-        for variable in sorted(name for name in os.environ if name.startswith(prefix) and name not in read):
-            log.write_warning("unknown_variable", f"{variable} is not read.{suggestion(variable, read, alike=0.9)}")
 
 
 def variable_of(param: click.Parameter, ctx: click.Context) -> str | None:
@@ -230,13 +210,12 @@ OPERATOR: Final = together(
 )
 
 
-def refuse_flags(reasons: Mapping[str, str]) -> None:
-    """Raise ``UsageError`` if one of these parameters was given on the command line: name and reason.
+def refuse_flags(reason: str, *names: str) -> None:
+    """Raise ``UsageError`` if one of these parameters was given on the command line.
 
     A variable may hold for other commands, so one that has no effect here is passed over.
     """
     ctx = click.get_current_context()
-    flags = {str(param.name): max(param.opts, key=len) for param in ctx.command.params}
-    for name, reason in reasons.items():
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{flags[name]} {reason}")
+    for param in ctx.command.params:
+        if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{max(param.opts, key=len)} {reason}")

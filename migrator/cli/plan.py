@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -90,72 +89,63 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    names = operator_source.choose_schemes(source, to, from_binary, to_binary, cluster=None if filename else cluster)
-    options = _options(names.source, names.target, namespace, selector)
+    source, to = operator_source.choose_schemes(
+        source, to, from_binary, to_binary, cluster=None if filename else cluster
+    )
+    options = _options(source, to, namespace, selector)
     result: Plan | None = None
     with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown.stream, threading.Event())
+        ours = connect.context(shown)
         with shown.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
         origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
         home = ours.namespace or connect.GROVE_NAMESPACE
         with shown.stage("planning"):
             try:
-                if names.target is None:
-                    look, targets = first_look(shown.watch(store), options, now=ours.now, namespace=home)
-                    text = _first_look_text(look, targets, output, names.source, origin)
+                if to is None:
+                    look, targets = first_look(store, options, now=ours.now, namespace=home)
+                    text = _first_look_text(look, targets, output, source, origin)
                 else:
-                    result = preview(shown.watch(store), options, now=ours.now, namespace=home)
+                    result = preview(store, options, now=ours.now, namespace=home)
                     text = _plan_text(result, output, origin, group_by)
             except NotAuthorised as error:
                 if namespace is not None or "HTTP 403" not in str(error):
                     raise
                 raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    if result is not None:
-        _warn_about(result, options, output)
+    is_empty = result is not None and result.known and not result.trees and options.selection != Selection()
+    if is_empty:
+        log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
-    return _detailed_exit_code(result, options) if result is not None and detailed_exitcode else 0
+    if result is None or not detailed_exitcode:
+        return 0
+    if summary.refusals_of(result) or is_empty or not result.known:
+        return Refused.exit_code
+    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
     if dumps:
-        reason = "names a cluster, and -f reads a file: leave one of them out."
-        refuse_flags({"kubeconfig": reason, "context": reason})
+        refuse_flags("names a cluster, and -f reads a file: leave one of them out.", "kubeconfig", "context")
     if output_format != "html":
-        refuse_flags({"group_by": "goes with -o html."})
+        refuse_flags("goes with -o html.", "group_by")
     if not has_target:
-        refuse_flags({"group_by": "needs a target: give --to.", "detailed_exitcode": "needs a target: give --to."})
+        refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
 
 
 def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
     """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
     matches_labels(selector, {})
     selection = Selection(namespace, selector)
-    options = PlanOptions(source, schemes.CANONICAL if target is None else target, selection=selection, describes=True)
+    options = PlanOptions(
+        source, schemes.CANONICAL if target is None else target, selection=selection, for_display=True
+    )
     if target is None or schemes.unread_release(target) is None:
         direction(options)
     return options
 
 
-def _warn_about(result: Plan, options: PlanOptions, output_format: str) -> None:
-    if _selects_nothing(result, options):
-        log.write_warning("empty_selection", NOTHING_SELECTED)
-    if output_format != "table" and summary.CANONICAL_NOTE in summary.notes(result):
-        log.write_warning("canonical_target", summary.CANONICAL_NOTE)  # a table has it itself
-
-
-def _selects_nothing(result: Plan, options: PlanOptions) -> bool:
-    return result.known and not result.trees and options.selection != Selection()
-
-
-def _detailed_exit_code(result: Plan, options: PlanOptions) -> int:
-    if summary.refusals_of(result) or _selects_nothing(result, options) or not result.known:
-        return Refused.exit_code
-    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
-
-
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
-    """The cluster as it is, and all targets; one plan is in memory at a time."""
+    """The cluster as it is, and all targets."""
     from migrator.cli.dialogue import next_command
 
     if output_format in {"json", "yaml"}:
@@ -163,7 +153,7 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
         document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
         return _document(document, output_format)
     rows = summary.target_rows(targets, look.running)
-    newest = next((row.release for row in reversed(rows) if row.known and not row.is_older), None)
+    newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
     if look.resumes is not None:
         following = next_command("run", "--to", look.resumes, "--stop-operator")
     elif newest is not None:

@@ -1,4 +1,4 @@
-"""Progress of long stages, on a terminal only: objects that were read, and patches that were sent.
+"""Progress of long stages, on a terminal only: how long a stage takes, and how many patches were sent.
 
 It is rich's own bar on stderr, and erased when the stage is over. Log lines appear above it. An error of the terminal
 does not stop the run. Nothing is drawn into pipes, files or CI.
@@ -6,53 +6,41 @@ does not stop the run. Nothing is drawn into pipes, files or CI.
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
-from typing import Any, Final, Self, TextIO, TypeVar, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self, TextIO, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
 from migrator.cli.log import Unbreakable
-from migrator.errors import MigratorError
-from migrator.exact_json import JSONObject
-from migrator.resources import Resource
-from migrator.store import DryRun, Store, Write
 
-K = TypeVar("K")
-T = TypeVar("T")
-
-_PATCHES: Final = {
-    DryRun.NONE: "patches sent",
-    DryRun.CLIENT: "patches planned",
-    DryRun.SERVER: "patches tried",
-}
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
 
 
 class Progress:
-    """Stages while its ``with`` block lasts, with what they count and how long they take; nothing if nobody watches.
+    """Stages while its ``with`` block lasts, and how long they take; nothing if nobody watches.
 
     Somebody watches a terminal that can move its cursor, outside CI. ``stream`` is where log lines go, during the
     block and outside it. ``expected`` is how many patches are going to be sent.
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._watched = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+        watched = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._bars = Bars(
             *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()),
             console=Console(file=cast("TextIO", Unbreakable(stream))),
             transient=True,
             redirect_stdout=False,  # stdout is data
             redirect_stderr=False,
-            disable=not self._watched,
+            disable=not watched,
         )
-        self.stream = cast("TextIO", _Above(self._bars)) if self._watched else stream
+        self.stream = cast("TextIO", _Above(self._bars)) if watched else stream
         self.expected = 0
-        self._patches: TaskID | None = None
         self._patched = 0
 
     def __enter__(self) -> Self:
@@ -63,27 +51,24 @@ class Progress:
         self._bars.stop()
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[], None]]:
-        """Show a stage while it lasts; each call of the returned function counts one thing done."""
+    def stage(self, name: str) -> Iterator[None]:
+        """Show a stage while it lasts."""
         task = self._bars.add_task(name, total=None)
-        numbers = itertools.count(1)
         try:
-            yield lambda: self._bars.update(task, description=f"{name} {next(numbers):,}")
+            yield
         finally:
+            self._bars.refresh()  # the last patch too
             self._bars.remove_task(task)
 
-    def watch(self, store: Store) -> Store:
-        """The same store, whose lists and streams of patches are shown."""
-        return cast("Store", _WatchedStore(store, self)) if self._watched else store
-
-    def patched(self, mode: DryRun) -> None:
-        """Count a patch of that mode."""
-        if self._patches is None:
-            self._patches = self._bars.add_task("", total=self.expected or None)
-        self._patched += 1
-        of = f" of {self.expected:,}" if self._patched <= self.expected else ""
-        text = f"{_PATCHES[mode]} {self._patched:,}{of}"
-        self._bars.update(self._patches, description=text, completed=self._patched)
+    def count(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Count the patches in a log, as a processor of structlog; the stage that is shown becomes their bar."""
+        if event["event"] == "patched":
+            self._patched += 1
+            of = f" of {self.expected:,}" if self._patched <= self.expected else ""
+            text = f"patches {'tried' if 'dry_run' in event else 'sent'} {self._patched:,}{of}"
+            for task in self._bars.task_ids:
+                self._bars.update(task, description=text, completed=self._patched, total=self.expected or None)
+        return event
 
 
 class _Above:
@@ -98,35 +83,3 @@ class _Above:
 
     def flush(self) -> None:
         """Every line is flushed as it is written."""
-
-
-class _WatchedStore:
-    """A store that reports lists and streams of patches to a :class:`Progress`; single patches are not progress."""
-
-    def __init__(self, store: Store, progress: Progress) -> None:
-        self._store = store
-        self._progress = progress
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the store's
-        return getattr(self._store, name)
-
-    def within(self, left: Callable[[], float]) -> Store:
-        return self._progress.watch(self._store.within(left))
-
-    def list(
-        self,
-        resource: Resource,
-        project: Callable[[JSONObject], T],
-        **options: Any,  # noqa: ANN401 - the store's
-    ) -> tuple[T, ...]:
-        with self._progress.stage(f"reading {resource.plural}") as count:
-            return self._store.list(resource, lambda raw: (count(), project(raw))[1], **options)
-
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        with closing(self._store.patches(take, concurrency=concurrency)) as outcomes:
-            for key, error in outcomes:
-                if error is None:
-                    self._progress.patched(self._store.dry_run)
-                yield key, error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from migrator.cli import log, termination
+from migrator.cli import log
 from migrator.cli import output as stdout
 from migrator.cli.options import (
     CLUSTER,
@@ -22,24 +21,21 @@ from migrator.cli.options import (
     option,
     output,
     refuse_flags,
-    session,
     source,
     target,
 )
-from migrator.errors import Interrupted, MigratorError, OutputError, UsageError
-from migrator.planning.guards import allowed_codes
+from migrator.errors import OutputError, UsageError
+from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import count, printable
+from migrator.render.text import command_row, count, printable, row
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
-    from migrator.cli.connect import ClusterFlags
-    from migrator.cli.dialogue import Ending
-    from migrator.cli.progress import Progress
-    from migrator.run.context import Context, RunOptions, RunResult
+    from migrator.run.context import RunResult
     from migrator.store import Store
+    from migrator.stores.dump.store import DumpStore
 
 _DRY: Final = "\nDry run: nothing was written.\n"
 _STDIO: Final = "-"
@@ -116,43 +112,50 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    from migrator.cli import connect, operator_source, progress
+    from migrator.cli import connect, dialogue, operator_source, progress
+    from migrator.run import migration
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
+    operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
+    _check_files(filename, write, output, mode)
+    source, to = operator_source.choose_schemes(
+        *(source, to, from_binary, to_binary),
+        cluster=None if filename else cluster,
+        target_image=target_image,
+    )
+    options = RunOptions(
+        PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
+        revert=revert,
+        stop_operator=stop_operator,
+        wait=wait,
+        flags=OperatorFlags.parse(operator),
+        target_image=target_image,
+    )
+    direction(options.plan)  # a mistyped release is reported before a cluster is asked
     shown = progress.Progress(sys.stderr)
-    with connect.stop_on(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as stop:
-        try:
-            operator_source.require_target(to, to_binary, revert=revert)
-            _check_files(filename, write, output, mode)
-            names = operator_source.choose_schemes(
-                *(source, to, from_binary, to_binary),
-                cluster=None if filename else cluster,
-                target_image=target_image,
-            )
-            options = RunOptions(
-                PlanOptions(names.source, str(names.target), allowed_codes(allow), skip_refused=skip_refused),
-                revert=revert,
-                stop_operator=stop_operator,
-                wait=wait,
-                flags=OperatorFlags.parse(operator),
-                target_image=target_image,
-            )
-            direction(options.plan)  # a mistyped release is reported before a cluster is asked
-            ours = connect.context(shown.stream, stop, timeout or None, concurrency=concurrency)
-            if filename is not None:
-                result, ending = _migrate_dump(filename, write, options, ours, shown, mode=mode), None
-            else:
-                store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
-                result, ending = _migrate(store, options, ours, shown, cluster, yes=yes)
-        except MigratorError as error:
-            reason = {"exitCode": error.exit_code, "code": error.code, "message": str(error), **error.details}
-            termination.write({"outcome": "failed", **reason})
-            raise
+    ours = connect.context(shown, timeout or None, concurrency=concurrency)
+    store: Store
+    dump: DumpStore | None = None
+    if filename is not None:
+        with shown, shown.stage(f"reading {printable(filename)}"):
+            store = dump = connect.read_dump(filename)
+    else:
+        store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
+        if dialogue.can_ask(in_a_pod=ours.namespace is not None):
+            dialogue.announce(store, options, ours, shown, context=cluster.chosen, yes=yes)
+    with connect.stop_on(ours.stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        with shown, shown.stage("migrating"):
+            result = migration.run(store, options, ours)
+            if dump is not None and write is not None and mode is DryRun.NONE:
+                _write_dump(dump, write, result)
+        ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        _summarise(ours, result, mode)
+        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        numbers = {"trees": result.trees, "patches": result.patches, "seconds": result.seconds}
+        ours.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
     return 0
 
 
@@ -162,8 +165,7 @@ def _check_files(dump: str | None, out: str | None, output_format: str, mode: Dr
         if out is not None:
             raise UsageError("--write goes with -f DUMP: a cluster is written to directly.")
         return
-    reason = "has no effect with -f, which reads a file and no cluster: leave one of them out."
-    refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+    refuse_flags("has no effect with -f, which reads a file and no cluster: leave one of them out.", *_OF_A_CLUSTER)
     if mode is DryRun.SERVER:
         raise UsageError("--dry-run=server sends patches to a cluster, and -f reads a file: give --dry-run.")
     if out == _STDIO and output_format == "json":
@@ -181,61 +183,19 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _migrate_dump(
-    dump: str, out: str | None, options: RunOptions, context: Context, shown: Progress, *, mode: DryRun
-) -> RunResult:
-    from migrator.cli import connect
-    from migrator.run import migration
+def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
     from migrator.run.observation import pending
 
-    with shown, shown.stage(f"migrating {printable(dump)}"):
-        store = connect.read_dump(dump)
-        result = migration.run(store, options, context)
-        if out is not None and mode is DryRun.NONE:
-            planned = pending(result.plan)
-            store.write(out, (change for tree in planned for change in tree.changes))
-            result.trees = len(planned)
-            result.patches = sum(patch_count(tree.changes) for tree in planned)
-    return result
-
-
-def _migrate(
-    store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
-) -> tuple[RunResult, Ending | None]:
-    from migrator.cli import dialogue
-    from migrator.run import migration
-
-    if dialogue.can_ask(in_a_pod=context.namespace is not None):
-        _announce(store, options, context, shown, cluster, yes=yes)
-    with shown:
-        result = migration.run(shown.watch(store), options, context)
-    return result, dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else None
-
-
-def _announce(
-    store: Store, options: RunOptions, context: Context, shown: Progress, cluster: ClusterFlags, *, yes: bool
-) -> None:
-    """On a terminal: show where the run takes place and what it will do, and ask; raises ``Declined`` for a no."""
-    from migrator.cli import dialogue
-    from migrator.run.observation import look_ahead
-
-    with shown, shown.stage("reading"):
-        preview = look_ahead(shown.watch(store), options, context)
-    where = (getattr(store, "name", None), cluster.chosen)
-    log.Unbreakable(sys.stderr).write(dialogue.describe(preview, options, store.dry_run, where))
-    session().shown.update(dialogue.findings_in(preview))
-    shown.expected = preview.patch_count
-    if context.stop.is_set():
-        raise Interrupted("interrupted before anything was written")
-    if store.dry_run is DryRun.NONE and preview.writes and not yes:
-        dialogue.ask("Revert?" if options.revert else "Migrate?")
+    planned = pending(result.plan)
+    dump.write(out, (change for tree in planned for change in tree.changes))
+    result.trees = len(planned)
+    result.patches = sum(patch_count(tree.changes) for tree in planned)
 
 
 def _print_if_read(text: str, mode: DryRun) -> None:
     try:
         stdout.write(text)
-        stdout.flush()
-    except stdout.ReaderGone:
+    except BrokenPipeError:
         pass  # the run has ended, whether anybody reads its last line or not
     except OutputError as error:
         if mode is not DryRun.NONE:
@@ -243,7 +203,10 @@ def _print_if_read(text: str, mode: DryRun) -> None:
         log.write_warning("unwritable_output", str(error))
 
 
-def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: Ending | None) -> str:
+def _text(
+    result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: tuple[str | None, tuple[str, ...]]
+) -> str:
+    operator, commands = ending
     if output_format == "json":
         return stdout.as_json(
             {
@@ -251,15 +214,14 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
                 "trees": result.trees,
                 "patches": result.patches,
                 "seconds": result.seconds,
-                "operator": ending.operator if ending else None,
-                "next": list(ending.commands) if ending else [],
+                "operator": operator,
+                "next": list(commands),
                 "plan": summary.plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
-    target = result.plan.requested_target
-    done = f"Nothing to do: all stored hashes already match {target}."
+    done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.trees:
@@ -267,33 +229,5 @@ def _text(result: RunResult, output_format: str, mode: DryRun, *, revert: bool, 
     if result.patches:
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
-    return f"{done}\n{ending.text() if ending else ''}"
-
-
-def _summarise(context: Context, result: RunResult, mode: DryRun) -> None:
-    """Leave what was done in the pod's termination message, and as the last event of the log."""
-    dry = {} if mode is DryRun.NONE else {"dryRun": mode.value}
-    replicas, image = result.replicas_and_image
-    termination.write(
-        {
-            "outcome": "done",
-            "exitCode": 0,
-            **dry,
-            "from": result.plan.requested_source,
-            "to": result.plan.requested_target,
-            "podCliqueSets": result.trees,
-            "patches": result.patches,
-            "operatorReplicas": replicas,
-            "operatorImage": image,
-        }
-    )
-    counts = {**dry, **summary.summary(result.plan)}
-    context.log.info(
-        "summary",
-        outcome="done",
-        exit_code=0,
-        trees=result.trees,
-        patches=result.patches,
-        seconds=result.seconds,
-        **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in counts.items()},
-    )
+    following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
+    return "".join([f"{done}\n", row("operator", operator) if operator else "", *following])

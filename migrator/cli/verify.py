@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,6 @@ from migrator.render.text import command_row, count, readable, row
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
-    from migrator.cli.connect import ClusterFlags
     from migrator.run.verify import Problem, VerifyOptions, VerifyResult
 
 #: How many problems are printed; -o json has all.
@@ -63,27 +61,37 @@ def verify(
 
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator.cli import connect, operator_source
+    from migrator.cli import connect, operator_source, progress
+    from migrator.run import verify as core
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
     if filename is not None:
-        reason = "needs a cluster, and -f reads a file: leave one of them out."
-        refuse_flags(dict.fromkeys(_OF_A_CLUSTER, reason))
+        refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    names = operator_source.choose_schemes(
+    _, to = operator_source.choose_schemes(
         AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
     )
     options = VerifyOptions(
-        PlanOptions(AUTO, str(names.target)),
+        PlanOptions(AUTO, str(to)),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
         wait=wait,
         after_upgrade=after_upgrade,
     )
     direction(options.plan)  # a mistyped release is reported before a cluster is asked
-    result, failure = _verified(options, cluster, filename)
+    result, failure = None, None
+    with progress.Progress(sys.stderr) as shown:
+        ours = connect.context(shown)
+        with shown.stage("reading"):
+            writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
+            store = connect.open_store(cluster, *filter(None, [filename]), dry_run=writes)
+        with shown.stage("verifying"):
+            try:
+                result = core.verify(store, options, ours, namespace=ours.namespace or connect.GROVE_NAMESPACE)
+            except VerificationFailed as error:
+                failure = error
     problems = failure.problems if failure else ()
     if output == "json":
         write(as_json(_json(options.plan.target, result, problems)))
@@ -91,26 +99,6 @@ def verify(
         write(_text(options, result, problems))
     if failure is not None:
         raise VerificationFailed(f"Verification failed: {count(len(problems), 'problem')}.", problems) from failure
-
-
-def _verified(
-    options: VerifyOptions, cluster: ClusterFlags, dump: str | None
-) -> tuple[VerifyResult | None, VerificationFailed | None]:
-    from migrator.cli import connect, progress
-    from migrator.run import verify as core
-
-    with connect.stop_on(signal.SIGTERM) as stop, progress.Progress(sys.stderr) as shown:
-        context = connect.context(shown.stream, stop)
-        writes = DryRun.NONE if options.after_upgrade else DryRun.CLIENT
-        with shown.stage("reading"):
-            store = shown.watch(connect.open_store(cluster, *filter(None, [dump]), dry_run=writes))
-        with shown.stage("verifying"):
-            try:
-                return core.verify(
-                    store, options, context, namespace=context.namespace or connect.GROVE_NAMESPACE
-                ), None
-            except VerificationFailed as error:
-                return None, error
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:

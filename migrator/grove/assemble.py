@@ -102,7 +102,7 @@ def check_complete(snapshot: Snapshot) -> None:
                 raise _incomplete(clique.ref, "pods")
 
 
-def lacking(snapshot: Snapshot) -> tuple[str, ...]:
+def missing_kinds(snapshot: Snapshot) -> tuple[str, ...]:
     """The kinds of which a dump has no object, though its pods and PodGangs show that the cluster has some.
 
     Every operator makes PodGangs for its pods; one that labels them with the generation hash keeps PodGangMaps.

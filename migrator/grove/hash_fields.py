@@ -1,4 +1,4 @@
-"""Every field that stores a hash, in one table: :func:`stored_hashes` reads these, and :class:`Sweep` all others.
+"""Every field that stores a hash, in one table: :func:`stored_hashes` reads these, and :class:`HashSearch` all others.
 
 Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` and ``operator/api/common/labels.go``. A
 field that is absent or empty holds no hash and is left absent. A hash is 64 bits wide, so a string that equals a hash
@@ -17,14 +17,11 @@ from migrator.grove.objects import (
     LABEL_GENERATION_HASH,
     LABEL_PART_OF,
     LABEL_POD_TEMPLATE_HASH,
+    GroveObject,
     Pod,
-    PodClique,
-    PodCliqueScalingGroup,
-    PodCliqueSet,
-    PodGang,
     PodGangMap,
+    PossibleHash,
     Ref,
-    Sighting,
     Tree,
 )
 from migrator.resources import pointer
@@ -46,7 +43,7 @@ _DIGITS: Final = "456789bcdf"
 _SHORTEST: Final = 11
 _LONGEST: Final = 20
 
-Item: TypeAlias = Pod | PodClique | PodCliqueScalingGroup | PodGangMap | PodGang | PodCliqueSet
+Item: TypeAlias = Pod | GroveObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,12 +149,12 @@ def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str,
     if isinstance(item, PodGangMap):
         yield from _entries(item)
         return
-    if isinstance(item, Pod | PodClique) and place.path[0] == "metadata":
+    if isinstance(item, Pod):
         value: Any = item.template_hash
-    elif isinstance(item, PodGang):
+    elif place.path[0] == "metadata":
         value = item.labels.get(place.path[-1])
     else:
-        value = item.status  # type: ignore[union-attr]  # a pod's only place is its label
+        value = item.status
         for step in place.path[1:]:
             value = value.get(step) if value else None
     if value and isinstance(value, str):
@@ -173,18 +170,18 @@ def _entries(gang_map: PodGangMap) -> Iterator[tuple[str, str, tuple[str, str] |
             yield pointer("spec", "entries", index, _GENERATION), value, identity
 
 
-class Sweep:
-    """Collects the sightings of every object that it is shown, each once."""
+class HashSearch:
+    """Collects the possible hashes in every object that it is shown, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], Sighting] = {}
+        self._found: dict[tuple[str, str, str, str], PossibleHash] = {}
 
     @property
-    def sightings(self) -> tuple[Sighting, ...]:
-        """The sightings, in the order of reading."""
+    def possible_hashes(self) -> tuple[PossibleHash, ...]:
+        """Those that were found, in the order of reading."""
         return tuple(self._found.values())
 
-    def look(self, raw: JSONObject) -> None:
+    def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
@@ -194,7 +191,7 @@ class Sweep:
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
             part_of, at = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
-            self._found[kind, namespace, name, at] = Sighting(ref, at, value, part_of)
+            self._found[kind, namespace, name, at] = PossibleHash(ref, at, value, part_of)
 
 
 def _may_be_hash(value: object) -> bool:

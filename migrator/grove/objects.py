@@ -61,76 +61,74 @@ class Pod:
         return not self.terminating and self.phase in {None, "Running"}
 
 
-@dataclass(frozen=True, slots=True)
-class PodClique:
-    """A PodClique without its pod spec. Of its labels it has those that decisions need, each ``None`` if absent.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroveObject:
+    """What is kept of every other object; ``owner_uid`` is its controller's."""
+
+    ref: Ref
+    owner_uid: str | None
+    labels: Mapping[str, str]
+    created: str  # metadata.creationTimestamp
+    terminating: bool
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+
+    @property
+    def set_index(self) -> str | None:
+        """The replica of the PodCliqueSet that it belongs to."""
+        return self.labels.get(LABEL_SET_REPLICA_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodClique(GroveObject):
+    """A PodClique without its pod spec.
 
     ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """
 
-    ref: Ref
-    clique: str | None
-    owner_uid: str | None
-    template_hash: str | None
-    set_index: str | None
-    group: str | None
-    group_index: str | None
-    terminating: bool
-    spec: Mapping[str, Any]  # without podSpec
-    status: Mapping[str, Any]
+    clique: str | None = None
     pods: tuple[Pod, ...] = ()
-    created: str = ""  # metadata.creationTimestamp
+
+    @property
+    def template_hash(self) -> str | None:
+        """Its label with the hash of its template."""
+        return self.labels.get(LABEL_POD_TEMPLATE_HASH)
+
+    @property
+    def group_index(self) -> str | None:
+        """The replica of the scaling group that it belongs to."""
+        return self.labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX)
 
     @property
     def standalone(self) -> bool:
         """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
-        return self.group is None
+        return LABEL_SCALING_GROUP not in self.labels
 
 
-@dataclass(frozen=True, slots=True)
-class PodCliqueScalingGroup:
+class PodCliqueScalingGroup(GroveObject):
     """A PodCliqueScalingGroup."""
 
-    ref: Ref
-    owner_uid: str | None
-    set_index: str | None
-    terminating: bool
-    spec: Mapping[str, Any]
-    status: Mapping[str, Any]
-    created: str = ""  # metadata.creationTimestamp
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodGangMap:
+class PodGangMap(GroveObject):
     """A PodGangMap of alpha.12 and later: entries that hold the generation hash."""
 
-    ref: Ref
-    owner_uid: str | None
-    terminating: bool
-    spec: Mapping[str, Any]
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodGang:
+class PodGang(GroveObject):
     """A PodGang, from its metadata alone; read only where there are PodGangMaps."""
 
-    ref: Ref
-    owner_uid: str | None
-    labels: Mapping[str, str]
-    terminating: bool
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodCliqueSet:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCliqueSet(GroveObject):
     """A PodCliqueSet as the API server returned it, without managedFields."""
 
-    ref: Ref
-    labels: Mapping[str, str]
     annotations: Mapping[str, str]
     generation: int
-    terminating: bool
-    spec: Mapping[str, Any]
-    status: Mapping[str, Any]
 
     @property
     def generation_hash(self) -> str | None:
@@ -199,7 +197,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PossibleHash:
     """A string outside the known places that may be a hash; ``part_of`` is the PodCliqueSet that the labels name."""
 
     ref: Ref
@@ -212,16 +210,16 @@ class Sighting:
 class Snapshot:
     """The objects by which one attempt decides, from one set of lists.
 
-    ``installed``: the API server knows PodCliqueSets. ``unlisted`` are kinds that may not be listed, ``lacking`` those
-    that a dump lacks. ``only`` is the one namespace that could be read, ``None`` for all.
+    ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` may not be listed, and a dump lacks its
+    ``missing_kinds``. ``only`` is the one namespace that could be read, ``None`` for all.
     """
 
     trees: tuple[Tree, ...]
     is_cluster: bool = True
     installed: bool = True
-    unlisted: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
+    forbidden_kinds: tuple[str, ...] = ()
+    missing_kinds: tuple[str, ...] = ()
+    possible_hashes: tuple[PossibleHash, ...] = ()
     only: str | None = None
 
 

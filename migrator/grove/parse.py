@@ -7,7 +7,8 @@ checked here, once, and a part of the wrong shape is refused with its object and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONObject, integer
@@ -18,6 +19,7 @@ from migrator.grove.objects import (
     LABEL_SCALING_GROUP,
     LABEL_SCALING_GROUP_REPLICA_INDEX,
     LABEL_SET_REPLICA_INDEX,
+    GroveObject,
     Pod,
     PodClique,
     PodCliqueScalingGroup,
@@ -27,6 +29,8 @@ from migrator.grove.objects import (
     Ref,
 )
 from migrator.resources import DEFAULT_NAMESPACE
+
+Trimmed = TypeVar("Trimmed", bound=GroveObject)
 
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
@@ -86,51 +90,31 @@ _GANG_MAP: Final = {"spec": _object(entries=_objects())}
 def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
     """Keep what a PodCliqueSet's hashes and guards need."""
     ref, meta = _identity(raw)
-    _check(ref, raw, _SET)
-    return PodCliqueSet(
-        ref=ref,
-        labels=_strings(ref, meta, "labels"),
-        annotations=_strings(ref, meta, "annotations"),
-        generation=integer(meta.get("generation")),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=raw.get("spec") or {},
-        status=raw.get("status") or {},
-    )
+    annotations, generation = _strings(ref, meta, "annotations"), integer(meta.get("generation"))
+    return _trimmed(PodCliqueSet, raw, _SET, annotations=annotations, generation=generation)
 
 
 def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
     """Keep what a scaling group's hashes and guards need."""
-    ref, meta = _identity(raw)
-    _check(ref, raw, _GROUP)
-    return PodCliqueScalingGroup(
-        ref=ref,
-        owner_uid=_controller(meta),
-        set_index=_strings(ref, meta, "labels").get(LABEL_SET_REPLICA_INDEX),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=raw.get("spec") or {},
-        status=raw.get("status") or {},
-        created=str(meta.get("creationTimestamp") or ""),
-    )
+    return _trimmed(PodCliqueScalingGroup, raw, _GROUP)
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
-    """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor other labels."""
-    ref, meta = _identity(raw)
-    _check(ref, raw, _CLIQUE)
-    labels = _strings(ref, meta, "labels")
-    return PodClique(
-        ref=ref,
-        clique=_clique(ref.name, labels),
-        owner_uid=_controller(meta),
-        template_hash=labels.get(LABEL_POD_TEMPLATE_HASH),
-        set_index=labels.get(LABEL_SET_REPLICA_INDEX),
-        group=labels.get(LABEL_SCALING_GROUP),
-        group_index=labels.get(LABEL_SCALING_GROUP_REPLICA_INDEX),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec={key: value for key, value in (raw.get("spec") or {}).items() if key != "podSpec"},
-        status=raw.get("status") or {},
-        created=str(meta.get("creationTimestamp") or ""),
-    )
+    """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor others' labels."""
+    clique = _trimmed(PodClique, raw, _CLIQUE)
+    labels = {key: value for key, value in clique.labels.items() if key.startswith("grove.io/")}
+    spec = {key: value for key, value in clique.spec.items() if key != "podSpec"}
+    return replace(clique, clique=_clique(clique.ref.name, clique.labels), labels=labels, spec=spec)
+
+
+def pod_gang_map(raw: JSONObject) -> PodGangMap:
+    """Keep a PodGangMap's entries."""
+    return _trimmed(PodGangMap, raw, _GANG_MAP)
+
+
+def pod_gang(raw: JSONObject) -> PodGang:
+    """Keep a PodGang's metadata."""
+    return _trimmed(PodGang, {"kind": raw["kind"], "metadata": raw["metadata"]}, {})
 
 
 def pod(raw: JSONObject) -> Pod:
@@ -148,26 +132,19 @@ def pod(raw: JSONObject) -> Pod:
     )
 
 
-def pod_gang_map(raw: JSONObject) -> PodGangMap:
-    """Keep a PodGangMap's entries."""
+def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape], **own: Any) -> Trimmed:  # noqa: ANN401
+    """An object of that kind; ``own`` are the fields that no other kind has."""
     ref, meta = _identity(raw)
-    _check(ref, raw, _GANG_MAP)
-    return PodGangMap(
-        ref=ref,
-        owner_uid=_controller(meta),
-        terminating=bool(meta.get("deletionTimestamp")),
-        spec=raw.get("spec") or {},
-    )
-
-
-def pod_gang(raw: JSONObject) -> PodGang:
-    """Keep a PodGang's labels."""
-    ref, meta = _identity(raw)
-    return PodGang(
+    _check(ref, raw, shapes)
+    return kind(
         ref=ref,
         owner_uid=_controller(meta),
         labels=_strings(ref, meta, "labels"),
+        created=str(meta.get("creationTimestamp") or ""),
         terminating=bool(meta.get("deletionTimestamp")),
+        spec=raw.get("spec") or {},
+        status=raw.get("status") or {},
+        **own,
     )
 
 

@@ -1,4 +1,4 @@
-"""Schemes, and the table of the releases that speak them.
+"""Schemes, and the table of the releases that use them.
 
 A scheme is an algorithm over the struct layout of one k8s.io/api minor. The minors are those that have a layout,
 the releases those of ``releases.json``: neither is listed in code.
@@ -45,7 +45,7 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A build of the operator and the scheme that it speaks.
+    """A build of the operator and the scheme that it uses.
 
     ``dev`` marks builds that are not releases, ``accepts_legacy`` those that take the legacy hash of their own
     layout as current, ``hash_in_names`` those that put the hash into object names (never migrated), and
@@ -154,10 +154,10 @@ def _means(text: str, release: str, dynamo: Iterable[str]) -> bool:
     return text in {release, release.removeprefix("v"), release.removeprefix("v0.1.0-")}
 
 
-def spoken_schemes() -> tuple[Scheme, ...]:
-    """The schemes that some build has spoken, in table order."""
-    spoken = {release.scheme for release in releases()}
-    return tuple(scheme for scheme in all_schemes() if scheme in spoken)
+def released_schemes() -> tuple[Scheme, ...]:
+    """The schemes that some build uses, in table order."""
+    used = {release.scheme for release in releases()}
+    return tuple(scheme for scheme in all_schemes() if scheme in used)
 
 
 def layouts_of(names: Iterable[str]) -> dict[str, layouts.Layout]:
@@ -180,8 +180,8 @@ def canonical_over(scheme: Scheme) -> Scheme:
     return Scheme(CANONICAL, scheme.minor)
 
 
-def speakers(scheme: Scheme) -> tuple[Release, ...]:
-    """The releases that speak a scheme."""
+def releases_with(scheme: Scheme) -> tuple[Release, ...]:
+    """The releases that use a scheme."""
     return tuple(release for release in releases() if release.scheme == scheme)
 
 

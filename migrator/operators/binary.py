@@ -10,10 +10,11 @@ from typing import BinaryIO, Final
 
 from migrator.errors import InputError
 from migrator.hashing import layouts
-from migrator.operators import buildinfo, layout, moduledata
+from migrator.operators import layout
 from migrator.operators.algorithm import recognise
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
+from migrator.operators.goinfo import BuildInfo, build_info, module_data
 from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import OperatorScheme
 
@@ -21,7 +22,6 @@ _API, _MACHINERY, _SPEW = "k8s.io/api", "k8s.io/apimachinery", "github.com/davec
 #: The versions with which our hashes were compared with Go's.
 _TESTED_MACHINERY: Final = re.compile(r"v0\.3[3-7]\.\d+")
 _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
-_CHUNK: Final = 1 << 20
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 
@@ -42,15 +42,16 @@ def read(file: BinaryIO) -> OperatorScheme:
 
 def _read(file: BinaryIO) -> OperatorScheme:
     elf = Elf(file)
-    info = buildinfo.read(elf)
-    module = moduledata.find(elf, info.go_minor)
+    info = build_info(elf)
+    module = module_data(elf, info.go_minor)
     types = GoTypes(elf, module)
     recognised = recognise(Functions(elf, module), types)
     found = layout.read(types)
     release = _RELEASE.search(info.settings.get("-ldflags", ""))
+    file.seek(0)
     labels = {
         "platform": f"linux/{elf.architecture}",
-        "sha256": _sha256(file),
+        "sha256": hashlib.file_digest(file, "sha256").hexdigest(),  # type: ignore[arg-type]  # it has readinto
         "go": info.go,
         "commit": info.commit,
         "release": release[1] if release else "",
@@ -64,15 +65,7 @@ def _read(file: BinaryIO) -> OperatorScheme:
     )
 
 
-def _sha256(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _warnings(info: buildinfo.BuildInfo, found: layouts.Layout) -> Iterator[str]:
+def _warnings(info: BuildInfo, found: layouts.Layout) -> Iterator[str]:
     machinery, spew = (info.modules.get(name, "(unknown)") for name in (_MACHINERY, _SPEW))
     if not _TESTED_MACHINERY.fullmatch(machinery):
         yield f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared"

@@ -16,7 +16,7 @@ from typing import Final
 
 from migrator.errors import InputError
 from migrator.operators.elf import Elf, occurrences, varint
-from migrator.operators.moduledata import ModuleData
+from migrator.operators.goinfo import ModuleData
 
 _ENTRY: Final = struct.Struct("<II")
 _FUNCTION: Final = struct.Struct("<IiiIIIIIIiBBBB")

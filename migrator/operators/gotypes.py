@@ -13,7 +13,7 @@ from typing import Final
 
 from migrator.errors import InputError
 from migrator.operators.elf import Elf
-from migrator.operators.moduledata import ModuleData
+from migrator.operators.goinfo import ModuleData
 
 #: abi.Kind to the size of a value; ``None`` where the descriptor alone has it.
 _SIZES: Final[dict[int, tuple[str, int | None]]] = {

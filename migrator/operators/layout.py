@@ -48,8 +48,6 @@ def read(types: GoTypes) -> Layout:
         elif one.kind == "struct":
             raise InputError(f"a struct without a name, {one.text}; such a layout cannot be hashed here")
         waiting += [*one.parts, *(field.type for field in one.fields)]
-    for name in found.keys() - custom:
-        _demand_unique(name, found, {})
     _demand_known(found, custom)
     return found
 
@@ -116,15 +114,6 @@ def _json_name(types: GoTypes, field: StructField) -> str | None:
     if field.name.embedded and not name and types.at(field.type).kind == "struct":
         return ""
     return (name or field.name.text) if field.name.exported else None
-
-
-def _demand_unique(name: str, layout: Layout, taken: dict[str, str]) -> None:
-    definition = layout[name]
-    for go, key, kind in definition if not isinstance(definition, str) else ():
-        if key == "":
-            _demand_unique(kind, layout, taken)
-        elif key is not None and taken.setdefault(key, go) != go:
-            raise InputError(f"{name}: the JSON name {key} fills both {taken[key]} and {go}")
 
 
 def _demand_known(found: Mapping[str, tuple[Field, ...] | str], custom: set[str]) -> None:

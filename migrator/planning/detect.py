@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
@@ -32,7 +32,8 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
 
     Raises ``InputError`` for a set that Go could not decode.
     """
-    hasher, known = SetHasher({"spec": pcs.spec}), _known(pcs.spec)
+    content = dumps(pcs.spec, sort_keys=True).encode("utf-8", "surrogatepass")
+    hasher, known = SetHasher({"spec": pcs.spec}), _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
     def under(scheme: Scheme) -> SetHashes:
         if scheme not in known:
@@ -44,11 +45,6 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
         return known[scheme]
 
     return under
-
-
-def _known(spec: Mapping[str, Any]) -> dict[Scheme, SetHashes]:
-    content = dumps(spec, sort_keys=True).encode("utf-8", "surrogatepass")
-    return _HASHES.setdefault(hashlib.sha256(content).digest(), {})
 
 
 class Verdict(Enum):
@@ -64,7 +60,7 @@ class Verdict(Enum):
 class Detection:
     """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
-    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``closest``
+    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``likely_source``
     explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
     target were found, and none of a candidate.
     """
@@ -72,22 +68,25 @@ class Detection:
     source: Scheme | None
     target: Scheme
     done: bool
-    closest: Scheme
+    likely_source: Scheme
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class HashPair:
     """The hashes of one tree under a source and a target."""
 
     source: SetHashes
     target: SetHashes
     on_delete: bool
 
-    def new(self, stored: StoredHash) -> str | None:
-        """The target's value of a field that holds the source's; ``None`` for a field that holds any other."""
-        return self.target.of(stored) if self.verdict(stored) is Verdict.SOURCE else None
+    def by_verdict(self, stored: Iterable[StoredHash]) -> Mapping[Verdict, Sequence[StoredHash]]:
+        """The values by their origin."""
+        values = {verdict: list[StoredHash]() for verdict in Verdict}
+        for item in stored:
+            values[self.classify(item)].append(item)
+        return values
 
-    def verdict(self, stored: StoredHash) -> Verdict:
+    def classify(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
         if stored.value == self.target.of(stored):
             return Verdict.TARGET
@@ -113,28 +112,28 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
         kinds[kind] += 1
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
-        pair = Pair(hashes(source), hashes(target), on_delete)
+        pair = HashPair(hashes(source), hashes(target), on_delete)
         counts = Counter[Verdict]()
         for kind, count in kinds.items():
-            counts[pair.verdict(sample[kind])] += count
+            counts[pair.classify(sample[kind])] += count
         return counts
 
-    for target in way.targets:
+    for target in dict.fromkeys(map(target_of, candidates)):
         counts = tally(target, target)
         if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
-            return Detection(target, target, done=True, closest=target)
+            return Detection(target, target, done=True, likely_source=target)
     scores: dict[Scheme, tuple[bool, int, int]] = {}
     for candidate in candidates:
         counts = tally(candidate, target_of(candidate))
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
-            return Detection(candidate, target_of(candidate), done=False, closest=candidate)
+            return Detection(candidate, target_of(candidate), done=False, likely_source=candidate)
         generation = (SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=scores.__getitem__)  # the first of equals
     target = target_of(best)
     _, explained, by_source = scores[best]
-    return Detection(None, target, done=False, closest=target if explained and not by_source else best)
+    return Detection(None, target, done=False, likely_source=target if explained and not by_source else best)
 
 
 def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:

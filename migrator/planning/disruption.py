@@ -15,7 +15,7 @@ from typing import Any, Final
 from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
-from migrator.planning.detect import Pair
+from migrator.planning.detect import HashPair
 from migrator.planning.known_issues import pods_below_minimum
 from migrator.planning.model import Disruption
 from migrator.planning.releases import compares_idle_sets, knows_on_delete, updates_without_progress
@@ -27,7 +27,7 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
 def disruption_of(
-    tree: Tree, pair: Pair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
+    tree: Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
 ) -> tuple[Disruption, Disruption]:
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
@@ -63,7 +63,7 @@ def all_pods(tree: Tree) -> Disruption:
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 
-def _updated(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
+def _updated(tree: Tree, pair: HashPair) -> Iterator[tuple[PodClique, Pod]]:
     """The pods that a rolling update replaces."""
     replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
     for pod_clique in tree.pod_cliques:
@@ -78,7 +78,7 @@ def _updated(tree: Tree, pair: Pair) -> Iterator[tuple[PodClique, Pod]]:
             yield from ((member, pod) for member in members for pod in member.pods)
 
 
-def _stray(tree: Tree, pair: Pair, *, spurious: bool, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
+def _stray(tree: Tree, pair: HashPair, *, spurious: bool, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
     """The pods without the target's hash of each standalone PodClique that is updated although its set is idle.
 
     Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: all without progress are updated.
@@ -116,7 +116,7 @@ def whole_units(token: object) -> int:
     return digits * power if scale >= 0 else -(-digits // power)
 
 
-def _expected(pod_clique: PodClique, pair: Pair) -> str:
+def _expected(pod_clique: PodClique, pair: HashPair) -> str:
     """The target's template hash of a PodClique; empty for an unknown clique, so that no hash equals it."""
     return pair.target.templates.get(pod_clique.clique or "", "")
 

@@ -1,7 +1,6 @@
 """Known issues of upgrades that have nothing to do with hashes, see ``known_issues.toml``; they never refuse. Pure.
 
-Hashes show the scheme of the running operator, not its release. So an issue names the releases that it concerns. Its
-predicate is the function of that name, which yields the objects concerned.
+Hashes show the scheme of the running operator, not its release. So an issue names the releases that it concerns.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
-from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, is_before, spared, speakers
+from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, builds_with, is_before, spared
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
@@ -28,7 +27,7 @@ _KAI_QUEUE: Final = "kai.scheduler/queue"
 
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
-    """One known issue; ``predicate`` yields the objects of a tree that it concerns.
+    """One known issue; ``concerned`` yields the objects of a tree that it concerns.
 
     It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
     ``until`` (``None``: up to the newest).
@@ -37,7 +36,7 @@ class KnownIssue:
     id: str
     title: str
     since: str
-    predicate: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
+    concerned: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
     effect: str
     source: str
     remedy: str
@@ -179,23 +178,21 @@ def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
     return str(labels.get(_KAI_QUEUE) or annotations.get(_KAI_QUEUE) or "")
 
 
-_PREDICATES: Final = {
-    check.__name__: check
-    for check in (
-        below_minimum_beside_live,
-        partly_scheduled,
-        cliques_at_zero,
-        groups_at_zero,
-        foreign_gang,
-        auto_mnnvl,
-        unnamed_topology,
-        kai,
-        kai_without_queue,
-        stray_without_progress,
-    )
+#: What yields the objects that a known issue concerns.
+_CONCERNED: Final = {
+    "GM-301": below_minimum_beside_live,
+    "GM-302": cliques_at_zero,
+    "GM-303": groups_at_zero,
+    "GM-304": foreign_gang,
+    "GM-305": auto_mnnvl,
+    "GM-306": unnamed_topology,
+    "GM-307": kai_without_queue,
+    "GM-308": kai,
+    "GM-309": stray_without_progress,
+    "GM-311": partly_scheduled,
 }
 KNOWN_ISSUES: Final = tuple(
-    KnownIssue(**{**entry, "predicate": _PREDICATES[entry["predicate"]]})
+    KnownIssue(**entry, concerned=_CONCERNED[entry["id"]])
     for entry in tomllib.loads((pkgutil.get_data(__package__, "known_issues.toml") or b"").decode())["issue"]
 )
 #: The title of each known issue by its id.
@@ -213,7 +210,7 @@ def advise(
         return
     targets = builds_of(options.target, schemes.by_name(target) if target else None)
     for issue, effect in _effects(_sources(tree, options, running, source), targets):
-        for item in issue.predicate(tree):
+        for item in issue.concerned(tree):
             message = f"{item.ref}: {effect}"
             yield Advice(issue.id, item.ref, message, issue.source, issue.remedy, issue.confidence)
 
@@ -232,7 +229,7 @@ def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str 
     if options.source != AUTO:
         return builds_of(options.source, schemes.by_name(source) if source else None) or builds()
     if source is not None:
-        return speakers(schemes.by_name(source)) or builds()
+        return builds_with(schemes.by_name(source)) or builds()
     hashes = hashes_of(tree.pcs)
-    found = (s for s in schemes.spoken_schemes() if hashes(s).generation == tree.pcs.generation_hash)
-    return tuple(name for scheme in found for name in speakers(scheme)) or builds()
+    found = (s for s in schemes.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
+    return tuple(name for scheme in found for name in builds_with(scheme)) or builds()

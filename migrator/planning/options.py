@@ -36,7 +36,7 @@ class PlanOptions:
     """The user's options.
 
     ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. With
-    ``describes``, for ``plan``, a rule that forbids a run but not the migration of a set only warns.
+    ``for_display``, for ``plan``, a rule that forbids a run but not the migration of a set only warns.
     """
 
     source: str = AUTO
@@ -44,7 +44,7 @@ class PlanOptions:
     allow: frozenset[str] = frozenset()
     skip_refused: bool = False
     selection: Selection = field(default_factory=Selection)
-    describes: bool = False
+    for_display: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,10 @@ class Direction:
     candidates: tuple[Scheme, ...]
     target_of: Callable[[Scheme], Scheme]
 
-    @property
-    def targets(self) -> tuple[Scheme, ...]:
-        """The target of each candidate, each of them once."""
-        return tuple(dict.fromkeys(map(self.target_of, self.candidates)))
-
 
 def direction(options: PlanOptions) -> Direction:
     """Resolve ``--from`` and ``--to``; raises :class:`~migrator.errors.UsageError` if a name cannot be migrated."""
-    candidates = schemes.spoken_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
+    candidates = schemes.released_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
     if options.target == CANONICAL:
         return Direction(candidates, schemes.canonical_over)
     target = _scheme(options.target, "--to")

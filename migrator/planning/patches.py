@@ -53,18 +53,18 @@ class Patch(NamedTuple):
 class Batch:
     """One tree's changes; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert.
 
-    ``top_down``: in the opposite order, so that the commit record is reverted first.
+    ``reverse``: in the opposite order, so that the commit record is reverted first.
     """
 
     ref: Ref
     changes: tuple[Change, ...]
     pcs: PodCliqueSet | None = None
-    top_down: bool = False
+    reverse: bool = False
 
     @property
     def patches(self) -> Iterator[Patch]:
         """The patches in the order of writing, each made when it is asked for."""
-        return patches_of(self.changes, top_down=self.top_down)
+        return patches_of(self.changes, reverse=self.reverse)
 
 
 def forward(plan: SetPlan) -> Batch:
@@ -72,32 +72,27 @@ def forward(plan: SetPlan) -> Batch:
     return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
 
 
-def backward(plan: SetPlan) -> Batch:
+def reverting(plan: SetPlan) -> Batch:
     """The patches of a plan that goes back."""
-    return Batch(plan.tree.ref, plan.changes, top_down=True)
+    return Batch(plan.tree.ref, plan.changes, reverse=True)
 
 
-def patches_of(changes: Iterable[Change], *, top_down: bool = False) -> Iterator[Patch]:
+def patches_of(changes: Iterable[Change], *, reverse: bool = False) -> Iterator[Patch]:
     """Group a tree's changes, which come object by object, into one patch for each subresource, by rank.
 
-    With ``top_down`` the same patches come in the opposite order.
+    With ``reverse`` the same patches come in the opposite order.
     """
     ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])  # a list as large as a set
-    if top_down:
+    if reverse:
         ordered.reverse()
     for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
-        group = tuple(found)[:: -1 if top_down else 1]
+        group = tuple(found)[:: -1 if reverse else 1]
         yield Patch(group[0].ref, group[0].subresource, group)
 
 
 def patch_count(changes: Iterable[Change]) -> int:
     """How many patches these changes of whole sets need."""
     return sum(1 for _ in patches_of(changes))
-
-
-def seconds_of(changes: Iterable[Change]) -> float:
-    """How long a run is assumed to take for these changes of whole sets, in seconds."""
-    return patch_count(changes) / PATCHES_PER_SECOND
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,4 +1,4 @@
-"""From trees to a plan, or to one for each possible target: the changes, the refusals, and the pods at stake. Pure.
+"""From trees to a plan, forward or back, or to one for each target: the changes, refusals, and pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -7,25 +7,28 @@ value stays as it is, or is a reason to refuse.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from migrator.errors import UsageError
 from migrator.exact_json import dumps
 from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
-from migrator.grove.objects import PodCliqueSet, Sighting, Snapshot, Tree
+from migrator.grove.objects import PodCliqueSet, PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning import guards
-from migrator.planning.detect import Detection, HashesUnder, Pair, Verdict, detect, hashes_of, lagging
+from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards import check_set, judged
+from migrator.planning.guards.base import SetFacts, allowed_codes, as_warning, report
+from migrator.planning.guards.cluster import cluster_findings, not_checked
+from migrator.planning.guards.gangs import gang_termination
 from migrator.planning.known_issues import advise
-from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
+from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
-from migrator.planning.patches import seconds_of
-from migrator.planning.releases import build_range, builds_of, speakers
+from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
+from migrator.planning.releases import build_range, builds_of, builds_with
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -53,7 +56,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A scheme, the releases that speak it (``running``: one of them runs), and the plan of an upgrade to them."""
+    """A scheme, the releases that use it (``running``: one of them runs), and the plan of an upgrade to them."""
 
     scheme: Scheme
     releases: tuple[str, ...]
@@ -74,13 +77,14 @@ def make_plan(
     ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
     are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    options = replace(options, allow=guards.allowed_codes(options.allow))
+    options = replace(options, allow=allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
-    if unread is not None and options.describes:
+    if unread is not None and options.for_display:
         return _unknown_target(snapshot, options, unread, running)
     way = direction(options)
     now = now if snapshot.is_cluster else None
-    planner = _Planner(options, way, tables or {}, now, snapshot.sightings)
+    own = {uid: table for uid, table in (tables or {}).items() if belongs_to(table, way)}
+    planner = _Planner(options, way, own, now, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
@@ -89,8 +93,11 @@ def make_plan(
         requested_source=options.source,
         requested_target=options.target,
         trees=selected,
-        findings=tuple(_of_cluster(f, options) for f in guards.cluster_findings(snapshot, plans, options)),
-        not_checked=tuple(guards.not_checked(snapshot)),
+        findings=tuple(
+            as_warning(finding) if options.for_display or finding.code in options.allow else finding
+            for finding in cluster_findings(snapshot, plans, options)
+        ),
+        not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
     )
@@ -105,7 +112,7 @@ def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runn
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
-def outlook(
+def plans_for_all_releases(
     snapshot: Snapshot,
     options: PlanOptions,
     *,
@@ -113,12 +120,12 @@ def outlook(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Iterator[Target]:
-    """Plan for every scheme that a release speaks, one by one, because a plan is as large as a cluster.
+    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
 
     Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
     """
-    for scheme in schemes.spoken_schemes():
-        builds = schemes.speakers(scheme)
+    for scheme in schemes.released_schemes():
+        builds = schemes.releases_with(scheme)
         if releases := tuple(one.name for one in builds if not one.dev and not one.hash_in_names):
             plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
             yield Target(scheme, releases, running in {build.name for build in builds}, plan)
@@ -135,25 +142,18 @@ def template_digest(pcs: PodCliqueSet) -> str:
     return hashlib.sha256(dumps(hashed, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def changes_of(
-    stored: Iterable[StoredHash], *pairs: Pair, rest: Callable[[StoredHash], object] = lambda _item: None
-) -> tuple[Change, ...]:
+def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first pair that fits counts. There are hundreds of thousands of values, so none is stored, and each is visited
-    once: ``rest`` gets those that do not change.
+    The first pair that fits counts.
     """
-
-    def changes() -> Iterator[Change]:
-        for item in stored:
-            for pair in pairs:
-                if (new := pair.new(item)) is not None:
-                    yield Change(item.ref, item.field, item.value, new, item.identity)
-                    break
-            else:
-                rest(item)
-
-    return tuple(changes())
+    changes = list[Change]()
+    for item in stored:
+        fitting = (pair.target.of(item) for pair in pairs if pair.classify(item) is Verdict.SOURCE)
+        new = next((value for value in fitting if value is not None), None)
+        if new is not None:
+            changes.append(Change(item.ref, item.field, item.value, new, item.identity))
+    return tuple(changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Planner:
     way: Direction
     tables: Mapping[str, Table]
     now: datetime | None
-    sightings: tuple[Sighting, ...]
+    possible_hashes: tuple[PossibleHash, ...]
 
     def plan_tree(self, tree: Tree) -> SetPlan:
         """Decide one tree."""
@@ -170,60 +170,49 @@ class _Planner:
         if _is_skipped(tree):
             return SetPlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, SetState.SKIPPED)
         table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
-        if table is not None and not is_of(table, self.way):
-            table = None
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
         way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
-        found = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
-        if found.source is None and self.options.source != AUTO:
-            spoken = Direction(schemes.spoken_schemes(), lambda _source: found.target)
-            other = detect(stored_hashes(tree), spoken, hashes, on_delete=on_delete)
+        detection = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
+        if detection.source is None and self.options.source != AUTO:
+            released = Direction(schemes.released_schemes(), lambda _source: detection.target)
+            other = detect(stored_hashes(tree), released, hashes, on_delete=on_delete)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())
-                return _misnamed(decided, other.source, self.options.source)
-        if table is not None and _unfinished(tree.pcs, table, hashes):
+                return _wrong_from(decided, other.source, self.options.source)
+        if table is not None and _edited_midway(tree.pcs, table, hashes):
             # No override helps here: it would leave hashes that only the recorded table can translate.
-            decided = self._decide(tree, hashes, found, table, allow=frozenset())
-            back = _restore(decided, table)
+            decided = self._decide(tree, hashes, detection, table, allow=frozenset())
+            back = _undone(decided, table)
             if decided.state is SetState.REFUSED and back.changes:
                 return back
-        return self._decide(tree, hashes, found, table, allow=self.options.allow)
+        return self._decide(tree, hashes, detection, table, allow=self.options.allow)
 
     def _decide(
-        self, tree: Tree, hashes: HashesUnder, found: Detection, table: Table | None, *, allow: frozenset[str]
+        self, tree: Tree, hashes: HashesUnder, detection: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> SetPlan:
-        pair = Pair(hashes(found.closest), hashes(found.target), tree.pcs.on_delete)
+        pair = HashPair(hashes(detection.likely_source), hashes(detection.target), tree.pcs.on_delete)
+        values = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-        others = {verdict: list[StoredHash]() for verdict in Verdict}
-        changes = changes_of(stored_hashes(tree), pair, rest=lambda item: others[pair.verdict(item)].append(item))
-        foreign = others[Verdict.FOREIGN]
-        certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
-        case = guards.Case(
-            tree=tree,
-            source=found.closest,
-            target=found.target,
-            explained=found.source is not None and not found.done,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
-            changed=bool(changes),
-            others=others,
-            lagging=lagging(tree, foreign),
-            unchanged=found.done or (pair.source == pair.target and certain),
-            recorded=table.source if table is not None else None,
-            sightings=self.sightings,
+        changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
+        facts = SetFacts(
+            tree, detection, pair, values, table.source if table is not None else None, self.possible_hashes
         )
-        findings = guards.check_set(case, allow=allow)
+        certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
+        unchanged = detection.done or (pair.source == pair.target and certain)
+        findings = judged(check_set(facts), allow=allow, unchanged=unchanged)
         refused = any(f.severity is Severity.REFUSAL for f in findings)
-        source = found.source
-        if source is None and foreign and (not refused or len(case.lagging) == len(foreign)):
-            source = found.closest  # every foreign value lags behind or was allowed, and stays
-        builds = builds_of(self.options.target, found.target)
-        without, remaining = disruption_of(tree, pair, source=found.closest, target=found.target, builds=builds)
+        source = detection.source
+        if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
+            source = detection.likely_source  # every foreign value lags behind or was allowed, and stays
+        builds = builds_of(self.options.target, detection.target)
+        without, remaining = disruption_of(
+            tree, pair, source=detection.likely_source, target=detection.target, builds=builds
+        )
         return SetPlan(
             tree=tree,
             source=source.name if source else None,
-            target=found.target.name,
-            state=SetState.REFUSED if refused else to_do(changes),
+            target=detection.target.name,
+            state=SetState.REFUSED if refused else _state_of(changes),
             changes=changes,
             findings=findings,
             disruption=without,
@@ -234,21 +223,16 @@ class _Planner:
 
     def with_gang_terminations(self, plans: Sequence[SetPlan]) -> Iterator[SetPlan]:
         """The plans with GM-116, which needs the downtime that all of them cause together."""
-        writing = sum(seconds_of(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
-        downtime = writing + OPERATOR_UPGRADE
+        patches = sum(patch_count(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
+        downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
         for plan in plans:
             builds = builds_of(self.options.target, schemes.by_name(plan.target))
             live = plan.state is not SetState.SKIPPED
-            found = guards.gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime) if live else ()
-            new = guards.judged(found, allow=self.options.allow, unchanged=not plan.changes)
+            found = gang_termination(plan.tree, builds=builds, now=self.now, downtime=downtime) if live else ()
+            new = judged(found, allow=self.options.allow, unchanged=not plan.changes)
             refused = any(finding.severity is Severity.REFUSAL for finding in new)
             state = SetState.REFUSED if refused else plan.state
             yield replace(plan, state=state, findings=(*plan.findings, *new))
-
-
-def _of_cluster(finding: Finding, options: PlanOptions) -> Finding:
-    """A finding about the cluster, which forbids a run, but not a plan."""
-    return as_warning(finding) if options.describes or finding.code in options.allow else finding
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -257,11 +241,11 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(stored_hashes(tree), None) is None)
 
 
-def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
+def _wrong_from(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
     ref = decided.tree.ref
     message = (
-        f"{ref} holds the hashes of {other.name} ({build_range(speakers(other))}), not those of --from {requested}"
+        f"{ref} holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
     )
     remedy = f"leave out --from, or give --from {other.name}"
     finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
@@ -270,29 +254,25 @@ def _misnamed(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
     )
 
 
-def _restore(decided: SetPlan, table: Table) -> SetPlan:
-    """Bring a tree back whose spec changed after its first write: by its table, from target to source."""
+def _undone(decided: SetPlan, table: Table) -> SetPlan:
+    """Revert a tree whose spec changed after its first write, by its table alone."""
     tree = decided.tree
-    pair = Pair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    pair = HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
         "restored"
     )
     remedy = "start the old operator, let it roll the edit out, and run again"
     return replace(
-        decided,
-        source=table.target,
-        target=table.source,
+        _reverted(tree, table, table.target, table.source, pair),
         state=SetState.REFUSED,
-        changes=written_by(table, changes_of(stored_hashes(tree), pair)),
         findings=(report("GM-130", tree.ref, "/spec/template", message, remedy),),
+        disruption=decided.disruption,
         remaining=decided.disruption,
-        source_hashes=table.target_hashes,
-        target_hashes=table.source_hashes,
     )
 
 
-def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
+def _edited_midway(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     """Whether the tree was edited before its migration ended: its commit record is still the source's.
 
     Nothing is unfinished if source and target give the same generation hash: then no clique has two hashes.
@@ -304,22 +284,65 @@ def _unfinished(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool:
     return pcs.generation_hash in old - new
 
 
-def is_of(table: Table, way: Direction) -> bool:
+def belongs_to(table: Table, way: Direction) -> bool:
     """Whether a table was recorded by a run of these schemes."""
     source = schemes.by_name(table.source)
     return source in way.candidates and way.target_of(source).name == table.target
 
 
-def written_by(table: Table, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes of a revert, without the values that were the target's before the table's run."""
-    kept = {(entry.ref.uid, entry.field) for entry in table.kept}
-    return tuple(c for c in changes if (c.ref.uid, c.field) not in kept)
-
-
-def to_do(changes: tuple[Change, ...]) -> SetState:
-    """The state of a tree that is neither skipped nor refused."""
-    return SetState.MIGRATE if changes else SetState.DONE
-
-
 def _skipped(plan: SetPlan) -> SetPlan:
     return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
+
+
+def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str, Table]) -> Plan:
+    """The plan of ``run --revert`` for all sets of a migrated cluster, whichever are selected.
+
+    Every target value becomes the source's again, except those that were the target's before the run. ``--from`` and
+    ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A table has the
+    hashes from before any later edit. If there is none, ``--from`` must name the source. Values of neither scheme stay
+    as they are, and so does a set that is being deleted.
+    """
+    way = direction(options)
+    if not tables and options.source == AUTO and snapshot.trees:
+        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
+    present = (tree for tree in snapshot.trees if not tree.pcs.terminating)
+    trees = (tree for tree in present if options.source != AUTO or tree.ref.uid in tables)
+    reverts = tuple(_revert(tree, way, tables.get(tree.ref.uid)) for tree in trees)
+    return Plan(options.source, options.target, reverts)
+
+
+def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
+    old = schemes.by_name(table.source) if table is not None else way.candidates[0]
+    new = way.target_of(old)
+    hashes = hashes_of(tree.pcs)
+    pairs = [HashPair(hashes(new), hashes(old), tree.pcs.on_delete)]
+    if table is not None:
+        pairs.append(HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+    which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
+    findings = tuple(
+        report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
+        for item in stored_hashes(tree)
+        if {pair.classify(item) for pair in pairs}.isdisjoint({Verdict.SOURCE, Verdict.TARGET})
+    )
+    return replace(_reverted(tree, table, new.name, old.name, *pairs), findings=findings)
+
+
+def _reverted(tree: Tree, table: Table | None, source: str, target: str, *pairs: HashPair) -> SetPlan:
+    """The plan of a tree that goes back; what was the target's before the table's run stays."""
+    kept = {(entry.ref.uid, entry.field) for entry in (table.kept if table is not None else ())}
+    changes = changes_of(stored_hashes(tree), *pairs)
+    changes = tuple(change for change in changes if (change.ref.uid, change.field) not in kept)
+    return SetPlan(
+        tree=tree,
+        source=source,
+        target=target,
+        state=_state_of(changes),
+        changes=changes,
+        source_hashes=pairs[0].source,
+        target_hashes=pairs[0].target,
+    )
+
+
+def _state_of(changes: tuple[Change, ...]) -> SetState:
+    """The state of a tree that is neither skipped nor refused."""
+    return SetState.MIGRATE if changes else SetState.DONE

@@ -47,13 +47,13 @@ def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     name = release.name if release is not None else schemes.unread_release(requested)
     if name is not None:
         return (name,)
-    return speakers(scheme) if scheme is not None else ()
+    return builds_with(scheme) if scheme is not None else ()
 
 
 @cache
-def speakers(scheme: Scheme) -> tuple[str, ...]:
+def builds_with(scheme: Scheme) -> tuple[str, ...]:
     """The builds that use a scheme and can be migrated to."""
-    return tuple(release.name for release in schemes.speakers(scheme) if not release.hash_in_names)
+    return tuple(release.name for release in schemes.releases_with(scheme) if not release.hash_in_names)
 
 
 def build_range(names: tuple[str, ...]) -> str:
@@ -66,7 +66,7 @@ def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
     if target_image is not None and image == target_image:
         return True
     release = release_in(image)
-    # A release that puts the hash into object names speaks no scheme that can be migrated to.
+    # A release that puts the hash into object names uses no scheme that can be migrated to.
     return release is not None and release.scheme == target and not release.hash_in_names
 
 

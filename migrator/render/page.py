@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from migrator.grove.objects import Ref
@@ -17,7 +17,7 @@ from migrator.planning.model import Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.planner import Outlook
 from migrator.render import summary as report
-from migrator.render.findings import advice_groups, grouped
+from migrator.render.table import advice_groups, grouped
 from migrator.render.text import count, readable, sentence, visible
 
 _STATES: Final = {
@@ -65,8 +65,6 @@ def render(
         operator=plan.operator,
         upgrade=" → ".join(end or "not known" for end in report.upgrade(plan)),
         numbers=report.summary(plan),
-        refused=report.number(plan, SetState.REFUSED),
-        rest=report.recreated_with_migration(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
         pause=duration_text(patches / PATCHES_PER_SECOND),
@@ -90,19 +88,19 @@ def render_outlook(
     outlook: Outlook, rows: Sequence[report.TargetRow], origin: report.Origin, *, next_command: str = ""
 ) -> str:
     """The page without a named target: a line for each newer release."""
-    newer = [row for row in rows if not row.is_older]
+    plans = report.newer_plans(rows)
     headline = "What an upgrade of the Grove operator recreates"
     return _rendered(
         "targets.html",
-        rows=newer,
+        rows=[row for row in rows if not row.is_older],
         outlook=outlook,
         some=bool(outlook.sets),
         headline=headline if outlook.sets else "Nothing to do: there are no PodCliqueSets.",
         origin=origin,
         operator=outlook.operator,
         upgrade="to each newer release",
-        refusals=grouped(report.common_refusals(newer)),
-        issues=advice_groups(dict.fromkeys(advice for row in newer for advice in row.advisories)),
+        refusals=grouped(report.common_refusals(plans)),
+        issues=advice_groups(dict.fromkeys(advice for plan in plans for advice in plan.advisories)),
         many=False,
         next_command=next_command,
         next_steps=[],
@@ -131,6 +129,8 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
         hours=gpu_hours,
         reload_time=duration_text(RELOAD_SECONDS),
         number=lambda value: f"{value:,}",
+        refused=lambda plan: [tree.tree.ref for tree in plan.trees if tree.state is SetState.REFUSED],
+        rest=report.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )
@@ -142,43 +142,26 @@ def _weight(tree: SetPlan) -> tuple[object, ...]:
     return list(_STATES).index(tree.state), -tree.disruption.gpus, -tree.disruption.pods, tree.tree.ref
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The sets of one namespace or one value of a label, and the pods in them that are recreated."""
-
-    name: str
-    sets: int
-    refused: tuple[Ref, ...]
-    without: Disruption
-    with_migration: Disruption
-
-
-def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[Share]]]:
+def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Plan]]]]:
     """The totals by namespace, if there are several, and by label, each with its title."""
-    by_namespace = _totals(plan.trees, lambda tree: tree.tree.ref.namespace)
+    by_namespace = _parts(plan, lambda tree: tree.tree.ref.namespace)
     found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
     if label is not None:
-        of_label = _totals(plan.trees, lambda tree: tree.tree.pcs.labels.get(label) or UNLABELLED)
+        of_label = _parts(plan, lambda tree: tree.tree.pcs.labels.get(label) or UNLABELLED)
         found.append((f"label {label}", of_label))
     return found
 
 
-def _totals(trees: Iterable[SetPlan], name_of: Callable[[SetPlan], str]) -> list[Share]:
-    """A share for each name, most GPUs first."""
+def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Plan]]:
+    """The plan in parts, one for the sets of each name; most GPUs first."""
     members: dict[str, list[SetPlan]] = {}
-    for tree in trees:
+    for tree in plan.trees:
         members.setdefault(name_of(tree), []).append(tree)
-    found = [
-        Share(
-            name=name,
-            sets=len(group),
-            refused=tuple(tree.tree.ref for tree in group if tree.state is SetState.REFUSED),
-            without=sum((tree.disruption for tree in group), Disruption()),
-            with_migration=sum(map(report.set_recreated_with_migration, group), Disruption()),
-        )
-        for name, group in members.items()
+    parts = [
+        (name, replace(plan, trees=tuple(trees), cluster_disruption=sum((t.disruption for t in trees), Disruption())))
+        for name, trees in members.items()
     ]
-    return sorted(found, key=lambda share: (-share.without.gpus, -share.without.pods, share.name))
+    return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))
 
 
 def gpu_hours(disruption: Disruption) -> str:
@@ -195,33 +178,20 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeGroup:
-    """Changes of one tree that replace the same value by the same value; ``kinds`` counts objects by kind."""
+def change_groups(tree: SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:
+    """The changes of a tree that replace the same value by the same value: generation hash first, then the cliques.
 
-    what: str
-    old: str
-    new: str
-    kinds: Counter[str]
-
-
-def change_groups(tree: SetPlan) -> list[ChangeGroup]:
-    """The changes of a tree, grouped by old and new value: generation hash first, then clique by clique."""
+    For each group: what it is a hash of, the old value, the new one, and the number of objects of each kind.
+    """
     groups: dict[tuple[bool, str, str], set[Ref]] = {}
     for change in tree.changes:
         # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
         # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
         is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
         groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
-    return [
-        ChangeGroup(
-            what=_cliques(tree, new) if template else "generation hash",
-            old=old,
-            new=new,
-            kinds=Counter(ref.kind for ref in refs),
-        )
-        for (template, old, new), refs in sorted(groups.items(), key=lambda item: item[0])
-    ]
+    for is_template, old, new in sorted(groups):
+        what = _cliques(tree, new) if is_template else "generation hash"
+        yield what, old, new, Counter(ref.kind for ref in groups[is_template, old, new])
 
 
 def _cliques(tree: SetPlan, new: str) -> str:

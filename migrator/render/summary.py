@@ -7,15 +7,15 @@ values are null.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.planning.disruption import live_pods
-from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
+from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook, Target
-from migrator.planning.releases import build_range, builds, builds_of, knows_on_delete, speakers
+from migrator.planning.releases import build_range, builds, builds_of, builds_with, knows_on_delete
 from migrator.render.text import count
 
 #: The GPUs that are not counted.
@@ -45,22 +45,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One release that an upgrade may lead to: what it recreates in the whole cluster, and what refuses a migration.
+    """One release that an upgrade may lead to; one that was not read has no plan.
 
-    ``is_older`` marks the release that runs and those before it. What an unread release does is not ``known``.
+    ``is_older`` marks the release that runs and those before it.
     """
 
     release: str
     scheme: str = ""
+    plan: Plan | None = None
     is_older: bool = False
-    known: bool = True
-    without: Disruption = field(default_factory=Disruption)
-    with_migration: Disruption = field(default_factory=Disruption)
-    refused: int = 0
-    changes: int = 0
-    refusals: tuple[Finding, ...] = ()
-    advisories: tuple[Advice, ...] = ()
-    not_checked: tuple[NotChecked, ...] = ()
 
 
 def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
@@ -100,7 +93,7 @@ def outlook_json(outlook: Outlook) -> dict[str, Any]:
 
 
 def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRow]:
-    """A row for each release, oldest first, unread ones last; one plan is in memory at a time.
+    """A row for each release, oldest first, unread ones last.
 
     If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
     """
@@ -109,12 +102,17 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     for target in targets:
         sources |= {tree.source for tree in target.plan.trees if tree.source and tree.state is not SetState.DONE}
         sources |= {tree.target for tree in target.plan.trees if tree.state is SetState.DONE}
-        found |= {release: _row_of(release, target) for release in target.releases}
+        found |= {release: TargetRow(release, target.scheme.name, target.plan) for release in target.releases}
     order = builds()
     running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
     newest = max((order.index(name) for name in running_now), default=-1)
     rows = [replace(found[name], is_older=order.index(name) <= newest) for name in order if name in found]
-    return [*rows, *(TargetRow(name, known=False) for name in schemes.unread_releases())]
+    return [*rows, *map(TargetRow, schemes.unread_releases())]
+
+
+def newer_plans(rows: Iterable[TargetRow]) -> list[Plan]:
+    """The plans of releases that are newer than the one that runs."""
+    return [row.plan for row in rows if row.plan is not None and not row.is_older]
 
 
 def upgrade(plan: Plan) -> tuple[str, str]:
@@ -125,7 +123,7 @@ def upgrade(plan: Plan) -> tuple[str, str]:
     source = plan.running if plan.requested_source == "auto" else plan.requested_source
     if source is None:
         used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
-        found = [build_range(speakers(scheme)) for scheme in schemes.all_schemes() if scheme in used]
+        found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
         return ", ".join(found), _named(plan.requested_target)
     return _named(source), _named(plan.requested_target)
 
@@ -143,24 +141,9 @@ def dynamo_of(release: str) -> str:
     return ", ".join(known.get(release, ()))
 
 
-def _row_of(release: str, target: Target) -> TargetRow:
-    plan = target.plan
-    return TargetRow(
-        release=release,
-        scheme=target.scheme.name,
-        without=plan.cluster_disruption,
-        with_migration=recreated_with_migration(plan),
-        refused=number(plan, SetState.REFUSED),
-        changes=sum(len(tree.changes) for tree in plan.trees),
-        refusals=tuple(refusals_of(plan)),
-        advisories=plan.advisories,
-        not_checked=plan.not_checked,
-    )
-
-
-def common_refusals(rows: Iterable[TargetRow]) -> list[Finding]:
-    """What refuses a migration whatever the target: the findings of every row that has anything to change."""
-    found = [row.refusals for row in rows if row.changes]
+def common_refusals(plans: Iterable[Plan]) -> list[Finding]:
+    """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
+    found = [refusals_of(plan) for plan in plans if any(tree.changes for tree in plan.trees)]
     shared = set.intersection(*({_place(one) for one in refusals} for refusals in found)) if found else set()
     return [one for one in found[0] if _place(one) in shared] if found else []
 
@@ -197,15 +180,11 @@ def summary(plan: Plan) -> dict[str, int]:
     }
 
 
-def set_recreated_with_migration(tree: SetPlan) -> Disruption:
-    """The pods of a set that are recreated although the sets that can be migrated are."""
-    return tree.remaining if tree.state is SetState.MIGRATE else tree.disruption
-
-
 def recreated_with_migration(plan: Plan) -> Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
     total, before = plan.cluster_disruption, sum((tree.disruption for tree in plan.trees), Disruption())
-    after = sum(map(set_recreated_with_migration, plan.trees), Disruption())
+    migrated = (tree.remaining if tree.state is SetState.MIGRATE else tree.disruption for tree in plan.trees)
+    after = sum(migrated, Disruption())
     return Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,

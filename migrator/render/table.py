@@ -1,28 +1,24 @@
-"""A plan for people, in 80 columns: the same on a terminal and in a pipe."""
+"""A plan for people, in 80 columns: the same on a terminal and in a pipe.
+
+Findings are grouped, with counts, a few names and the remedies: a guard reports one sentence and a remedy for each
+object, and nobody reads four hundred such sentences about four hundred pods. The JSON of a plan has them all.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
+from migrator.grove.objects import Ref
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan
+from migrator.planning.guards.base import CATALOGUE
+from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
-from migrator.render.findings import NAMED, FindingGroup, advice_groups, grouped, names
-from migrator.render.summary import (
-    TargetRow,
-    codes,
-    common_refusals,
-    dynamo_of,
-    headline,
-    in_order,
-    next_steps,
-    notes,
-    refusals_of,
-    shown_warnings,
-    upgrade,
-)
+from migrator.render import summary
 from migrator.render.text import (
     GAP,
     WIDTH,
@@ -32,40 +28,43 @@ from migrator.render.text import (
     printable,
     readable,
     row,
+    rows,
     sentence,
     wrapped,
 )
+
+#: How many objects, or different findings of one guard, are named.
+NAMED: Final = 3
 
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
 
 
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
-    steps = [sentence(step) for step in next_steps(plan)]
     return _paragraphs(
-        wrapped(headline(plan)),
+        wrapped(summary.headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", refusals_of(plan))),
-        "".join(finding_rows("warning", shown_warnings(plan))),
+        "".join(finding_rows("refused", summary.refusals_of(plan))),
+        "".join(finding_rows("warning", summary.shown_warnings(plan))),
         "".join(_issue_rows(plan.advisories)),
-        "".join([*(row("note", note) for note in notes(plan)), *not_checked_rows(plan.not_checked)]),
-        "".join(row("next" if not number else "", step) for number, step in enumerate(steps))
-        or (command_row("next", next_command) if next_command else ""),
+        "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
+        rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: str) -> str:
+def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
         return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: there are no PodCliqueSets."))
-    newer = [one for one in rows if not one.is_older]
-    blocked = "".join(_brief_rows("blocked", common_refusals(newer)))
+    plans = summary.newer_plans(rows)
+    blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
+    some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
-        blocked or row("blocked", _BLOCKED[any(one.refused for one in newer)]),
+        blocked or row("blocked", _BLOCKED[some]),
         _releases(rows),
-        "".join(_issue_rows(dict.fromkeys(advice for one in newer for advice in one.advisories))),
-        "".join(not_checked_rows(dict.fromkeys(unchecked for one in newer for unchecked in one.not_checked))),
+        "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
+        _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
         command_row("next", next_command),
     )
 
@@ -78,7 +77,7 @@ def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
     for group in grouped(findings):
         times = f" ({count(len(group.findings), 'finding')})" if len(group.findings) > 1 else ""
         yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
-        yield from (row("", f"  {text}", indent=4) for text in _statements(group))
+        yield from (row("", f"  {text}", indent=4) for text in _texts(group))
         yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
 
 
@@ -90,7 +89,7 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
         yield row(label, f"{group.code} {group.title}{where}.", indent=2)
 
 
-def _statements(group: FindingGroup) -> Iterator[str]:
+def _texts(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
         text = readable(statement.text)
         joint = statement.joint if len(statement.refs) == 1 else ": "
@@ -101,15 +100,14 @@ def _statements(group: FindingGroup) -> Iterator[str]:
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def not_checked_rows(unchecked: Iterable[NotChecked]) -> Iterator[str]:
+def _not_checked(unchecked: Iterable[NotChecked]) -> str:
     """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
         found = re.fullmatch(r"(.+)( \([^()]*\))", one.message)
         what, reason = found.groups() if found else (one.message, "")
         reasons.setdefault(reason, []).append(f"{one.code} {what}")
-    texts = [f"{'; '.join(members)}{reason}" for reason, members in reasons.items()]
-    yield from (row("" if number else "unchecked", text) for number, text in enumerate(texts))
+    return rows("unchecked", (f"{'; '.join(members)}{reason}" for reason, members in reasons.items()))
 
 
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
@@ -124,7 +122,7 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.trees:
         return ""
-    trees = in_order(plan.trees)
+    trees = summary.in_order(plan.trees)
     sources = sorted({tree.source for tree in trees if tree.source})
     header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
     cells = [_cells(tree, has_source=len(sources) > 1) for tree in trees]
@@ -137,7 +135,7 @@ def _sets(plan: Plan) -> str:
         f"{printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
-    source, target = upgrade(plan)
+    source, target = summary.upgrade(plan)
     stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
     schemes = f"Stored hashes: {stored}. Target: {new}."
     return "".join([wrapped(schemes), "\n", title, *named])
@@ -150,7 +148,7 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
 
 
 def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:
-    first, *more = codes(tree.refusals) or [""]
+    first, *more = summary.codes(tree.refusals) or [""]
     return (
         f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
         *((tree.source or "unknown",) if has_source else ()),
@@ -164,29 +162,107 @@ def _facts(outlook: Outlook) -> Iterator[str]:
         yield row("record", outlook.record)
     yield row("operator", sentence(outlook.operator or ("None was found" if outlook.is_cluster else "A dump has none")))
     if outlook.running:
-        dynamo = dynamo_of(outlook.running)
+        dynamo = summary.dynamo_of(outlook.running)
         yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
     pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
     yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
 
-def _releases(rows: Sequence[TargetRow]) -> str:
+def _releases(rows: Sequence[summary.TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if not one.is_older]
-    table = [
-        (
-            one.release,
-            dynamo_of(one.release) or "-",
-            *(f"{n:,}" if one.known else "?" for n in (one.without.pods, one.without.gpus, one.with_migration.pods)),
-        )
-        for one in newer
-    ]
+    table = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
-    unread = "" if all(one.known for one in newer) else "?: not read: use --to-binary.\n"
+    unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
     older = [one.release for one in rows if one.is_older]
     folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
     return f"What the upgrade recreates:\n\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
 
 
+def _numbers(plan: Plan | None) -> tuple[str, ...]:
+    if plan is None:
+        return ("?",) * 3
+    without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
+    return tuple(f"{count:,}" for count in (without.pods, without.gpus, rest.pods))
+
+
 def _paragraphs(*paragraphs: str) -> str:
     return "\n".join(filter(None, paragraphs))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The text of a finding without its object's name, and every object to which it applies.
+
+    ``joint`` stands between the name of one object and the text: a space before a predicate, or a colon.
+    """
+
+    text: str
+    refs: tuple[Ref, ...]
+    joint: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """All findings of one code that refuse, or that warn; ``remedies`` has each remedy once."""
+
+    code: str
+    refuses: bool
+    title: str
+    findings: tuple[Finding, ...]
+    statements: tuple[Statement, ...]
+    remedies: tuple[str, ...]
+
+
+def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
+    """Findings by code, refusals first."""
+    by_code: dict[tuple[bool, str], list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+    return [
+        FindingGroup(
+            code=code,
+            refuses=not warns,
+            title=CATALOGUE[code].title,
+            findings=tuple(members),
+            statements=_statements(members),
+            remedies=tuple(dict.fromkeys(finding.remedy for finding in members if finding.remedy)),
+        )
+        for (warns, code), members in sorted(by_code.items(), key=itemgetter(0))
+    ]
+
+
+def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
+    """Known issues by code: the code, its title, the first advice, and every object concerned."""
+    by_id: dict[str, list[Advice]] = {}
+    for advice in advisories:
+        by_id.setdefault(advice.id, []).append(advice)
+    return [
+        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
+        for code, members in sorted(by_id.items())
+    ]
+
+
+def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
+    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
+    shown, kind = [], ""
+    for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
+        path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
+        shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
+        kind = ref.kind
+    left = len(refs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+    objects: dict[tuple[str, str], dict[Ref, None]] = {}
+    for finding in findings:
+        text = finding.message.removeprefix(f"{finding.ref} ")
+        joint = ": " if text == finding.message else " "
+        text = text.removeprefix(f"{finding.ref}: ")
+        if text.startswith("holds ") and finding.field:
+            joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
+        refs = objects.setdefault((text, joint), {})
+        if finding.ref is not None:
+            refs[finding.ref] = None
+    return tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in objects.items())

@@ -37,6 +37,11 @@ def row(label: str, text: str, *, indent: int = 0) -> str:
     return filled(text, f"{label} ".ljust(LABEL), " " * (LABEL + indent)) + "\n"
 
 
+def rows(label: str, texts: Iterable[str]) -> str:
+    """A row for each text, the label in front of the first one."""
+    return "".join(row("" if number else label, text) for number, text in enumerate(texts))
+
+
 def command_row(label: str, command: str) -> str:
     """A label, and a command in one line of its own, so that it can be copied whole."""
     return f"{label} ".ljust(LABEL) + f"{printable(command)}\n"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 import structlog
 
@@ -16,10 +17,33 @@ from migrator.planning.releases import is_target
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import CONCURRENCY, Deadline
 
+#: How long, in seconds, the end of a repeated call is waited for.
+_LONGEST_CALL: Final = 5.0
+
+
+def periodically(call: Callable[[], object], pause: float) -> Callable[[], None]:
+    """Call something in a thread every ``pause`` seconds; the returned function ends this after a call under way."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(pause):
+            call()
+
+    def end() -> None:
+        stop.set()
+        thread.join(_LONGEST_CALL)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return end
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Clock, sleep, identity and log, so that tests can replace them."""
+    """Clock, sleep, identity and log, so that tests can replace them.
+
+    ``repeat`` calls a function every so many seconds until the function that it returned is called.
+    """
 
     clock: Callable[[], float]  # monotonic seconds
     now: Callable[[], datetime]  # the wall clock in UTC, for records and gang termination only
@@ -32,8 +56,7 @@ class Context:
     deadline: Deadline  # the run's, shared with its store
     concurrency: int = CONCURRENCY  # patches under way
     namespace: str | None = None  # of our pod, if we run in one
-    threads: bool = True
-    beats: list[Callable[[], object]] = field(default_factory=list)  # to be called often where there are no threads
+    repeat: Callable[[Callable[[], object], float], Callable[[], None]] = periodically
 
 
 @dataclass(frozen=True, slots=True)

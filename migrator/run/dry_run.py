@@ -14,7 +14,7 @@ from migrator.planning.guards.base import as_warning, report
 from migrator.planning.guards.cluster import operator_unseen, record_unseen
 from migrator.planning.model import Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, Target, make_plan, outlook
+from migrator.planning.planner import Outlook, Target, make_plan, plans_for_all_releases
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
@@ -82,10 +82,11 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
 def first_look(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
 ) -> tuple[Outlook, Iterator[Target]]:
-    """The cluster as it is, and the same for every scheme that a release speaks."""
+    """The cluster as it is, and the same for every scheme that a release uses."""
     read = _read(store, options, now, namespace)
     targets = (
-        replace(target, plan=read.added_to(target.plan)) for target in outlook(read.snapshot, options, **read.known)
+        replace(target, plan=read.added_to(target.plan))
+        for target in plans_for_all_releases(read.snapshot, options, **read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
     pods = sum(map(all_pods, trees), Disruption())

@@ -1,17 +1,18 @@
-"""Sending patches, tree by tree, bottom-up.
+"""Writing patches, set by set, bottom-up.
 
 A patch tests the object's uid and the old value of each field, then replaces it; the server applies the tests again to
 the fresh object, so other changes of busy pods do not conflict. After a failed test or a lost reply it is read again.
-Several trees may be under way at once; within a tree one rank is finished before the next begins.
+Several sets may be under way at once; within a set one rank is finished before the next begins.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from typing import Final
 
 import structlog
@@ -20,10 +21,13 @@ from migrator import resources
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.grove.objects import PodCliqueSet
 from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
-from migrator.store import Store, Write
+from migrator.store import DryRun, Store
 
-#: How often one object is read again and retried before its tree is given up.
+#: How often one object is read again and retried before its set is given up.
 MAX_ATTEMPTS: Final = 5
+
+#: How many patches of a rank are made at a time: a set may have hundreds of thousands.
+_MADE: Final = 500
 
 
 class SetConflict(LostRace):
@@ -32,49 +36,22 @@ class SetConflict(LostRace):
     code = "conflict"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Outcome:
-    """What became of one tree; ``written`` is how many patches the server may have applied.
-
-    ``ranks`` are those that have not begun, ``rank`` is the unsent part of the current one: a patch is made when it is
-    sent. ``under_way`` is how many were sent and have not ended.
-    """
+    """What became of one set; ``written`` is how many patches the server may have applied."""
 
     batch: Batch
-    ranks: Iterator[tuple[int, Iterator[Patch]]]
-    rank: Iterator[Patch]
     written: int = 0
     error: MigratorError | None = None
     complete: bool = False
-    under_way: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Sending:
-    """What is left of a patch to write, how often it was sent, this time included, and whether it counts as written."""
-
-    patch: Patch
-    outcome: Outcome
-    attempt: int = 1
-    noted: bool = False
-
-    @property
-    def pcs(self) -> PodCliqueSet | None:
-        """The set whose spec must not have changed, if the patch is the set's own."""
-        return self.outcome.batch.pcs if self.patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
-
-    def note(self) -> None:
-        """Count the patch: the server may have applied it."""
-        self.outcome.written += not self.noted
-        self.noted = True
 
 
 class Executor:
     """Sends patches once, ``concurrency`` at a time at most.
 
     ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it runs.
-    ``stopping`` is called before a tree is begun. ``doubtful``: a reply was lost, so a write may still be under way.
-    ``outcomes`` are those of the trees that were begun so far.
+    ``stopping`` is called before a set is begun. ``doubtful``: a reply was lost, or the sending was broken off, so a
+    write may still be under way. ``outcomes`` are those of the sets that were begun so far.
     """
 
     def __init__(
@@ -91,150 +68,106 @@ class Executor:
         self._stopping = stopping
         self._concurrency = concurrency
         self._log = log
-        self._dry = {} if store.dry_run == "none" else {"dry_run": store.dry_run.value}
-        self._waiting: deque[Batch] = deque()
-        self._begun: deque[Outcome] = deque()  # those whose current rank is not all sent
-        self._again: deque[_Sending] = deque()
-        self.outcomes: list[Outcome] = []
-        self._under_way = 0
+        self._dry = {} if store.dry_run is DryRun.NONE else {"dry_run": store.dry_run.value}
+        self._lock = threading.Lock()
         self._halted = False
+        self.outcomes: list[Outcome] = []
         self.doubtful = False
 
     def run(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Carry out batches; returns an outcome for each that was begun, in their order.
+        """Carry out batches; returns an outcome for each that was begun.
 
-        A :class:`SetConflict` stops its own set only. After any other error no further set or rank is begun. An error
-        that is not ours is a bug: it is raised at once, and nothing more is sent.
+        A :class:`SetConflict` stops its own set only. After any other error nothing more is sent. An error that is not
+        ours is a bug: it is raised once what is under way has ended.
         """
-        self._waiting = deque(batches)
         try:
-            with closing(self._store.patches(self._next, concurrency=self._concurrency)) as answers:
-                for sending, answer in answers:
-                    self._under_way -= 1
-                    self._answered(sending, answer)
+            with ThreadPoolExecutor(self._concurrency) as senders, ThreadPoolExecutor(self._concurrency) as writers:
+                try:
+                    list(writers.map(partial(self._write, senders), batches))
+                finally:
+                    self._halted = True
         except BaseException:
-            self.doubtful = self.doubtful or self._under_way > 0
+            self.doubtful = True
             raise
         return self.outcomes
 
-    # --- what is sent next ------------------------------------------------------------------------------------------
+    def _write(self, senders: ThreadPoolExecutor, batch: Batch) -> None:
+        """Write one set, rank by rank."""
+        with self._lock:
+            if self._halted or self._stopping():
+                return
+            outcome = Outcome(batch)
+            self.outcomes.append(outcome)
+        for _, rank in groupby(batch.patches, key=lambda patch: patch.rank):
+            while patches := list(islice(rank, _MADE)):
+                if not all([*senders.map(partial(self._send, outcome), patches)]):
+                    return
+        outcome.complete = True
+        ref = batch.ref
+        self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
 
-    def _next(self) -> tuple[_Sending, Write] | None:
-        """The patch to send now, checked that we still may; ``None`` if there is none, or others must end first."""
-        while (sending := self._due()) is not None:
-            try:
-                self._check()
-            except MigratorError as error:
-                self._end(sending.outcome, error)
-                continue
-            self._under_way += 1
-            patch, ref = sending.patch, sending.patch.ref
-            ops = patch.ops(sending.pcs)
-            return sending, Write(RESOURCES[ref.kind], ref.namespace, ref.name, ops, patch.subresource)
-        return None
-
-    def _due(self) -> _Sending | None:
-        """What comes next: a patch to send again, one of a rank that has begun, or one of a further tree."""
-        while not self._again:
-            if not self._begun and not self._begin():
-                return None
-            outcome = self._begun[0]
-            if (patch := next(outcome.rank, None)) is not None:
-                outcome.under_way += 1
-                return _Sending(patch, outcome)
-            self._begun.popleft()
-            self._advance(outcome)
-        return self._again.popleft()
-
-    def _begin(self) -> bool:
-        """Begin a further tree; false if there is none, or none may be begun.
-
-        This is done only when nothing else may be sent, so that as few trees as possible are half-written at any time.
-        """
-        if self._halted or not self._waiting or self._stopping():
-            return False
-        batch = self._waiting.popleft()
-        outcome = Outcome(batch, groupby(batch.patches, key=lambda patch: patch.rank), iter(()))
-        self.outcomes.append(outcome)
-        self._begun.append(outcome)
-        return True
-
-    def _advance(self, outcome: Outcome) -> None:
-        """Begin the tree's next rank once the last has ended; without one the tree is complete."""
-        if outcome.under_way or outcome in self._begun or outcome.error is not None:
-            return
-        found = next(outcome.ranks, None)
-        if found is None:
-            outcome.complete = True
-            ref = outcome.batch.ref
-            self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
-        elif not self._halted:
-            outcome.rank = found[1]
-            self._begun.append(outcome)
-
-    def _end(self, outcome: Outcome, error: MigratorError | None = None) -> None:
-        """Record the end of a patch."""
-        outcome.under_way -= 1
-        if error is not None:
-            outcome.error = outcome.error or error
-            self._again = deque(sending for sending in self._again if sending.outcome is not outcome)
-            self._begun = deque(one for one in self._begun if one is not outcome)
-            self._halted = self._halted or not isinstance(error, SetConflict)
-        self._advance(outcome)
-
-    # --- what an answer means ---------------------------------------------------------------------------------------
-
-    def _answered(self, sending: _Sending, answer: MigratorError | None) -> None:
-        """Send a patch again, before any other, unless it has taken effect or must not be sent."""
+    def _send(self, outcome: Outcome, patch: Patch) -> bool:
+        """Write one patch; false if it, or another one before it, has ended in an error."""
         try:
-            left = self._left(sending, answer)
+            return self._repeat(outcome, patch)
         except MigratorError as error:
-            self._end(sending.outcome, error)
-            return
-        if left is None or sending.outcome.error is not None:
-            self._end(sending.outcome)
-        else:
-            sending.patch, sending.attempt = left, sending.attempt + 1
-            self._again.appendleft(sending)
+            outcome.error = outcome.error or error
+            self._halted = self._halted or not isinstance(error, SetConflict)
+            return False
+        except BaseException:
+            self._halted = True
+            raise
 
-    def _left(self, sending: _Sending, answer: MigratorError | None) -> Patch | None:
-        """What is still to be written after an answer, if anything; raises what stops the tree."""
-        ref = sending.patch.ref
-        names = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        if answer is None:
-            sending.note()
-            values = [{"field": c.field, "old": c.old, "new": c.new} for c in sending.patch.changes]
-            more = {"subresource": sending.patch.subresource, "changes": values, "attempt": sending.attempt}
-            self._log.info("patched", **names, **more, **self._dry)
-            return None
-        if isinstance(answer, NotFound):
-            self._log.warning("object_deleted", **names)
-            return None
-        if isinstance(answer, LostReply):
-            sending.note()
-            self.doubtful = True
-        elif not isinstance(answer, TestFailed | Conflict):
-            raise answer
-        self._log.info("retrying_after_conflict", **names, cause=answer.code)
-        left = self._settle(sending.patch, sending.pcs)
-        if left is not None and not left.changes:
-            sending.note()
-            return None
-        if left is not None and sending.attempt == MAX_ATTEMPTS:
-            raise SetConflict(
-                f"{left.ref}: {left.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
-                "value is the expected one; another client keeps changing it"
-            )
-        return left
+    def _repeat(self, outcome: Outcome, patch: Patch) -> bool:
+        """Send a patch until it has taken effect, or its object is gone; raises what stops its set."""
+        pcs = outcome.batch.pcs if patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
+        names = {"kind": patch.ref.kind, "namespace": patch.ref.namespace, "name": patch.ref.name}
+        applied = False  # or may have been
+        try:
+            for attempt in range(1, MAX_ATTEMPTS + 1):
+                with self._lock:
+                    if self._halted or outcome.error is not None:
+                        return False
+                    self._check()
+                try:
+                    self._patch(patch, pcs)
+                except NotFound:
+                    self._log.warning("object_deleted", **names)
+                    return True
+                except (LostReply, TestFailed, Conflict) as error:
+                    applied = applied or isinstance(error, LostReply)
+                    self.doubtful = self.doubtful or applied
+                    self._log.info("retrying_after_conflict", **names, cause=error.code)
+                else:
+                    applied = True
+                    values = [{"field": c.field, "old": c.old, "new": c.new} for c in patch.changes]
+                    more = {"subresource": patch.subresource, "changes": values, "attempt": attempt}
+                    self._log.info("patched", **names, **more, **self._dry)
+                    return True
+                patch = self._reread(patch, pcs)
+                if not patch.changes:
+                    return True
+        finally:
+            with self._lock:
+                outcome.written += applied
+        raise SetConflict(
+            f"{patch.ref}: {patch.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
+            "value is the expected one; another client keeps changing it"
+        )
 
-    def _settle(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch | None:
-        """Read the object again: what is left of the patch, or ``None`` if the object is gone."""
+    def _patch(self, patch: Patch, pcs: PodCliqueSet | None) -> None:
+        """Send a patch once."""
+        ref = patch.ref
+        self._store.patch(RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs), subresource=patch.subresource)
+
+    def _reread(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch:
+        """What is left of a patch by the object as it is now: nothing if that is gone. Raises ``SetConflict``."""
         try:
             found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
         except NotFound:
-            return None
+            return patch._replace(changes=())
         if found.get("metadata", {}).get("uid") != patch.ref.uid:
-            return None  # another object of the same name: not ours to change
+            return patch._replace(changes=())  # another object of the same name: not ours to change
         left = []
         for change in patch.changes:
             value = value_at(found, change.field)

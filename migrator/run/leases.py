@@ -13,7 +13,6 @@ it is killed; only a run that ends well releases them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -129,7 +128,7 @@ class _Term:
 class Leases:
     """The Leases of one namespace that a run holds or waits for; only the owner's thread changes which are held.
 
-    The context's ``clock`` should be :func:`monotonic`. Without ``threads`` the owner calls :meth:`renew_if_due`.
+    The context's ``clock`` should be :func:`monotonic`, and its ``repeat`` renews them meanwhile.
     """
 
     def __init__(self, store: Store, namespace: str, context: Context) -> None:
@@ -199,8 +198,8 @@ class Leases:
             self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
         self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
         self._log.info("lease_held", lease=f"{self.namespace}/{name}", taken_over=waited is not None)
-        if self._context.threads and self._end_renewals is None:
-            self._end_renewals = _periodically(self.renew_if_due, RETRY_EVERY / 2)
+        if self._end_renewals is None:
+            self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
 
     def left(self) -> float:
         """Seconds for which every Lease that was taken is certainly ours; asks no server.
@@ -309,20 +308,3 @@ class Leases:
 
 def _record(raw: JSONObject) -> LeaseRecord:
     return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
-
-
-def _periodically(call: Callable[[], object], pause: float) -> Callable[[], None]:
-    """Call something in a thread every ``pause`` seconds; the returned function ends this after a call under way."""
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.wait(pause):
-            call()
-
-    def end() -> None:
-        stop.set()
-        thread.join(RENEW_EVERY)
-
-    thread = threading.Thread(target=run, name="lease-renewal", daemon=True)
-    thread.start()
-    return end

@@ -24,7 +24,7 @@ from typing import Final
 from migrator import __version__, errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, Interrupted, LeaseLost, LostReply, MigratorError
 from migrator.planning.model import Plan
-from migrator.planning.patches import Batch, backward
+from migrator.planning.patches import Batch, reverting
 from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
@@ -169,7 +169,6 @@ class _Run:
         self._leases = Leases(self._plain, home, self._context)
         self._store = self._plain.within(self._leases.left)
         self._recorder = Recorder(self._store, home)
-        self._context.beats.append(self._leases.renew_if_due)
 
     def _read(self) -> None:
         """Read the sets, and plan what is to be done to them."""
@@ -316,7 +315,7 @@ class _Run:
         seen, refusal = self._seen, refused(self._seen.plan)
         if not self._wrote:
             log_findings(seen.plan, self._log)
-        batches = [*map(backward, seen.edited), *seen.batches]
+        batches = [*map(reverting, seen.edited), *seen.batches]
         if refusal is not None and not (self._wrote and batches):
             raise refusal
         return batches
@@ -549,7 +548,7 @@ class _Run:
             if not self._seen.back:
                 return
             try:
-                self._send([backward(plan) for plan in self._seen.back], watch=False)
+                self._send([reverting(plan) for plan in self._seen.back], watch=False)
             except (ClusterError, LostReply, SetConflict) as error:
                 self._log.warning("reading_again", error=str(error))
                 self._context.rest(_BEFORE_RETRY)

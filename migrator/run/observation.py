@@ -11,14 +11,13 @@ from migrator.errors import ClusterError, Refused, UsageError
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
-from migrator.planning.detect import Pair, Verdict, hashes_of, lagging
+from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import allowed_codes, report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
-from migrator.planning.patches import Batch, Patch, backward, forward, patch_count
-from migrator.planning.planner import changes_of, is_of, make_plan, template_digest
+from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
+from migrator.planning.planner import belongs_to, changes_of, make_plan, make_revert, template_digest
 from migrator.planning.releases import release_in
-from migrator.planning.revert import make_revert
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
@@ -69,7 +68,7 @@ class Observation:
     @cached_property
     def batches(self) -> list[Batch]:
         """The patches of the plan, set by set."""
-        return [backward(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
+        return [reverting(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
 
     @property
     def patches(self) -> Iterator[Patch]:
@@ -119,7 +118,7 @@ class Observation:
             return False
         if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
             return True
-        return not all(is_of(table, way) for table in self.recorded.of_open_run().values())
+        return not all(belongs_to(table, way) for table in self.recorded.of_open_run().values())
 
     @property
     def target_was_running(self) -> bool:
@@ -160,7 +159,7 @@ def read_sets(store: Store, seen: Observation, context: Context, *, written: boo
     options, recorded, way = seen.options, seen.recorded, seen.options.way
     snapshot = take(store)
     _check_there(snapshot, seen)
-    tables = {uid: table for uid, table in recorded.of_open_run().items() if is_of(table, way)}
+    tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
     plan = Plan(options.plan.source, options.plan.target, ())
@@ -191,7 +190,8 @@ def _check_there(snapshot: Snapshot, seen: Observation) -> None:
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
     tables = recorded.by_set() if seen.options.revert else recorded.of_open_run()
-    if tables and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
+    deleted = recorded.unfinished is None and bool(snapshot.trees)  # after their run had ended, but others are there
+    if tables and not deleted and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
         raise ClusterError(
             f"the record has {len(tables)} PodCliqueSets, and none of them was read; if all of them were deleted on "
             "purpose, delete the record: docs/upgrade.md has the command"
@@ -205,7 +205,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     early = run is not None and run.state == RecordState.STOPPING and not run.revert and not tables
     if early and run is not None and (run.source, run.target) == (options.source, options.target):
         return empty  # the run that is undone died before its first patch
-    other = next((table for table in tables if not is_of(table, seen.options.way)), None)
+    other = next((table for table in tables if not belongs_to(table, seen.options.way)), None)
     if other is not None:
         raise UsageError(
             f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
@@ -221,8 +221,11 @@ def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
     An operator of the target that has rolled out an edit since stores the target's hashes of the present spec.
     """
     now = hashes_of(tree.pcs)(schemes.by_name(table.target))
-    pairs = [Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete), Pair(now, now, tree.pcs.on_delete)]
-    verdicts = ((item, {pair.verdict(item) for pair in pairs}) for item in stored_hashes(tree))
+    pairs = [
+        HashPair(table.source_hashes, table.target_hashes, tree.pcs.on_delete),
+        HashPair(now, now, tree.pcs.on_delete),
+    ]
+    verdicts = ((item, {pair.classify(item) for pair in pairs}) for item in stored_hashes(tree))
     other = [item for item, found in verdicts if found == {Verdict.FOREIGN}]
     late = lagging(tree, other)
     for item in other:
@@ -234,7 +237,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     """One table for each set; the first that a migration saves for a set is kept until the run has ended."""
     way = seen.options.way
     present = {tree.ref.uid for tree in seen.trees}
-    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and is_of(t, way)}
+    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, way)}
     if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
         tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
     begun = {back.tree.ref.uid for back in seen.back}
@@ -252,7 +255,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
 
 def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
     """The changes that a tree still needs by its table: those of the values that are the source's."""
-    pair = Pair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
+    pair = HashPair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(stored_hashes(tree), pair)
 
 

@@ -12,8 +12,8 @@ from migrator import resources
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject, integer
 from migrator.grove import parse
-from migrator.grove.assemble import Objects, build, check_complete, lacking
-from migrator.grove.hash_fields import GROUPS, Sweep
+from migrator.grove.assemble import Objects, build, check_complete, missing_kinds
+from migrator.grove.hash_fields import GROUPS, HashSearch
 from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
 from migrator.resources import Resource
 from migrator.store import Look, Store
@@ -29,10 +29,10 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 
     If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
 
-    No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in ``unlisted``. Any
-    other failure to read is raised: an API outage must never look like "no pods". With ``phases`` two more
-    short lists show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump lacks what its
-    sets must have.
+    No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in
+    ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
+    ``phases`` two more short lists show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump
+    lacks what its sets must have.
     """
     try:
         return _take(store, phases=phases)
@@ -43,10 +43,10 @@ def take(store: Store, *, phases: bool = False, namespace: str | None = None) ->
 
 
 def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
-    swept, unlisted = Sweep(), list[str]()
+    swept, forbidden_kinds = HashSearch(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        return _list(store, resource, project, only, look=swept.look)
+        return _list(store, resource, project, only, look=swept.scan)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -58,7 +58,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         try:
             return if_there(resource, project)
         except NotAuthorised:
-            unlisted.append(resource.qualified_name)
+            forbidden_kinds.append(resource.qualified_name)
             return ()
 
     try:
@@ -77,10 +77,14 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
         objects = replace(objects, pods=_with_phases(store, objects.pods, only))
-    snapshot = replace(build(objects, is_cluster=store.is_cluster), sightings=swept.sightings, unlisted=tuple(unlisted))
+    snapshot = replace(
+        build(objects, is_cluster=store.is_cluster),
+        possible_hashes=swept.possible_hashes,
+        forbidden_kinds=tuple(forbidden_kinds),
+    )
     if not store.is_cluster:
         check_complete(snapshot)
-        snapshot = replace(snapshot, lacking=lacking(snapshot))
+        snapshot = replace(snapshot, missing_kinds=missing_kinds(snapshot))
     return snapshot
 
 

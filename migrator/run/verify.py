@@ -16,11 +16,11 @@ from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree, kubernetes_time
 from migrator.hashing import layouts, schemes
-from migrator.planning.detect import Pair, Verdict, detect, hashes_of, lagging
+from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging
 from migrator.planning.guards.updates import open_progress
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
-from migrator.planning.planner import is_of, template_digest
+from migrator.planning.planner import belongs_to, template_digest
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, Lease, Leases
@@ -131,7 +131,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         if home is None:
             return _Known()
         recorded = Recorder(store, home).load()
-        tables = {uid: table for uid, table in recorded.by_set().items() if is_of(table, options.way)}
+        tables = {uid: table for uid, table in recorded.by_set().items() if belongs_to(table, options.way)}
         return _Known(home, recorded, tables)
     except (errors.NotAuthorised, errors.Unreadable, errors.UsageError):
         if options.after_upgrade:
@@ -229,11 +229,11 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     if not stored:
         return
     target = detect(stored, way, hashes, on_delete=tree.pcs.on_delete).target
-    pair = Pair(hashes(target), hashes(target), tree.pcs.on_delete)
-    other = [item for item in stored if pair.verdict(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
+    pair = HashPair(hashes(target), hashes(target), tree.pcs.on_delete)
+    other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = dict.fromkeys((*way.candidates, *schemes.spoken_schemes(), *read_elsewhere))
+    before = dict.fromkeys((*way.candidates, *schemes.released_schemes(), *read_elsewhere))
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)

@@ -10,13 +10,13 @@ from testbed.controlplane.server import KUBERNETES
 LIMIT = 150 << 10
 READ = r"""
 import re, sys
-from migrator.operators import buildinfo, layout, moduledata
+from migrator.operators import goinfo, layout
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
 with open(sys.argv[1], "rb") as file:
     elf = Elf(file)
-    module = moduledata.find(elf, buildinfo.read(elf).go_minor)
+    module = goinfo.module_data(elf, goinfo.build_info(elf).go_minor)
     types = layout.read(GoTypes(elf, module))
     names = list(Functions(elf, module).names("dump.ForHash"))
 print(len(types) > 100 and "k8s.io/apimachinery/pkg/util/dump.ForHash" in names)

@@ -43,17 +43,18 @@ _LISTENS: Final = "import socket, time; s = socket.create_server(('', 8443)); ti
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a pod of the Job ended: its container's exit code and reason, and its termination message."""
+    """How a pod of the Job ended: its container's exit code and reason, its log, and what Kubernetes kept of that."""
 
     name: str
     code: int
     reason: str
     message: str
+    log: str
 
     @property
     def summary(self) -> Any:
-        """The termination message, which is JSON when the run could write one."""
-        return json.loads(self.message)
+        """The last line of the log: what was done, or why not."""
+        return json.loads(self.log.splitlines()[-1])
 
 
 @dataclass
@@ -246,7 +247,8 @@ class Scene:
 
     def ends(self, name: str = JOB) -> list[Ended]:
         """The Job's pods that have ended, the oldest first."""
-        return [_ended(pod) for pod in self.job_pods(name) if pod["status"]["phase"] in {"Failed", "Succeeded"}]
+        ended = (pod for pod in self.job_pods(name) if pod["status"]["phase"] in {"Failed", "Succeeded"})
+        return [_ended(pod, self.log(pod["metadata"]["name"])) for pod in ended]
 
     def result(self, name: str = JOB) -> tuple[str, str]:
         """Wait for the Job's end: the condition that says so, and its reason."""
@@ -348,7 +350,8 @@ def _named(name: str) -> Object:
     return {"name": name, "namespace": NAMESPACE}
 
 
-def _ended(pod: Object) -> Ended:
+def _ended(pod: Object, log: str) -> Ended:
     [container] = pod["status"].get("containerStatuses") or [{}]
     state = container.get("state", {}).get("terminated") or {}
-    return Ended(pod["metadata"]["name"], state.get("exitCode", -1), state.get("reason", ""), state.get("message", ""))
+    code, reason, message = state.get("exitCode", -1), state.get("reason", ""), state.get("message", "")
+    return Ended(pod["metadata"]["name"], code, reason, message, log)

@@ -133,8 +133,14 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.clusters.upgraded)
     @rule()
     def undo(self) -> None:
-        """A revert that nothing disturbs leaves the cluster as it is without us."""
+        """A revert that nothing disturbs leaves the cluster as it is without us.
+
+        It does not believe that every set of an unfinished run is gone.
+        """
         ending = self._run((), revert=True)
+        if ending.code == STUCK and "none of them was read" in str(ending):
+            assert self.clusters.world.record_state != "done", str(ending)
+            return
         assert ending.code in {DONE, NO_RECORD}, str(ending)
         none(f"left by a revert that ended with {ending}", self.clusters.left())
 

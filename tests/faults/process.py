@@ -122,7 +122,7 @@ class Process:
         self.stop = threading.Event()
         self.writes: list[Step] = []
         self.applied: list[Step] = []
-        self._beats: list[Callable[[], object]] = []
+        self._renewals: list[Callable[[], object]] = []
         self._steps = count(1)
         self._dead = False
         self._gate = gate
@@ -157,8 +157,13 @@ class Process:
 
     def renew(self) -> None:
         """Do what threads of its own do in the product."""
-        for beat in self._beats:
-            beat()
+        for renewal in tuple(self._renewals):
+            renewal()
+
+    def _repeat(self, call: Callable[[], object], _pause: float) -> Callable[[], None]:
+        """Calls at every request and sleep, instead of a thread, so that a schedule gives one history."""
+        self._renewals.append(call)
+        return lambda: self._renewals.remove(call)
 
     @contextmanager
     def sends(self, request: Request, left: Callable[[], float]) -> Iterator[None]:
@@ -213,7 +218,7 @@ class Process:
             rest=self._rest,
             stop=self.stop,
             deadline=Deadline(lambda: self.world.seconds, timeout),
-            beats=self._beats,
+            repeat=self._repeat,
         )
 
     def _ended(self, command: Callable[[], object]) -> Ending:

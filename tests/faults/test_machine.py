@@ -28,6 +28,15 @@ def test_whatever_happens_is_no_worse_than_without_us() -> None:
     check(explore(examples=60, steps=25))
 
 
+def test_a_revert_has_nothing_to_do_once_every_recorded_set_is_deleted() -> None:
+    """Other sets were read, so the list is believed: the record of a run that had ended is forgotten, and that is 0.
+
+    The machine found it: 6, and the advice to keep the operator at zero.
+    """
+    again = [lambda machine, choice=choice: machine.somebody("delete", choice, 3) for choice in range(3)]
+    history(Machine.finish, *again, Machine.undo)
+
+
 def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
     """The operator saw lists in canonical order, and not that they were put back: no canonical hash is proven by that.
 

@@ -11,7 +11,7 @@ import pytest
 
 from migrator.errors import MigratorError
 from migrator.hashing import layouts
-from migrator.operators import binary, buildinfo, moduledata
+from migrator.operators import binary, goinfo
 from migrator.operators.elf import Elf
 from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
@@ -31,7 +31,7 @@ class Image:
 
     data: bytearray
     elf: Elf
-    module: moduledata.ModuleData
+    module: goinfo.ModuleData
     types: tuple[int, ...] = ()
     fields: tuple[int, ...] = ()
     names: tuple[int, ...] = ()
@@ -67,7 +67,7 @@ def image(program: Program) -> Image:
 def _analysed(program: Program) -> Image:
     data, _ = original(program)
     elf = Elf(io.BytesIO(data))
-    module = moduledata.find(elf, buildinfo.read(elf).go_minor)
+    module = goinfo.module_data(elf, goinfo.build_info(elf).go_minor)
     types = GoTypes(elf, module)
     root = types.named("v1.PodTemplateSpec", "k8s.io/api/core/v1")
     assert root is not None

@@ -104,8 +104,8 @@ def test_the_runbook_shows_which_releases_hash_alike() -> None:
     text = (ROOT / "docs" / "upgrade.md").read_text(encoding="utf-8").partition("## Which upgrades need it")[2]
     rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.MULTILINE)
     expected = [
-        (scheme.name, ", ".join(release.name for release in schemes.speakers(scheme) if not release.hash_in_names))
-        for scheme in schemes.spoken_schemes()
+        (scheme.name, ", ".join(release.name for release in schemes.releases_with(scheme) if not release.hash_in_names))
+        for scheme in schemes.released_schemes()
     ]
     assert rows == expected
     for release in schemes.releases():

@@ -34,7 +34,10 @@ def causes(*fields: str) -> dict[str, Any]:
         (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, NotAuthorised, "lacks the permission"),
         (403, {"reason": "Forbidden", "message": POLICY_DENIES}, Rejected, "denied by grove-migrator-labels"),
         (403, {"message": WEBHOOK_DENIES}, Rejected, "HTTP 403: denied by other.example"),
-        (400, {"message": WEBHOOK_DENIES}, Rejected, "HTTP 400: denied by other.example"),
+        *(
+            (code, {"message": WEBHOOK_DENIES}, Rejected, f"HTTP {code}: denied by other.example")
+            for code in (400, 503)
+        ),
         (400, {"reason": "BadRequest", "message": f"decoding: {SECRET}"}, ApiError, "HTTP 400 BadRequest"),
         (404, {"reason": "NotFound"}, NotFound, "HTTP 404 NotFound"),
         (409, {"reason": "AlreadyExists"}, AlreadyExists, "HTTP 409 AlreadyExists"),
@@ -78,12 +81,12 @@ def test_422_of_a_create_is_no_failed_test() -> None:
     [
         *((code, "", True) for code in (429, 502, 503, 504)),
         (500, "etcdserver: leader changed", True),
-        (500, WEBHOOK_DOWN, False),
+        *((500, message, False) for message in (WEBHOOK_DOWN, WEBHOOK_DENIES)),
         *((code, "", False) for code in (404, 409, 410, 422)),
     ],
 )
 def test_transient(code: int, message: str, *, transient: bool) -> None:
-    """Throttling and the server's own errors pass; a webhook that is down does not by waiting here."""
+    """Throttling and the server's own errors pass; a webhook that is down, or denies, does not by waiting here."""
     assert Failure(code, {"message": message}).is_transient is transient
 
 

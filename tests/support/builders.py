@@ -15,13 +15,12 @@ import jsonpatch
 
 from migrator.grove import parse
 from migrator.grove.assemble import Objects, build
-from migrator.grove.hash_fields import Sweep, stored_hashes
+from migrator.grove.hash_fields import HashSearch, stored_hashes
 from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import make_plan
-from migrator.planning.revert import make_revert
+from migrator.planning.planner import make_plan, make_revert
 from migrator.run.tables import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
@@ -178,9 +177,9 @@ class World:
 
     def snapshot(self, *, is_cluster: bool = True) -> Snapshot:
         """The trees, and every string that may be a hash."""
-        sweep = Sweep()
+        sweep = HashSearch()
         for item in self.objects:
-            sweep.look(item)
+            sweep.scan(item)
         found = build(
             Objects(
                 sets=tuple(parse.pod_clique_set(o) for o in self.all("PodCliqueSet")),
@@ -192,7 +191,7 @@ class World:
             ),
             is_cluster=is_cluster,
         )
-        return replace(found, sightings=sweep.sightings)
+        return replace(found, possible_hashes=sweep.possible_hashes)
 
     def values(self) -> dict[tuple[str, str, str], str]:
         """Every stored hash, by kind, name and field."""

@@ -52,9 +52,13 @@ def context_of(
     *,
     sleep: Callable[[float], None] = time.sleep,
     log: Any = None,
-    threads: bool = False,
+    concurrency: int = 1,
+    repeat: Callable[[Callable[[], object], float], Callable[[], None]] = lambda _call, _pause: lambda: None,
 ) -> Context:
-    """Surroundings with these clocks; without ``log`` nothing is logged."""
+    """Surroundings with these clocks; without ``log`` nothing is logged.
+
+    One patch is under way at a time, so that a schedule gives one history.
+    """
     silent = structlog.wrap_logger(
         structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
     )
@@ -68,5 +72,6 @@ def context_of(
         log=silent if log is None else log,
         stop=threading.Event(),
         deadline=Deadline(clock),
-        threads=threads,
+        concurrency=concurrency,
+        repeat=repeat,
     )

@@ -8,7 +8,7 @@ validation errors that are not failed tests. ``tests/cluster/store`` compares it
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a store
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,15 +17,14 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 from migrator import resources
-from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, MigratorError, NotFound, Rejected
+from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Look, Store, Write
+from migrator.store import DryRun, Look
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -222,13 +221,6 @@ class MemoryStore(Objects):
             answer = _scale(new) if subresource == "scale" else copied(new)
         return _brief(answer) if resource == resources.PODS or resource.group in _BRIEF_GROUPS else answer
 
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """See :meth:`migrator.store.Store.patches`: one after the other."""
-        del concurrency
-        return in_turn(self, take)
-
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""
         if self.dry_run is DryRun.CLIENT:
@@ -287,17 +279,3 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
             raise Rejected(f"{request.target}: metadata.{key}: field is immutable")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
         raise Conflict(f"{request.target}: the object has been modified")
-
-
-def in_turn(
-    store: Store, take: Callable[[], tuple[K, Write] | None]
-) -> Generator[tuple[K, MigratorError | None], None, None]:
-    """:meth:`migrator.store.Store.patches`, one after the other."""
-    while (found := take()) is not None:
-        key, write = found
-        try:
-            store.patch(write.resource, write.namespace, write.name, write.ops, subresource=write.subresource)
-        except MigratorError as error:
-            yield key, error
-        else:
-            yield key, None

@@ -94,8 +94,7 @@ spec:
           resources:
             {{- toYaml .root.Values.resources | nindent 12 }}
           {{- include "grove-migrator.containerSecurity" . }}
-          # A summary of the run, as JSON: kubectl describe pod shows it. Without it, the last log lines.
-          terminationMessagePath: /dev/termination-log
+          # After a failure kubectl describe pod shows the last lines of the log.
           terminationMessagePolicy: FallbackToLogsOnError
           {{- include "grove-migrator.mounts" .root }}
 {{- end }}

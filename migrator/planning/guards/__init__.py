@@ -6,42 +6,38 @@ A code has one severity. Two things turn a refusal into a warning: ``--allow``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from migrator.planning.guards import fields, gangs, updates, values
-from migrator.planning.guards.base import ALIKE, CATALOGUE, Case, allowed_codes, report
-from migrator.planning.guards.cluster import cluster_findings, not_checked
-from migrator.planning.guards.gangs import gang_termination
+from migrator.planning.guards.base import SetFacts
 from migrator.planning.model import Finding, Severity
 
-__all__ = [
-    "ALIKE",
-    "CATALOGUE",
-    "Case",
-    "allowed_codes",
-    "check_set",
-    "cluster_findings",
-    "gang_termination",
-    "judged",
-    "not_checked",
-    "report",
-]
+#: The guards of a set, in the order of their findings, but for ``gangs.gang_termination``, which needs the whole plan.
+_GUARDS = (
+    updates.in_flight,
+    updates.reported,
+    updates.observed_generation,
+    values.never_reconciled,
+    values.foreign,
+    values.unknown_places,
+    values.missing,
+    values.leftovers,
+    fields.fields,
+    gangs.hash_in_names,
+)
 
-_MODULES = (updates, values, fields, gangs)
 
-
-def check_set(case: Case, *, allow: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """All findings of the guards about one set, but for :func:`gang_termination`, which needs the whole plan.
-
-    ``allow`` has the codes whose overridable refusals become warnings; see :func:`allowed_codes`.
-    """
-    found = (finding for module in _MODULES for check in module.CHECKS for finding in check(case))
-    return judged(found, allow=allow, unchanged=case.unchanged)
+def check_set(facts: SetFacts) -> Iterator[Finding]:
+    """All findings of the guards about one set."""
+    return (finding for guard in _GUARDS for finding in guard(facts))
 
 
 def judged(findings: Iterable[Finding], *, allow: frozenset[str], unchanged: bool) -> tuple[Finding, ...]:
-    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set."""
+    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set.
+
+    ``allow`` has codes as :func:`~migrator.planning.guards.base.allowed_codes` gives them.
+    """
     return tuple(_judged(finding, allow, unchanged=unchanged) for finding in findings)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from migrator.errors import UsageError, suggestion
 from migrator.grove.hash_fields import StoredHash
-from migrator.grove.objects import Ref, Sighting, Tree
+from migrator.grove.objects import PossibleHash, Ref, Tree
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import Verdict, unlabelled
-from migrator.planning.model import Finding, SetHashes, Severity
+from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
+from migrator.planning.model import Finding, Severity
 
 _REFUSES, _WARNS = Severity.REFUSAL, Severity.WARNING
 
@@ -89,30 +90,42 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
     return frozenset(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """The input of a guard: one set, its hashes and what its stored values are."""
+@dataclass(frozen=True)
+class SetFacts:
+    """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
+
+    ``recorded`` is the source of the run that left a table of the set. ``possible_hashes`` are all of the cluster.
+    """
 
     tree: Tree
-    source: Scheme  # explains the set; if not `explained`, most of it
-    target: Scheme
-    explained: bool
-    source_hashes: SetHashes
-    target_hashes: SetHashes
-    changed: bool  # some values are the source's
-    others: Mapping[Verdict, Sequence[StoredHash]]  # the values that are not
-    lagging: frozenset[tuple[str, str]] = frozenset()  # foreign values on which no pod depends, by uid and field
-    unchanged: bool = False  # nothing is written to the set
-    recorded: str | None = None  # the source of the run that left a table of the set
-    sightings: tuple[Sighting, ...] = ()  # in all of the cluster
+    detection: Detection
+    pair: HashPair
+    values: Mapping[Verdict, Sequence[StoredHash]]
+    recorded: str | None
+    possible_hashes: tuple[PossibleHash, ...]
+
+    @property
+    def source(self) -> Scheme:
+        """The scheme that explains the set, or most of it."""
+        return self.detection.likely_source
+
+    @property
+    def target(self) -> Scheme:
+        """The scheme of the next operator."""
+        return self.detection.target
 
     @property
     def foreign(self) -> Sequence[StoredHash]:
         """The values of neither scheme that OnDelete does not permit."""
-        return self.others[Verdict.FOREIGN]
+        return self.values[Verdict.FOREIGN]
+
+    @cached_property
+    def lagging(self) -> frozenset[tuple[str, str]]:
+        """The foreign values on which no pod depends, by uid and field."""
+        return lagging(self.tree, self.foreign)
 
     @property
-    def old_is_left(self) -> bool:
+    def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
         return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
 

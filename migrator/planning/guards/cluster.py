@@ -31,12 +31,14 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
             "would recreate their pods"
         )
         yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
-    for kind in snapshot.unlisted if any(p.changes for p in plans) else ():
+    for kind in snapshot.forbidden_kinds if any(p.changes for p in plans) else ():
         message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"
         remedy = f"grant list on the API groups {' and '.join(GROUPS)}"
         yield report("GM-137", None, None, message, remedy, overridable=True)
-    if snapshot.lacking:
-        message = f"the dump has pods, but no {' and no '.join(snapshot.lacking)}: hashes in such objects are not seen"
+    if snapshot.missing_kinds:
+        message = (
+            f"the dump has pods, but no {' and no '.join(snapshot.missing_kinds)}: hashes in such objects are not seen"
+        )
         yield report("GM-138", None, None, message, f"dump again with `{DUMP_COMMAND}`")
 
 

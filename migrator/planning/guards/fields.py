@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts
-from migrator.planning.guards.base import Case, report
+from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
 from migrator.resources import pointer
 
@@ -18,9 +18,9 @@ _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 Path = tuple[str | int, ...]
 
 
-def fields(case: Case) -> Iterator[Finding]:
+def fields(facts: SetFacts) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
-    pcs, source, target = case.tree.pcs, case.source.minor, case.target.minor
+    pcs, source, target = facts.tree.pcs, facts.source.minor, facts.target.minor
     for path in newer_fields(pcs.spec, source, target):
         message = (
             f"{pcs.ref} sets {path}: the running operator (Kubernetes {source}) ignores the field, and the next one "
@@ -88,6 +88,3 @@ def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Pat
             yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
     else:
         yield kind, value, path
-
-
-CHECKS: Final = (fields,)

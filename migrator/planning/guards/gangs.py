@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from migrator.grove.objects import Tree, condition, go_duration, kubernetes_time
-from migrator.planning.guards.base import Case, report
+from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
 from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
 from migrator.resources import pointer
@@ -18,13 +18,13 @@ _IN_NAMES: Final = "alpha.10-rc1 put the hash into object names, which cannot be
 _REMEDY: Final = "upgrade without grove-migrator, and accept that the pods are replaced"
 
 
-def hash_in_names(case: Case) -> Iterator[Finding]:
+def hash_in_names(facts: SetFacts) -> Iterator[Finding]:
     """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
-    for gang_map in case.tree.pod_gang_maps:
+    for gang_map in facts.tree.pod_gang_maps:
         if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
             message = f"{gang_map.ref} has entries without an epoch: {_IN_NAMES}"
             yield report("GM-131", gang_map.ref, "/spec/entries", message, _REMEDY)
-    for gang in case.tree.pod_gangs:
+    for gang in facts.tree.pod_gangs:
         if _MINIMUM_VIABLE_UNIT in gang.labels:
             message = f"{gang.ref} has the label {_MINIMUM_VIABLE_UNIT}: {_IN_NAMES}"
             field = pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT)
@@ -64,6 +64,3 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     except ValueError:
         return -math.inf
     return -math.inf if began is None else seconds - (now - began).total_seconds()
-
-
-CHECKS: Final = (hash_in_names,)

@@ -21,7 +21,7 @@ from migrator.exact_json import integer
 from migrator.grove.hash_fields import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import Case, report
+from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
@@ -31,23 +31,23 @@ _DELETION: Final = "/metadata/deletionTimestamp"
 Item: TypeAlias = PodCliqueSet | PodCliqueScalingGroup | PodClique
 
 
-def in_flight(case: Case) -> Iterator[Finding]:
+def in_flight(facts: SetFacts) -> Iterator[Finding]:
     """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
-    if case.old_is_left:
-        yield from _old(case)
+    if facts.pods_await_replacement:
+        yield from _old(facts)
         return
-    awaited = list(_outstanding(case))
-    yield from awaited or _idle(case)
+    awaited = list(_outstanding(facts))
+    yield from awaited or _idle(facts)
 
 
-def reported(case: Case) -> Iterator[Finding]:
+def reported(facts: SetFacts) -> Iterator[Finding]:
     """Actions that the operator itself reports as under way; none of them deletes a pod because of a hash.
 
     GangTerminationInProgress stays as long as GPUs are missing
     (alpha.12-rc1: ``podcliquescalinggroup/reconcilestatus.go:mutateMinAvailableBreachedCondition``), and
     PodGangMigrationInProgress may stay for ever (Grove issue 808).
     """
-    tree = case.tree
+    tree = facts.tree
     holders: Iterator[Item] = iter((*tree.scaling_groups, tree.pcs))
     for item in holders:
         name = "PodGangMigrationInProgress" if item is tree.pcs else "GangTerminationInProgress"
@@ -62,17 +62,17 @@ def reported(case: Case) -> Iterator[Finding]:
         yield report("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without grove-migrator")
 
 
-def observed_generation(case: Case) -> Iterator[Finding]:
+def observed_generation(facts: SetFacts) -> Iterator[Finding]:
     """The operator has not reconciled the newest generation, and the source is canonical.
 
     The legacy hash of a template whose lists are in canonical order is the canonical hash of that template in any
     order. So a set that was reordered under a legacy operator would look like one of a canonical operator. Under any
     other source an unseen edit shows in the generation hash: GM-101.
     """
-    pcs = case.tree.pcs
+    pcs = facts.tree.pcs
     observed = pcs.status.get("observedGeneration")
     is_seen = isinstance(observed, int) and observed >= pcs.generation
-    if is_seen or case.source.algorithm != CANONICAL or case.recorded == case.source.name:
+    if is_seen or facts.source.algorithm != CANONICAL or facts.recorded == facts.source.name:
         return
     seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
     message = (
@@ -88,42 +88,42 @@ def open_progress(item: Item) -> str | None:
     return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
 
 
-def _old(case: Case) -> Iterator[Finding]:
+def _old(facts: SetFacts) -> Iterator[Finding]:
     """Case A."""
-    for item in (case.tree.pcs, *case.tree.children):
+    for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
             remedy = _WAIT
-            if isinstance(item, PodCliqueScalingGroup) and (stuck := _selected_but_old(case, item, name)):
+            if isinstance(item, PodCliqueScalingGroup) and (stuck := _selected_but_old(facts, item, name)):
                 remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
             message = f"{item.ref}: an update has not ended, and something old is left to replace"
             yield report("GM-102", item.ref, f"/status/{name}", message, remedy)
-    for child in (*case.tree.children, *case.tree.pod_gang_maps):
+    for child in (*facts.tree.children, *facts.tree.pod_gang_maps):
         if child.terminating:
             message = f"{child.ref} is being deleted, and something old is left to replace"
             yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}")
 
 
-def _selected_but_old(case: Case, group: PodCliqueScalingGroup, name: str) -> list[str]:
+def _selected_but_old(facts: SetFacts, group: PodCliqueScalingGroup, name: str) -> list[str]:
     """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
     selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
     index = str(selected.get("current", 0)) if selected else None
-    old = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
-    members = (clique for clique in case.tree.pod_cliques if clique.owner_uid == group.ref.uid)
+    old = {stored.ref.uid for stored in facts.foreign if stored.place is CLIQUE_LABEL}
+    members = (clique for clique in facts.tree.pod_cliques if clique.owner_uid == group.ref.uid)
     return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
 
 
-def _outstanding(case: Case) -> Iterator[Finding]:
+def _outstanding(facts: SetFacts) -> Iterator[Finding]:
     """Case B: whatever an open update waits for, and whatever is being deleted."""
-    tree, waits = case.tree, not case.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
+    tree, waits = facts.tree, not facts.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
     for item in (*tree.children, *tree.pod_gang_maps):
         if item.terminating:
             message = f"{item.ref} is being deleted, with the pods that it has"
             yield report("GM-102", item.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", overridable=True)
-    for clique in _awaited(case) if waits else ():
+    for clique in _awaited(facts) if waits else ():
         if (lacks := _lacks(clique)) and not clique.terminating:
             message = f"{clique.ref} {lacks}, and an update waits for it"
             yield report("GM-102", clique.ref, "/status/readyReplicas", message, _WAIT, overridable=True)
-    for owner, name in _missing(case) if waits else ():
+    for owner, name in _missing(facts) if waits else ():
         message = f"{owner.ref} lacks {name}, and an update waits for it"
         yield report("GM-102", owner.ref, None, message, _WAIT, overridable=True)
 
@@ -140,9 +140,9 @@ def _lacks(clique: PodClique) -> str | None:
     return None
 
 
-def _awaited(case: Case) -> Iterator[PodClique]:
+def _awaited(facts: SetFacts) -> Iterator[PodClique]:
     """The PodCliques for which an open update waits: the set's, their scaling group's or their own."""
-    tree, replicas = case.tree, _updating(case.tree.pcs)
+    tree, replicas = facts.tree, _updating(facts.tree.pcs)
     groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
     for clique in tree.pod_cliques:
         of_set = clique.standalone and clique.set_index in replicas
@@ -150,9 +150,9 @@ def _awaited(case: Case) -> Iterator[PodClique]:
             yield clique
 
 
-def _missing(case: Case) -> Iterator[tuple[Item, str]]:
+def _missing(facts: SetFacts) -> Iterator[tuple[Item, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
-    tree = case.tree
+    tree = facts.tree
     standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
     for index, clique in product(sorted(_updating(tree.pcs)), tree.pcs.standalone):
         if (index, clique.get("name")) not in standalone:
@@ -181,15 +181,12 @@ def _updating(pcs: PodCliqueSet) -> frozenset[str]:
     return replicas & named if named else replicas
 
 
-def _idle(case: Case) -> Iterator[Finding]:
+def _idle(facts: SetFacts) -> Iterator[Finding]:
     """Case C."""
     why = "nothing old is left to replace, and nothing that it waits for can still come"
-    if case.tree.pcs.on_delete:
+    if facts.tree.pcs.on_delete:
         why = "updateStrategy is OnDelete, so it replaces no pod"
-    for item in (case.tree.pcs, *case.tree.children):
+    for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
             message = f"{item.ref}: an update has not ended; {why}"
             yield report("GM-107", item.ref, f"/status/{name}", message)
-
-
-CHECKS: Final = (in_flight, reported, observed_generation)

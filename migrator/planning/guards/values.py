@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, StoredHash
+from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import whole_units
-from migrator.planning.guards.base import Case, report
+from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
 from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
 from migrator.resources import pointer
@@ -37,80 +36,75 @@ _GPU: Final = "nvidia.com/gpu"
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """The cause of foreign template hashes of one PodClique and its pods: of ``values``, or of all if ``None``."""
-
-    finding: Finding
-    values: frozenset[str] | None = None
-
-    def explains(self, stored: StoredHash) -> bool:
-        """Whether that value follows from this cause."""
-        return stored.clique is not None and (self.values is None or stored.value in self.values)
+#: Why template hashes of one PodClique and its pods are foreign, and which values follow from it: ``None`` for all.
+_Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 
-def never_reconciled(case: Case) -> Iterator[Finding]:
+def never_reconciled(facts: SetFacts) -> Iterator[Finding]:
     """Children under a set without a generation hash, where one of them holds a foreign value.
 
     An operator that finds no generation hash stores its own and replaces no pod
     (``podcliqueset/reconcilespec.go:processGenerationHashChange``). The next one does so too, and by then
     the children have its hashes.
     """
-    pcs = case.tree.pcs
-    if pcs.generation_hash is None and (case.old_is_left or not case.explained):
+    pcs = facts.tree.pcs
+    if pcs.generation_hash is None and (
+        facts.pods_await_replacement or facts.detection.source is None or facts.detection.done
+    ):
         message = f"{pcs.ref} has children, but no status.currentGenerationHash"
         yield report("GM-104", pcs.ref, SET_GENERATION.pointer, message, "let the running operator reconcile it")
 
 
-def foreign(case: Case) -> Iterator[Finding]:
+def foreign(facts: SetFacts) -> Iterator[Finding]:
     """A stored value that neither scheme gives for the current spec, or the cause of some of them.
 
     GM-107 if no pod depends on it: it only shows how far the operator has come.
     """
-    causes = _causes(case)
-    owners = {pod.ref.uid: clique.ref.uid for clique in case.tree.pod_cliques for pod in clique.pods}
-    for stored in case.foreign:
-        cause = causes.get(owners.get(stored.ref.uid, stored.ref.uid))
-        if cause is not None and cause.explains(stored):
+    causes = dict[str, _Cause]()
+    for clique in facts.tree.pod_cliques:
+        if cause := _not_in_template(facts, clique) or _suffix_trap(facts, clique) or _mnnvl(facts, clique):
+            causes[clique.ref.uid] = cause
+    owners = {pod.ref.uid: clique.ref.uid for clique in facts.tree.pod_cliques for pod in clique.pods}
+    for stored in facts.foreign:
+        _, explained = causes.get(owners.get(stored.ref.uid, stored.ref.uid), (None, frozenset()))
+        if stored.clique is not None and (explained is None or stored.value in explained):
             continue
-        if (stored.ref.uid, stored.field) in case.lagging:
-            message = f"{_holds(case, stored)}; no pod depends on it, so it stays as it is"
+        if (stored.ref.uid, stored.field) in facts.lagging:
+            message = f"{_holds(facts, stored)}; no pod depends on it, so it stays as it is"
             yield report("GM-107", stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
-            yield report("GM-101", stored.ref, stored.field, _holds(case, stored), remedy, overridable=overridable)
-    yield from (cause.finding for cause in causes.values())
+            yield report("GM-101", stored.ref, stored.field, _holds(facts, stored), remedy, overridable=overridable)
+    yield from (finding for finding, _ in causes.values())
 
 
-def unknown_places(case: Case) -> Iterator[Finding]:
+def unknown_places(facts: SetFacts) -> Iterator[Finding]:
     """A source hash in a place that no known operator uses, except in objects of other sets: it would stay as it is."""
-    tree, old, new = case.tree, case.source_hashes, case.target_hashes
+    tree, old, new = facts.tree, facts.pair.source, facts.pair.target
     moving = {old.generation, *old.templates.values()} - {new.generation, *new.templates.values()}
-    for seen in case.sightings:
+    for seen in facts.possible_hashes:
         of_others = seen.ref.kind == tree.ref.kind and seen.ref.uid != tree.ref.uid
         near = seen.ref.namespace in {"", tree.ref.namespace} and seen.part_of in {None, tree.ref.name}
         if seen.value in moving and near and not of_others:
             message = (
-                f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {case.source.name}, at {seen.field}, which "
-                "is not a known place: grove-migrator does not know where this operator keeps its hashes"
+                f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
+                "which is not a known place: grove-migrator does not know where this operator keeps its hashes"
             )
             remedy = "report it, and upgrade this set without grove-migrator"
             yield report("GM-136", seen.ref, seen.field, message, remedy)
 
 
-def missing(case: Case) -> Iterator[Finding]:
+def missing(facts: SetFacts) -> Iterator[Finding]:
     """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up.
 
     A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.9 on.
     """
-    for pod_clique in case.tree.pod_cliques:
+    for pod_clique in facts.tree.pod_cliques:
         if pod_clique.terminating:
             continue
         if not pod_clique.template_hash:
-            message, remedy = (
-                f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}",
-                "let the operator reconcile it",
-            )
+            message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+            remedy = "let the operator reconcile it"
             yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True)
         for pod in pod_clique.pods:
             if pod.terminating:
@@ -119,7 +113,7 @@ def missing(case: Case) -> Iterator[Finding]:
                 message = f"{pod.ref} has no label {LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
                 remedy = f"restore the label ({LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
                 yield report("GM-101", pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
-            if not pod.template_hash and case.tree.pcs.on_delete:
+            if not pod.template_hash and facts.tree.pcs.on_delete:
                 message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
                 yield report("GM-112", pod.ref, POD_LABEL.pointer, message)
             elif not pod.template_hash:
@@ -128,9 +122,9 @@ def missing(case: Case) -> Iterator[Finding]:
                 yield report("GM-101", pod.ref, POD_LABEL.pointer, message, remedy, overridable=True)
 
 
-def leftovers(case: Case) -> Iterator[Finding]:
+def leftovers(facts: SetFacts) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
-    for stored in case.others[Verdict.LEFTOVER]:
+    for stored in facts.values[Verdict.LEFTOVER]:
         message = (
             f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
             "left alone and counts as outdated after the upgrade as it does now"
@@ -138,64 +132,51 @@ def leftovers(case: Case) -> Iterator[Finding]:
         yield report("GM-112", stored.ref, stored.field, message)
 
 
-def _holds(case: Case, stored: StoredHash) -> str:
+def _holds(facts: SetFacts, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
-    if not case.changed and not case.others[Verdict.TARGET]:
+    if not facts.values[Verdict.SOURCE] and not facts.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
-    source = f"{case.source.name}'s {case.source_hashes.of(stored)}"
-    target = f"{case.target.name}'s {case.target_hashes.of(stored)}"
+    source = f"{facts.source.name}'s {facts.pair.source.of(stored)}"
+    target = f"{facts.target.name}'s {facts.pair.target.of(stored)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-def _causes(case: Case) -> Mapping[str, _Cause]:
-    """The causes of foreign template hashes, by uid of the PodClique: why they are not those of its template."""
-    labels = {stored.ref.uid for stored in case.foreign if stored.place is CLIQUE_LABEL}
-    found: dict[str, _Cause] = {}
-    for pod_clique in case.tree.pod_cliques:
-        cause = _not_in_template(case, pod_clique) or _suffix_trap(case, pod_clique)
-        if cause is None and pod_clique.ref.uid in labels:
-            cause = _mnnvl(case, pod_clique)
-        if cause is not None:
-            found[pod_clique.ref.uid] = cause
-    return found
-
-
-def _not_in_template(case: Case, pod_clique: PodClique) -> _Cause | None:
-    if pod_clique.clique in case.source_hashes.templates:
+def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
+    if pod_clique.clique in facts.pair.source.templates:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     message = (
-        f"{pod_clique.ref} is of {what}, which the template of {case.tree.ref} does not have, so its hashes cannot be "
+        f"{pod_clique.ref} is of {what}, which the template of {facts.tree.ref} does not have, so its hashes cannot be "
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return _Cause(report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True))
+    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True), None
 
 
-def _suffix_trap(case: Case, pod_clique: PodClique) -> _Cause | None:
+def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
     """The PodClique is made from one template and hashed by the name of another."""
-    clique, templates = pod_clique.clique, case.source_hashes.templates
-    match = template_by_suffix(case.tree.pcs, pod_clique.ref.name) or clique
+    clique, templates = pod_clique.clique, facts.pair.source.templates
+    match = template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
     if clique is None or match is None or match == clique:
         return None
-    targets = case.target_hashes.templates
+    targets = facts.pair.target.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     message = (
         f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
         f"compares name endings and {match} comes first"
     )
-    remedy = _way_out(case, clique, match)
+    remedy = _way_out(facts, clique, match)
     finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
-    return _Cause(finding, frozenset({templates[match], targets[match]}))
+    return finding, frozenset({templates[match], targets[match]})
 
 
-def _way_out(case: Case, clique: str, match: str) -> str:
+def _way_out(facts: SetFacts, clique: str, match: str) -> str:
     """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
 
     Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
     """
-    if case.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
+    if facts.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
         return (
             "under this cliqueStartupType Grove's webhook does not allow cliques to be renamed or reordered: recreate "
             "the set with other names, or accept that the upgrade replaces its pods (--skip-refused)"
@@ -206,11 +187,12 @@ def _way_out(case: Case, clique: str, match: str) -> str:
     )
 
 
-def _mnnvl(case: Case, pod_clique: PodClique) -> _Cause | None:
+def _mnnvl(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
-    pcs = case.tree.pcs
+    pcs, label, both = facts.tree.pcs, pod_clique.template_hash or "", (facts.pair.source, facts.pair.target)
+    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in both)}
     has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
-    if not has_gpu or not hashes_injected_claims(case.source, pcs.annotations, pod_clique):
+    if not is_foreign or not has_gpu or not hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
         return None
     message = (
         f"{pod_clique.ref} runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
@@ -220,8 +202,7 @@ def _mnnvl(case: Case, pod_clique: PodClique) -> _Cause | None:
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
-    return _Cause(finding, frozenset({pod_clique.template_hash or ""}))
+    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy), frozenset({label})
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
@@ -229,6 +210,3 @@ def _has_gpu(clique: Mapping[str, Any]) -> bool:
     containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
-
-
-CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)

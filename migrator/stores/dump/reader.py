@@ -37,8 +37,8 @@ _BEGINNINGS: Final[dict[str, type[dict[str, Any] | list[Any]]]] = {"start_map": 
 _ENDS: Final = frozenset({"end_map", "end_array"})
 _ITEMS: Final = 2
 
-#: A document, or an item of a List, with the numbers that name its place, from 1.
-_Placed: TypeAlias = tuple[Any, tuple[int, ...]]
+#: A document, or an item of a List, and its place: ``document 1, item 2``.
+_Placed: TypeAlias = tuple[Any, str]
 
 
 def title(path: str) -> str:
@@ -57,13 +57,11 @@ def objects(path: str, *, spelt: bool = False) -> Iterator[JSONObject]:
     with _opened(path) as (file, first):
         if not first:
             raise InputError(f"{name}: is empty: dump again, and see what kubectl printed on stderr")
-        if first not in {b"{", b"["}:  # YAML that begins like JSON is not accepted, as it could mean something else
-            values = _yaml(file)
-        else:
-            values = _json(file) if spelt else _built(ijson.basic_parse(file, multiple_values=True, buf_size=_CHUNK))
+        # YAML that begins like JSON is not accepted, as it could mean something else.
+        read = _yaml if first not in {b"{", b"["} else _json if spelt else _streamed
         try:
-            for value, place in values:
-                for item, at in _items(value, place, whole=not spelt):
+            for value, place in read(file):
+                for item, at in _items(value, f"{name}: {place}", whole=not spelt):
                     if not spelt and item["kind"] == POD_CLIQUE_SETS.kind:
                         _demand_integers(item, at)
                     yield item
@@ -102,53 +100,32 @@ def _json(file: IO[bytes]) -> Iterator[_Placed]:
     while at < len(text):
         number += 1
         value, end = exact_json.DECODER.raw_decode(text, at)
-        yield value, (number,)
+        yield value, f"document {number}"
         at = _after_spaces(text, end)
 
 
+def _after_spaces(text: str, at: int) -> int:
+    match = _SPACES.match(text, at)
+    return match.end() if match else at
+
+
 def _yaml(file: IO[bytes]) -> Iterator[_Placed]:
-    return ((value, (number,)) for number, value in enumerate(yaml_text.documents(file), 1) if value is not None)
+    for number, value in enumerate(yaml_text.documents(file), 1):
+        if value is not None:
+            yield value, f"document {number}"
 
 
-def _items(value: Any, place: tuple[int, ...], *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON
-    """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
-    if not isinstance(value, dict):
-        raise _bad(place, f" is not a Kubernetes object but {_named(value)}")
-    for key in ("apiVersion", "kind"):
-        if not isinstance(value.get(key), str) or not value[key]:
-            raise _bad(place, f" is not a Kubernetes object: it lacks {key}")
-    if not value["kind"].endswith("List") or "items" not in value:
-        yield value, place
-        return
-    items = value["items"] if value["items"] is not None else []
-    if not isinstance(items, list):
-        raise _bad(place, f": items is not a list but {_named(items)}")
-    metadata = value.get("metadata")
-    if whole and isinstance(metadata, dict) and metadata.get("continue"):
-        raise _bad(
-            place,
-            " is one page of a longer list (metadata.continue is set): dump again without a limit, which is what "
-            "`kubectl get` does by default",
-        )
-    for number, item in enumerate(items, 1):
-        yield from _items(_typed(item, value), (*place, number), whole=whole)
+def _streamed(file: IO[bytes]) -> Iterator[_Placed]:
+    """The values of JSON, of which one object is in memory at a time.
 
-
-def _bad(place: tuple[int, ...], what: str) -> ValueError:
-    document, *items = place
-    return ValueError(f"document {document}{''.join(f', item {number}' for number in items)}{what}")
-
-
-def _built(events: Iterator[tuple[str, Any]]) -> Iterator[_Placed]:
-    """The values of ijson's events: of a List that has them the items that are objects, one by one, then the rest.
-
+    Of a List the items that are objects come one by one, before the rest of it: kubectl prints the List's kind last.
     Raises ``ValueError`` with the place of what is not JSON.
     """
     holders: list[Any] = []  # open mappings and lists, and the key of each mapping whose value comes next
     keys: list[str | None] = []
     document, passed = 1, 0
     try:
-        for event, value in events:
+        for event, value in ijson.basic_parse(file, multiple_values=True, buf_size=_CHUNK):
             if event == "map_key":
                 keys[-1] = _new(value, holders[-1])
                 continue
@@ -159,11 +136,11 @@ def _built(events: Iterator[tuple[str, Any]]) -> Iterator[_Placed]:
             whole = holders.pop() if event in _ENDS else _exact(value)
             del keys[len(holders) :]
             if not holders:
-                yield _document(whole, passed), (document,)
+                yield _document(whole, passed), f"document {document}"
                 document, passed = document + 1, 0
             elif len(holders) == _ITEMS and keys[0] == "items" and not holders[1] and _has_kind(whole):
                 passed += 1  # and it is not kept
-                yield whole, (document, passed)
+                yield whole, f"document {document}, item {passed}"
             elif keys[-1] is None:
                 holders[-1].append(whole)
             else:
@@ -180,12 +157,6 @@ def _new(key: str, holder: JSONObject) -> str:
     return key
 
 
-def _first_line(error: Exception) -> str:
-    """What is wrong, without the text around it that ijson shows: it may be secret. Text that is not UTF-8 is bytes."""
-    what = error.args[0]
-    return str(what.decode("utf-8", "replace") if isinstance(what, bytes) else what).strip().partition("\n")[0]
-
-
 def _exact(scalar: Any) -> Any:  # noqa: ANN401 - what ijson gives
     """A scalar; a number that is no plain integer, 1.0 too, as Go would print it."""
     return yaml_text.printed(float(scalar)) if isinstance(scalar, Decimal) else scalar
@@ -199,20 +170,49 @@ def _document(value: Any, passed: int) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _has_kind(item: Any) -> bool:  # noqa: ANN401 - anything a file may hold
-    """Whether an item can be opened before the rest of its List is read; kubectl prints the List's kind last."""
+    """Whether an item can be opened before the rest of its List is read."""
     return isinstance(item, dict) and isinstance(item.get("kind"), str) and isinstance(item.get("apiVersion"), str)
 
 
-def _typed(item: Any, of: JSONObject) -> Any:  # noqa: ANN401 - anything a file may hold
-    """An item of a List; the API leaves its kind out where the List has it."""
-    kind = str(of.get("kind") or "").removesuffix("List")
-    if kind and isinstance(item, dict):
-        return {"apiVersion": of["apiVersion"], "kind": kind, **item}
-    return item
+def _first_line(error: Exception) -> str:
+    """What is wrong, without the text around it that ijson shows: it may be secret. Text that is not UTF-8 is bytes."""
+    what = error.args[0]
+    return str(what.decode("utf-8", "replace") if isinstance(what, bytes) else what).strip().partition("\n")[0]
 
 
-def _demand_integers(pod_clique_set: JSONObject, place: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` with the path of a number in the templates of a set that is not a plain integer."""
+def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON
+    """The objects that a document or item holds; raises ``InputError`` with the place of what is none."""
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is not a Kubernetes object but {_named(value)}")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(value.get(key), str) or not value[key]:
+            raise InputError(f"{place} is not a Kubernetes object: it lacks {key}")
+    if not value["kind"].endswith("List") or "items" not in value:
+        yield value, place
+        return
+    items = value["items"] if value["items"] is not None else []
+    if not isinstance(items, list):
+        raise InputError(f"{place}: items is not a list but {_named(items)}")
+    metadata = value.get("metadata")
+    if whole and isinstance(metadata, dict) and metadata.get("continue"):
+        raise InputError(
+            f"{place} is one page of a longer list (metadata.continue is set): dump again without a limit, which is "
+            "what `kubectl get` does by default"
+        )
+    kind = value["kind"].removesuffix("List")
+    own = {"apiVersion": value["apiVersion"], "kind": kind} if kind else {}  # the API leaves it out in a typed List
+    for number, item in enumerate(items, 1):
+        typed = {**own, **item} if isinstance(item, dict) else item
+        yield from _items(typed, f"{place}, item {number}", whole=whole)
+
+
+def _named(value: object) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
+    return names.get(type(value), "a number")
+
+
+def _demand_integers(pod_clique_set: JSONObject, place: str) -> None:
+    """Raise ``InputError`` with the path of a number in the templates of a set that is not a plain integer."""
     waiting: list[tuple[Any, tuple[object, ...]]] = [(pod_clique_set.get("spec"), ("spec",))]
     while waiting:
         value, path = waiting.pop()
@@ -220,21 +220,10 @@ def _demand_integers(pod_clique_set: JSONObject, place: tuple[int, ...]) -> None
             found = pod_clique_set.get("metadata")
             metadata = found if isinstance(found, dict) else {}
             which = f"PodCliqueSet {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
-            raise _bad(
-                place,
-                f": {which}: {pointer(*path)} is a number that is not a plain integer; dump again with kubectl, or "
-                "write it as a string",
+            raise InputError(
+                f"{place}: {which}: {pointer(*path)} is a number that is not a plain integer; dump again with kubectl, "
+                "or write it as a string"
             )
         if isinstance(value, dict | list):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             waiting += ((part, (*path, key)) for key, part in items)
-
-
-def _after_spaces(text: str, at: int) -> int:
-    match = _SPACES.match(text, at)
-    return match.end() if match else at
-
-
-def _named(value: object) -> str:
-    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
-    return names.get(type(value), "a number")

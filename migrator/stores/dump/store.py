@@ -169,7 +169,7 @@ class DumpStore:
         """A dump is never changed in place: :meth:`write` makes another one."""
         raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
-    get = create = patch = patches = delete = _refuse
+    get = create = patch = delete = _refuse
 
 
 def _resource_of(value: JSONObject) -> Resource | None:

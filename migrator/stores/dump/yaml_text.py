@@ -43,10 +43,6 @@ _FIRST_OF_NUMBERS: Final = frozenset("+-0123456789")
 _MOST_EXPANDED: Final = 100_000
 
 
-class YAMLValueError(ValueError):
-    """The text is not YAML, or holds what JSON cannot hold; the message names the line."""
-
-
 class _Anchors(dict[str, Any]):
     """The values of a document that have names, and how many values its aliases have stood for so far."""
 
@@ -54,16 +50,16 @@ class _Anchors(dict[str, Any]):
 
 
 def documents(source: str | IO[bytes]) -> Iterator[Any]:
-    """The value of every document, one after the other; raises :class:`YAMLValueError`."""
+    """The value of every document, one after the other; raises ``ValueError`` with the line of a fault."""
     events = yaml.parse(source, _Parser)
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 yield _value(next(events), events, _Anchors())
     except ReaderError as error:
-        raise YAMLValueError(f"byte {error.position}: {error.reason}") from error
+        raise ValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.YAMLError as error:
-        raise YAMLValueError(_explain(error)) from error
+        raise ValueError(_explain(error)) from error
 
 
 def printed(value: float) -> JSONNumber:
@@ -168,8 +164,8 @@ def _resolve(text: str) -> Any:  # noqa: ANN401 - any JSON scalar
     return exact_json.loads(printed(float(plain)).text)
 
 
-def _at(event: Any, message: str) -> YAMLValueError:  # noqa: ANN401 - PyYAML's events
-    return YAMLValueError(f"line {event.start_mark.line + 1}: {message}")
+def _at(event: Any, message: str) -> ValueError:  # noqa: ANN401 - PyYAML's events
+    return ValueError(f"line {event.start_mark.line + 1}: {message}")
 
 
 def _explain(error: yaml.YAMLError) -> str:

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
+from kubernetes.config.kube_config import KubeConfigMerger
 from urllib3 import disable_warnings
 from urllib3.exceptions import InsecureRequestWarning, LocationValueError
 from urllib3.util import parse_url
@@ -30,20 +30,16 @@ DEFAULT: Final = "~/.kube/config"
 #: So many connections are kept open: more than anybody asks for with ``--concurrency``.
 _CONNECTIONS: Final = 256
 
-#: For how long, in seconds, credentials are taken for fresh: asking the official client for them at every request costs
-#: more than the request, and it renews them minutes before they end.
+#: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
+#: the plugin whenever it is asked for them.
 _FRESH: Final = 1.0
-
-#: Credentials that were refused are read anew, but no more often than this, in seconds: a plugin may take one.
-_RENEWAL_PAUSE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """The contents of the kubeconfig files, in the order in which kubectl reads them."""
+    """The kubeconfig files that exist, in the order in which kubectl reads them, as the client has merged them."""
 
-    files: Sequence[str]
-    documents: Sequence[Any]
+    merged: KubeConfigMerger
 
     @classmethod
     def read(cls, flag: str | None) -> Kubeconfig:
@@ -52,17 +48,17 @@ class Kubeconfig:
         As with kubectl, missing files are skipped, except for the one that the flag names. Raises ``UsageError`` for
         that one, and for files that cannot be read.
         """
-        if flag is not None and not _is_file(flag):
-            raise UsageError(f"kubeconfig {flag} does not exist or is not a file")
-        paths = [flag] if flag is not None else (os.environ.get("KUBECONFIG") or DEFAULT).split(os.pathsep)
-        files = [path for path in paths if path and _is_file(path)]
-        try:
-            texts = [Path(path).expanduser().read_text(encoding="utf-8") for path in files]
-            return cls(files, [yaml.safe_load(text) for text in texts])
-        except yaml.YAMLError as error:
-            raise UsageError(f"kubeconfig {', '.join(files)} cannot be used: it is not YAML") from error
-        except (OSError, ValueError) as error:
-            raise UsageError(f"kubeconfig {', '.join(files)} cannot be read: {_first_line(error)}") from error
+        paths = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
+        with _explained(paths):
+            found = cls(KubeConfigMerger(paths))  # type: ignore[no-untyped-call]
+        if flag is not None and not found.files:
+            raise UsageError(f"kubeconfig {flag} does not exist")
+        return found
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Their paths."""
+        return list(self.merged.config_files)
 
     @property
     def current(self) -> str | None:
@@ -70,22 +66,33 @@ class Kubeconfig:
 
         Kubernetes: ``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``.
         """
-        named = (document.get("current-context") for document in self.documents if isinstance(document, dict))
+        named = (document.get("current-context") for document in self.merged.config_files.values())
         return next((str(name) for name in named if name), None)
 
-    def chosen(self, context: str | None) -> str:
-        """The context to use; raises ``UsageError`` if there is none, or if it lacks what the client needs."""
-        files, contexts = ", ".join(self.files), self._named("contexts", "context")
+    def load(self, context: str | None, configuration: Configuration) -> None:
+        """Put address and credentials of a context into a configuration; raises what :func:`api_client` raises."""
+        files, read = ", ".join(self.files), cast("Callable[..., None]", config.load_kube_config_from_dict)
+        with _explained(files), _complaints() as complaints:
+            name = self._chosen(context, files)
+            read(self.merged.config, context=name, client_configuration=configuration, persist_config=False)
+        if complaints:
+            raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
+
+    def _chosen(self, context: str | None, files: str) -> str:
+        """The context to use; raises ``UsageError`` if there is none, or if the client would use it with other rights.
+
+        The client takes a user that is not there for nobody, and ignores the fields of impersonation.
+        """
+        contexts, users = self._named("contexts", "context"), self._named("users", "user")
         known = ", ".join(map(str, contexts)) or "it has none"
         name = context or self.current
         if name is None:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
         if name not in contexts:
             raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
-        user, users = contexts[name].get("user"), self._named("users", "user")
+        user = contexts[name].get("user")
         if user and user not in users:
             raise UsageError(f"context {name} names the user {user}, which is not in kubeconfig {files}")
-        # The client would ignore these fields, and so keep permissions that they give up.
         impersonation = ("as", "as-uid", "as-groups", "as-user-extra")
         field = next((field for field in impersonation if users.get(user, {}).get(field)), None)
         if field:
@@ -96,12 +103,21 @@ class Kubeconfig:
         return name
 
     def _named(self, key: str, kind: str) -> dict[Any, Any]:
-        """The entries of a list by name; the first of a name counts."""
-        found: dict[Any, Any] = {}
-        for document in filter(None, self.documents):
-            for entry in document.get(key) or ():
-                found.setdefault(entry["name"], entry.get(kind) or {})
-        return found
+        """The entries of a list by name."""
+        return {entry.value["name"]: entry.value.get(kind) or {} for entry in self.merged.config.value[key]}
+
+
+@contextmanager
+def _explained(files: str) -> Iterator[None]:
+    """Raise a ``UsageError`` for what is wrong in kubeconfig files; it quotes no value, because values are secrets."""
+    try:
+        yield
+    except yaml.YAMLError:
+        raise UsageError(f"kubeconfig {files} cannot be used: it is not YAML") from None
+    except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # the last has a letter of a password
+        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
+    except (config.ConfigException, OSError, ValueError) as error:
+        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
 
 
 class Credentials:
@@ -113,7 +129,7 @@ class Credentials:
         self._clock = clock
         self._lock = threading.Lock()  # a credential plugin must not be started by every thread at once
         self._headers: Mapping[str, str] = {}
-        self._asked = self._renewed = -math.inf
+        self._asked = -math.inf
         self._expired = False
 
     def headers(self, what: str) -> Mapping[str, str]:
@@ -123,9 +139,8 @@ class Credentials:
             if now - self._asked < _FRESH:
                 return self._headers
             try:
-                if self._expired and now - self._renewed >= _RENEWAL_PAUSE:
+                if self._expired:
                     self._renew()
-                    self._renewed = now
                 settings: Iterable[Any] = self._configuration.auth_settings().values()
             except (UsageError, config.ConfigException, OSError) as error:
                 raise NotAuthorised(f"{what}: the credentials cannot be renewed: {_first_line(error)}") from error
@@ -181,7 +196,7 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
     """Put address and credentials into a configuration; raises what :func:`api_client` raises."""
     kubeconfig, read = Kubeconfig.read(flag), cast("Callable[..., None]", config.load_incluster_config)
     if kubeconfig.files:
-        _load_files(kubeconfig, context, configuration)
+        kubeconfig.load(context, configuration)
     elif context is not None:
         raise UsageError(f"context {context} cannot be found, because there is no kubeconfig; use --kubeconfig FILE")
     elif os.environ.get("KUBECONFIG"):
@@ -196,34 +211,16 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
             ) from error
 
 
-def _load_files(kubeconfig: Kubeconfig, context: str | None, configuration: Configuration) -> None:
-    files, read = ", ".join(kubeconfig.files), cast("Callable[..., None]", config.load_kube_config)
-    try:
-        name = kubeconfig.chosen(context)
-        with _complaints() as complaints:
-            read(
-                config_file=os.pathsep.join(kubeconfig.files),
-                context=name,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-    except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # not quoted: the last has a letter of a password
-        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
-    except (config.ConfigException, OSError, yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
-    if complaints:
-        raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
-
-
 def _tls(configuration: Configuration) -> ssl.SSLContext:
-    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which clusters' certificates may lack.
-
-    To a given context urllib3 adds the kubeconfig's authority and certificate, but not the system's authorities.
-    """
+    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which a certificate may lack."""
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.ssl_ca_cert and not configuration.ca_cert_data:
+    if configuration.ssl_ca_cert:
+        context.load_verify_locations(configuration.ssl_ca_cert)
+    else:
         context.load_default_certs()
+    if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
+        context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
     return context
 
 
@@ -246,13 +243,6 @@ def _complaints() -> Iterator[list[str]]:
         yield logged
     finally:
         root.removeHandler(listener)
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).expanduser().is_file()
-    except (OSError, RuntimeError):  # it may not be looked at, or there is no home directory
-        return False
 
 
 def _first_line(error: Exception) -> str:

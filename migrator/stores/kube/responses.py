@@ -32,8 +32,9 @@ SERVER_ERRORS: Final = range(500, 600)
 _SHOWN_CAUSES: Final = 3
 _SHOWN_CHARACTERS: Final = 256
 _LONGEST_REASON: Final = 64
-_WEBHOOK_FAILED: Final = re.compile(r"failed calling webhook \"([^\"]{1,253})\"")
-_DENIED_BY: Final = re.compile(r"(?:admission webhook \"|ValidatingAdmissionPolicy ')([^\"']{1,253})[\"']")
+_STOPPED: Final = re.compile(
+    r"(failed calling webhook|admission webhook|ValidatingAdmissionPolicy) (?P<quote>[\"'])([^\"']{1,253})(?P=quote)"
+)
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 #: What a user can do about these codes.
@@ -72,19 +73,18 @@ class Failure:
 
         A webhook that does not answer is not a transient error: the request would wait for it again each time.
         """
-        if self.code == HTTPStatus.TOO_MANY_REQUESTS:
-            return True
-        return self.code in SERVER_ERRORS and self._failed_webhook is None
+        throttled = self.code == HTTPStatus.TOO_MANY_REQUESTS
+        return throttled or (self.code in SERVER_ERRORS and self._stopped is None)
 
     def error(self, what: str, *, patching: bool) -> MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, text = self.code, f"{what}: {self}"
-        denied_by = self._failed_webhook or (self._denied_by if code not in SERVER_ERRORS else None)
-        if denied_by:
-            return Rejected(text, denied_by=denied_by)
+        if self._stopped:
+            return Rejected(text, denied_by=self._stopped[3])
         if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return NotAuthorised(text)
-        if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and self._is_anonymous:
+        anonymous = self.status and not self._details.get("causes") and not self._details.get("name")
+        if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and anonymous:
             return TestFailed(f"{what}: a test of the patch does not hold")
         conflict = AlreadyExists if self.status.get("reason") == "AlreadyExists" else Conflict
         kinds: Mapping[int, type[ApiError]] = {404: NotFound, 409: conflict, 410: Expired, 422: Rejected}
@@ -100,17 +100,12 @@ class Failure:
         fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
         if fields:
             parts.append(first_of(fields, _SHOWN_CAUSES))
-        if self._failed_webhook:
-            parts.append(f"failed calling webhook {self._failed_webhook}")
-        elif self._denied_by:
-            parts.append(f"denied by {self._denied_by}")
+        if self._stopped:
+            how = self._stopped[1] if self._stopped[1].startswith("failed") else "denied by"
+            parts.append(f"{how} {self._stopped[3]}")
         elif self.code in _REMEDIES:
             parts.append(_REMEDIES[self.code])
         return ": ".join([*parts, *filter(None, [self.text])])
-
-    @property
-    def _message(self) -> str:
-        return " ".join(str(self.status.get("message") or "").split())
 
     @property
     def _details(self) -> Mapping[str, Any]:
@@ -118,18 +113,9 @@ class Failure:
         return details if isinstance(details, dict) else {}
 
     @property
-    def _failed_webhook(self) -> str | None:
-        found = _WEBHOOK_FAILED.search(self._message)
-        return found[1] if found else None
-
-    @property
-    def _denied_by(self) -> str | None:
-        found = _DENIED_BY.search(self._message)
-        return found[1] if found else None
-
-    @property
-    def _is_anonymous(self) -> bool:
-        return bool(self.status) and not self._details.get("causes") and not self._details.get("name")
+    def _stopped(self) -> re.Match[str] | None:
+        """How a webhook or a policy stopped the request, and its name."""
+        return _STOPPED.search(" ".join(str(self.status.get("message") or "").split()))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -5,22 +5,19 @@ Typed models are never used: they would lose fields that the client does not kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 from typing import ClassVar, Final, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from migrator import exact_json
-from migrator.errors import ClusterError, Conflict, Expired, LostReply, MigratorError, NotFound, Unreachable
+from migrator.errors import ClusterError, Conflict, Expired, LostReply, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look, Write
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 #: How many times a list is started before it is given up, because its snapshot expired or moved.
@@ -29,13 +26,9 @@ MAX_LIST_STARTS: Final = 5
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-#: The method of each verb, and the type of its body.
-_METHODS: Final = {
-    "get": ("GET", ""),
-    "create": ("POST", JSON),
-    "patch": ("PATCH", "application/json-patch+json"),
-    "delete": ("DELETE", JSON),
-}
+_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+
+_PATCH: Final = "application/json-patch+json"
 
 #: Nothing reads the answer to a patch of these, and a PodCliqueSet can be large.
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
@@ -56,10 +49,6 @@ def connect(
     client, renew = api_client(kubeconfig, context)
     transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
     return KubeStore(transport, dry_run=dry_run)
-
-
-class _ListMovedError(Exception):
-    """The pages are not of one snapshot; begin again."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +93,8 @@ class KubeStore:
         request = Request(
             _path(resource, namespace or ""),
             f"list {resource.qualified_name}",
-            query=urlencode({key: value for key, value in query.items() if value}),
+            {key: value for key, value in query.items() if value},
             accept=_METADATA_LIST if metadata_only else JSON,
-            repeatable=True,
         )
         for _ in range(MAX_LIST_STARTS):
             items: list[T] = []
@@ -116,7 +104,7 @@ class KubeStore:
                     items.append(project(item))
                     if look is not None:
                         look(item)
-            except _ListMovedError:
+            except Expired:
                 continue
             return tuple(items)
         raise Unreachable(
@@ -149,7 +137,7 @@ class KubeStore:
             return body
         metadata = body.get("metadata") or {}
         name = str(metadata.get("name") or metadata.get("generateName") or "")
-        return self._object(self._request("create", resource, namespace, name, body=_go(exact_json.dumps(body))))
+        return self._object(self._request("create", resource, namespace, name, body=exact_json.dumps(body)))
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
@@ -157,39 +145,10 @@ class KubeStore:
         """See :meth:`migrator.store.Store.patch`."""
         if self.dry_run is DryRun.CLIENT:
             return {}
-        request = self._patch(Write(resource, namespace, name, tuple(ops), subresource))
-        return self._object(request)
-
-    def patches(
-        self, take: Callable[[], tuple[K, Write] | None], *, concurrency: int
-    ) -> Generator[tuple[K, MigratorError | None], None, None]:
-        """See :meth:`migrator.store.Store.patches`."""
-        under_way: dict[Future[MigratorError | None], K] = {}
-        ended = SimpleQueue[Future[MigratorError | None]]()
-        closed = False
-
-        def send(request: Request) -> MigratorError | None:
-            if self.dry_run is DryRun.CLIENT:
-                return None
-            try:
-                return _outcome(request, self._transport.send(request, is_wanted=lambda: not closed))
-            except MigratorError as error:
-                return error
-
-        with ThreadPoolExecutor(max(1, concurrency)) as threads:
-            try:
-                while True:
-                    while len(under_way) < max(1, concurrency) and (found := take()) is not None:
-                        key, write = found
-                        future = threads.submit(send, self._patch(write))
-                        under_way[future] = key
-                        future.add_done_callback(ended.put)
-                    if not under_way:
-                        return
-                    future = ended.get()
-                    yield under_way.pop(future), future.result()
-            finally:
-                closed = True  # what is under way is waited for, and not sent again
+        body = f"[{','.join([op.text for op in ops])}]"
+        request = self._request("patch", resource, namespace, name, subresource, body=body)
+        brief = resource == PODS or resource.group in _BRIEF_GROUPS
+        return self._object(request._replace(content_type=_PATCH, accept=_METADATA if brief else JSON))
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
@@ -198,73 +157,56 @@ class KubeStore:
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         if self.dry_run is DryRun.SERVER:
             options["dryRun"] = ["All"]  # with a body, the API server ignores the query
-        request = self._request("delete", resource, namespace, name, body=_go(exact_json.dumps(options)))
+        request = self._request("delete", resource, namespace, name, body=exact_json.dumps(options))
         try:
             self._transport.send(request)
         except (NotFound, Conflict):
             return
 
     def _items(self, first: Request) -> Iterator[JSONObject]:
-        """The items of every page; raises ``_ListMovedError`` if the server has no rest of this list.
+        """The items of every page; raises ``Expired`` if the server has no rest of this list.
 
         The token that a 410 offers leads to a newer list and is not used.
         """
-        version: str | None = None
-        token = ""
+        versions = set[object]()
+        request = first
         while True:
-            request = first._replace(query=f"{first.query}&{urlencode({'continue': token})}") if token else first
-            try:
-                metadata, items = self._page(request)
-            except Expired as error:
-                raise _ListMovedError from error
-            found = str(metadata.get("resourceVersion") or "")
-            if version not in {None, found}:
-                raise _ListMovedError
+            page = self._object(request)
+            items = page.get("items", "")
+            items = [] if items is None else items  # Go may write an empty slice as null
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
+            metadata = page.get("metadata") or {}
+            versions.add(metadata.get("resourceVersion"))
+            if len(versions) > 1:
+                raise Expired(f"{request.what}: a page is of another list")
             yield from items
-            version, token = found, str(metadata.get("continue") or "")
-            if not token:
+            if not metadata.get("continue"):
                 return
-
-    def _page(self, request: Request) -> tuple[JSONObject, Sequence[JSONObject]]:
-        """Metadata and items; raises ``ClusterError`` for no list, because it must not look like an empty one."""
-        page = self._object(request)
-        items = page.get("items", "")
-        items = [] if items is None else items  # Go may write an empty slice as null
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
-        return page.get("metadata") or {}, items
-
-    def _patch(self, write: Write) -> Request:
-        resource, namespace, name, ops, subresource = write
-        body = _go(f"[{','.join([op.text for op in ops])}]")
-        return self._request("patch", resource, namespace, name, subresource, body=body)
+            request = first._replace(query={**first.query, "continue": metadata["continue"]})
 
     def _request(
-        self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", *, body: bytes = b""
+        self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", *, body: str = ""
     ) -> Request:
-        method, content_type = _METHODS[verb]
         query = {}
         if verb in {"create", "patch"}:
             query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
             query |= {"dryRun": "All"} if self.dry_run is DryRun.SERVER else {}
         parts = [] if verb == "create" else [part for part in (name, subresource) if part]
         kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
-        brief = verb == "patch" and (resource == PODS or resource.group in _BRIEF_GROUPS)
         return Request(
             "/".join([_path(resource, namespace), *(quote(part, safe="") for part in parts)]),
             f"{kind} {place}",
-            body,
-            self._left,
-            method=method,
-            query=urlencode(query),
-            accept=_METADATA if brief else JSON,
-            content_type=content_type,
-            repeatable=verb == "get" or self.dry_run is DryRun.SERVER,
+            query,
+            _METHODS[verb],
+            _go(body),
+            left=self._left,
+            dry_run=self.dry_run is DryRun.SERVER,
             of_lease=resource == LEASES,
         )
 
     def _read(self, path: str) -> JSONObject:
-        return self._object(Request(path, f"discover {path}", repeatable=True))
+        return self._object(Request(path, f"discover {path}"))
 
     def _object(self, request: Request) -> JSONObject:
         body = self._transport.send(request)
@@ -273,7 +215,8 @@ class KubeStore:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise _unreadable(request)
+            kind = ClusterError if request.repeatable else LostReply
+            raise kind(f"{request.what}: the answer is not a JSON object; is a proxy in the way?")
         return value
 
 
@@ -283,17 +226,6 @@ def _path(resource: Resource, namespace: str) -> str:
     if namespace and resource.namespaced:
         parts += ["namespaces", namespace]
     return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
-
-
-def _outcome(request: Request, answer: bytes) -> MigratorError | None:
-    """The error of a patch whose answer is no object; its fields are not parsed, because nobody reads them."""
-    text = answer.strip()
-    return None if text.startswith(b"{") and text.endswith(b"}") else _unreadable(request)
-
-
-def _unreadable(request: Request) -> MigratorError:
-    message = f"{request.what}: the answer is not a JSON object; is a proxy in the way?"
-    return ClusterError(message) if request.repeatable else LostReply(message)
 
 
 def _go(text: str) -> bytes:

@@ -9,25 +9,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
+from urllib.parse import urlencode
 
 import urllib3
 from kubernetes.client import ApiClient
 from urllib3 import exceptions as http
 
 from migrator import __version__
-from migrator.errors import (
-    AlreadyExists,
-    Conflict,
-    LeaseLost,
-    LostReply,
-    MigratorError,
-    NotAuthorised,
-    TestFailed,
-    Unreachable,
-)
+from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Unreachable
 from migrator.store import LONGEST_WRITE, Deadline
 from migrator.stores.kube import responses
 from migrator.stores.kube.kubeconfig import Credentials
@@ -58,9 +51,6 @@ _LEAST_TIME: Final = 1.0
 #: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
 _LEASE_TIMEOUT: Final = 5.0
 
-#: What urllib3 accepts as a timeout, in seconds.
-_SHORTEST_TIMEOUT: Final = 0.001
-
 #: The part of a write's time in which a connection must be made; the server gets the rest.
 _CONNECTING: Final = 1 / 3
 
@@ -76,31 +66,47 @@ NOT_SENT: Final = (
 
 
 class Request(NamedTuple):
-    """One request; ``what`` names it in messages, and ``query`` is encoded.
+    """One request; ``what`` names it in messages.
 
-    ``repeatable``: sending it twice does no harm. ``of_lease``: it has a time limit of its own. ``left``: how many
-    seconds remain in which it may be under way; it may raise.
+    ``of_lease``: it has a time limit of its own. ``left``: how many seconds remain in which it may be under way; it may
+    raise.
     """
 
     path: str
     what: str
-    body: bytes = b""
-    left: Callable[[], float] | None = None
+    query: Mapping[str, object] = MappingProxyType({})
     method: str = "GET"
-    query: str = ""
+    body: bytes = b""
+    content_type: str = JSON
     accept: str = JSON
-    content_type: str = ""
-    repeatable: bool = False
+    left: Callable[[], float] | None = None
+    dry_run: bool = False
     of_lease: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether sending it twice does no harm."""
+        return self.dry_run or self.method == "GET"
 
     def url(self, limit: float) -> str:
         """Path and query; a write asks the server to work on it no longer than ``limit`` seconds.
 
         Without that a patch may be applied 34 s later (measured; ``k8s.io/apiserver`` ``endpoints/handlers``).
         """
-        limits = [] if self.method == "GET" else [f"timeout={limit:.3f}s"]
-        query = "&".join([*filter(None, [self.query]), *limits])
+        limits = {} if self.method == "GET" else {"timeout": f"{limit:.3f}s"}
+        query = urlencode({**self.query, **limits})
         return f"{self.path}?{query}" if query else self.path
+
+
+class _Trouble(NamedTuple):
+    """A failure of one attempt that may pass.
+
+    ``asked``: the wait that the server asks for, in seconds. ``in_doubt``: a write may have been applied all the same.
+    """
+
+    text: str
+    asked: float | None = None
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +116,6 @@ class Timing:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-
-
-@dataclass(slots=True)
-class _Call:
-    """One request with its attempts so far, which end at ``until`` on the clock; one takes ``longest`` seconds."""
-
-    request: Request
-    longest: float
-    until: float
-    attempts: int = 0
-    in_doubt: bool = False  # an earlier attempt of a write may have been applied
 
 
 class Transport:
@@ -147,8 +142,8 @@ class Transport:
         self._deadline = deadline or Deadline(self._timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 
-    def send(self, request: Request, *, is_wanted: Callable[[], bool] = lambda: True) -> bytes:
-        """The body of a successful answer; a request that is not wanted any more is not sent again.
+    def send(self, request: Request) -> bytes:
+        """The body of a successful answer.
 
         Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
@@ -156,77 +151,70 @@ class Transport:
         """
         longest = _LEASE_TIMEOUT if request.of_lease else self._request_timeout
         patient = request.repeatable and self._has_answered
-        call = _Call(request, longest, self._timing.clock() + (max(longest, BUDGET) if patient else longest))
+        until = self._timing.clock() + (BUDGET if patient else longest)
+        attempt, in_doubt = 0, False
         while True:
-            asked: float | None = None
+            attempt += 1
             try:
-                answer = self._attempt(call)
-            except http.HTTPError as error:
-                failure = self._unanswered(request, error)
-            else:
-                self._has_answered = True
-                if answer.status in responses.OK:
-                    body: bytes = answer.data
-                    return body
-                failure, asked = self._failed(call, answer)
-            wait = delay(call.attempts, asked, self._timing.chance())
-            if not is_wanted() or not self._may_repeat(call, wait):
-                self._give_up(call, failure)
+                answer = self._attempt(request, longest, until)
+                if not isinstance(answer, _Trouble):
+                    return answer
+                in_doubt = in_doubt or answer.in_doubt
+                wait = delay(attempt, answer.asked, self._timing.chance())
+                most = ATTEMPTS if self._has_answered else _FIRST_ATTEMPTS
+                left = min(until - self._timing.clock() - _LEAST_TIME, self._deadline.remaining())
+                if attempt >= most or wait >= left:
+                    self._give_up(request, attempt, answer)
+            except MigratorError as error:
+                if in_doubt and not isinstance(error, NotFound):  # what is gone holds nothing that was written
+                    raise LostReply(f"{error}; an attempt may have been applied") from error
+                raise
             self._timing.sleep(wait)
 
-    def _attempt(self, call: _Call) -> urllib3.BaseHTTPResponse:
-        """Send a request once; the hold on the Lease is asked for right before."""
-        request = call.request
-        call.attempts += 1
-        try:
-            headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._credentials.headers(request.what)}
-            connecting, working = self._limits(call)
-        except MigratorError as error:
-            if call.in_doubt:
-                raise _lost(call, error) from error
-            raise
-        if request.content_type:
+    def _attempt(self, request: Request, longest: float, until: float) -> bytes | _Trouble:
+        """The body of a successful answer to one attempt; the hold on the Lease is asked for right before."""
+        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._credentials.headers(request.what)}
+        if request.body:
             headers["Content-Type"] = request.content_type
-        return self._pool.urlopen(
-            request.method,
-            self.server.rstrip("/") + request.url(working),
-            body=request.body or None,
-            headers=headers,
-            timeout=urllib3.Timeout(connect=connecting, read=working),
-            retries=False,
-            redirect=False,
-        )
+        connecting, working = self._limits(request, longest, until)
+        try:
+            answer = self._pool.urlopen(
+                request.method,
+                self.server.rstrip("/") + request.url(working),
+                body=request.body or None,
+                headers=headers,
+                timeout=urllib3.Timeout(connect=connecting, read=working),
+                retries=False,
+                redirect=False,
+            )
+        except http.HTTPError as error:
+            return _Trouble(self._unanswered(request, error))
+        self._has_answered = True
+        if answer.status in responses.OK:
+            body: bytes = answer.data
+            return body
+        failure = responses.Failure.of(answer.status, answer.data)
+        if failure.is_transient:
+            doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
+            return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
+        definite = failure.error(request.what, patching=request.method == "PATCH")
+        if isinstance(definite, NotAuthorised):
+            self._credentials.expire()
+        raise definite
 
-    def _limits(self, call: _Call) -> tuple[float, float]:
-        """How long the next attempt may take to connect, and how long the server then has, in seconds.
+    def _limits(self, request: Request, longest: float, until: float) -> tuple[float, float]:
+        """How long an attempt may take to connect, and how long the server then has, in seconds.
 
         Both together end before the hold on the Lease does, so that a slow handshake sends nothing late. All attempts
         of a write share the time of one. Raises :class:`~migrator.errors.LeaseLost` if no time is left.
         """
-        request, limit = call.request, call.longest
         if request.method == "GET":
-            return limit, limit
-        if not request.repeatable:
-            limit = max(min(limit, call.until - self._timing.clock()), _SHORTEST_TIMEOUT)
+            return longest, longest
         left = LONGEST_WRITE if request.left is None else request.left()
         if left <= 0:
             raise LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")
-        limit = min(limit, left, LONGEST_WRITE)
+        limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
-
-    def _failed(self, call: _Call, answer: urllib3.BaseHTTPResponse) -> tuple[str, float | None]:
-        """What an answer says, and the wait that it asks for, if the request may be sent again; else raises."""
-        request, failure = call.request, responses.Failure.of(answer.status, answer.data)
-        if not failure.is_transient:
-            error = failure.error(request.what, patching=request.method == "PATCH")
-            if isinstance(error, NotAuthorised):
-                self._credentials.expire()
-            if call.in_doubt and isinstance(error, TestFailed | Conflict | AlreadyExists):
-                raise _lost(call, error) from error
-            raise error
-        if not request.repeatable and answer.status in responses.SERVER_ERRORS:
-            call.in_doubt = True  # a timeout of etcd is a 500
-        return str(failure), responses.retry_after(answer.headers)
 
     def _unanswered(self, request: Request, error: http.HTTPError) -> str:
         """What went wrong without an answer, if the request may be sent again; else raises what it ends with."""
@@ -235,22 +223,14 @@ class Transport:
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"cannot reach the API server {host}: its certificate is not trusted: {text}") from error
-        if isinstance(error, http.LocationValueError):
-            raise Unreachable(f"cannot reach the API server {host}: this is not an address: {text}") from error
         if not request.repeatable and not isinstance(error, NOT_SENT):
             raise LostReply(f"{request.what}: the request was sent and no answer came from {host}: {text}") from error
         return f"{'no answer from' if self._has_answered else 'cannot reach the API server'} {host}: {text}"
 
-    def _may_repeat(self, call: _Call, wait: float) -> bool:
-        least = min(_LEAST_TIME, call.longest / 4)
-        left = min(call.until - self._timing.clock() - least, self._deadline.remaining())
-        return call.attempts < (ATTEMPTS if self._has_answered else _FIRST_ATTEMPTS) and wait < left
-
-    def _give_up(self, call: _Call, failure: str) -> NoReturn:
-        tries = f"{call.attempts} attempts" if call.attempts > 1 else "1 attempt"
-        what = f"{call.request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request
-        text = f"{what}{failure} (gave up after {tries})"
-        raise LostReply(text) if call.in_doubt else Unreachable(text)
+    def _give_up(self, request: Request, attempts: int, trouble: _Trouble) -> NoReturn:
+        tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
+        what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request
+        raise Unreachable(f"{what}{trouble.text} (gave up after {tries})")
 
 
 def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
@@ -261,10 +241,6 @@ def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
     """
     jittered = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1)) * fraction
     return jittered if retry_after is None else retry_after + min(jittered, _FIRST_WAIT)
-
-
-def _lost(call: _Call, error: MigratorError) -> LostReply:
-    return LostReply(f"{call.request.what}: an earlier attempt may have been applied ({error})")
 
 
 def _explain(error: BaseException) -> str:

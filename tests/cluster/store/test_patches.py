@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from migrator.errors import ApiError, ClusterError, Conflict, Rejected, TestFailed
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import POD_CLIQUES, Op, Resource
-from migrator.store import Store, Write
+from migrator.store import Store
 from migrator.stores.kube.store import KubeStore
 from tests.support.memory_store import MemoryStore
 from tests.support.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing
@@ -102,24 +102,6 @@ def test_patches_mean_the_same_everywhere(cluster: KubeStore, case: Case) -> Non
     body = create_thing(cluster, case.name, status=case.status)
     expected = outcome_of(cluster, THINGS, case, body)
     assert outcome_of(MemoryStore(as_clique(body)), POD_CLIQUES, case, body) == expected
-
-
-def test_patches_of_a_stream_mean_what_single_ones_do(cluster: KubeStore) -> None:
-    """All the patches at a time, over TLS: each has the outcome that it has alone."""
-    sent = [replace(case, name=f"stream-{case.name}") for case in CASES]
-    bodies = {case.name: create_thing(cluster, case.name, status=case.status) for case in sent}
-    writes = iter(
-        (case.name, Write(THINGS, NAMESPACE, case.name, ops_of(case, bodies[case.name]), case.subresource))
-        for case in sent
-    )
-    answers = cluster.patches(lambda: next(writes, None), concurrency=8)
-    found = {name: type(error).__name__ if error else "ok" for name, error in answers}
-    expected = {
-        case.name: outcome_of(MemoryStore(as_clique(bodies[case.name])), POD_CLIQUES, case, bodies[case.name])[0]
-        for case in sent
-    }
-    assert found == expected
-    assert set(found.values()) >= {"ok", "TestFailed"}
 
 
 @pytest.mark.parametrize(

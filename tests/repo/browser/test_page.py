@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, outlook
+from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render.page import SHOWN, render, render_outlook
 from migrator.render.summary import Origin, target_rows
 from tests.repo.browser import chromium
@@ -112,7 +112,7 @@ def test_the_page_without_a_target_fits_too(page: Page, tmp_path: Path, width: i
     """A line for each release, on a phone as on a desk."""
     snapshot = world("bad").snapshot(is_cluster=False)
     path = tmp_path / "targets.html"
-    rows = target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    rows = target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
     path.write_text(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, ORIGIN), encoding="utf-8")
     page.look(path, width=width)
     assert page.value("document.documentElement.scrollWidth") <= width

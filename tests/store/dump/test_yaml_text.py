@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -136,15 +137,14 @@ BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 def test_what_is_refused(text: str | bytes, message: str) -> None:
     """Text that is not YAML, that has no JSON form, or could expand without end, is refused with its line."""
-    with pytest.raises(yaml_text.YAMLValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         list(yaml_text.documents(text))
-    assert message in str(caught.value)
 
 
 def test_documents_come_one_after_the_other() -> None:
     """Several documents, empty ones among them, and anchors that do not leak from one to the next."""
     assert list(yaml_text.documents("a: &x 1\n---\n---\nb: 2\n...\n")) == [{"a": 1}, None, {"b": 2}]
-    with pytest.raises(yaml_text.YAMLValueError, match="no anchor"):
+    with pytest.raises(ValueError, match="no anchor"):
         list(yaml_text.documents("a: &x 1\n---\nb: *x\n"))
 
 

@@ -20,6 +20,7 @@ from click.shell_completion import ShellComplete
 from migrator import cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
+from migrator.cli.progress import Progress
 from migrator.errors import HalfWay
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.paths import ROOT
@@ -235,15 +236,14 @@ def test_durations_are_those_of_kubectl() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    number: signal.Signals,
 ) -> None:
     """The first SIGTERM, or closed terminal, sets the stop event; afterwards the handler of before is back."""
-    monkeypatch.setattr(connect, "_HANGUP", signal.SIG_DFL)  # these tests may run under nohup
-    before = signal.getsignal(number)
+    before, stop = signal.getsignal(number), threading.Event()
     received = []
     signal.signal(number, lambda *_: received.append("default"))
     try:
-        with connect.stop_on(number) as stop:
+        with connect.stop_on(stop, number):
             os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
@@ -255,12 +255,11 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
         signal.signal(number, before)
 
 
-def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_under_nohup_survives_its_terminal() -> None:
     """A SIGHUP that was ignored when the process began stays ignored."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(connect, "_HANGUP", signal.SIG_IGN)
+    before, stop = signal.signal(signal.SIGHUP, signal.SIG_IGN), threading.Event()
     try:
-        with connect.stop_on(signal.SIGTERM, signal.SIGHUP) as stop:
+        with connect.stop_on(stop, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert not stop.is_set()
@@ -270,20 +269,18 @@ def test_a_run_under_nohup_survives_its_terminal(monkeypatch: pytest.MonkeyPatch
 
 def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two runs on one machine are told apart; the pod's namespace is read where Kubernetes puts it."""
-    stop = threading.Event()
     monkeypatch.setattr(connect, "_OWN_NAMESPACE", tmp_path / "namespace")
-    first = connect.context(sys.stderr, stop)
+    first = connect.context(Progress(sys.stderr))
     (tmp_path / "namespace").write_text("grove-system\n")
-    second = connect.context(sys.stderr, stop)
+    second = connect.context(Progress(sys.stderr))
     assert first.identity != second.identity
     assert (first.namespace, second.namespace) == (None, "grove-system")
 
 
 def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:
     """SIGTERM need not wait for a sleep; a write in doubt may still land, and is waited for all the same."""
-    stop = threading.Event()
-    stop.set()
-    context = connect.context(sys.stderr, stop)
+    context = connect.context(Progress(sys.stderr))
+    context.stop.set()
     started = time.monotonic()
     context.sleep(60.0)
     context.rest(0.05)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,9 @@ import pytest
 import yaml
 
 from migrator import __version__, cli
-from migrator.cli.run import _text
 from migrator.errors import NotAuthorised, Unreachable
-from migrator.planning.model import Plan
-from migrator.run.context import RunResult
-from migrator.store import CONCURRENCY, DryRun
+from migrator.resources import PODS
+from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.memory_store import MemoryStore, Request
@@ -78,8 +79,6 @@ def test_a_canonical_target_says_who_speaks_it(invoke: Invoke) -> None:
     assert "canonical-1.34" in captured.out
     assert "pull request #566" in captured.out
     assert captured.err == ""
-    (event,) = invoke("plan", "--to", "canonical", "-o", "json", "-f", DUMP).events
-    assert (event["level"], event["event"]) == ("warning", "canonical_target")
 
 
 def test_plan_as_yaml_is_the_same_document(invoke: Invoke) -> None:
@@ -208,7 +207,7 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, 
     assert len({event["run_id"] for event in logged}) == 1
     summary = logged[-1]
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
-    assert (summary["trees"], summary["patches"], summary["changes"]) == (3, 51, 66)
+    assert (summary["trees"], summary["patches"]) == (3, 51)
     assert "snapshot" in summary["seconds"]
     failed = invoke("run", "-f", refused, "--dry-run=client", *TO, code=3).last
     assert {"event": "failed", "code": "refused", "exit_code": 3}.items() <= failed.items()
@@ -229,8 +228,8 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
-    undone = _text(RunResult(Plan("auto", TO[1], ())), "table", DryRun.NONE, revert=True, ending=None)
-    assert "no PodCliqueSet" not in undone, "a revert of a run that died early plans nothing"
+    undone = invoke("run", *TO, "--from", "v0.1.0-alpha.9", "--revert").out
+    assert undone.startswith("Nothing to revert: no stored hash comes from this migration.\n")
 
 
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
@@ -264,21 +263,44 @@ def test_a_cluster_that_does_not_answer_is_never_success(cluster: MemoryStore, i
     assert "not known" in invoke("run", *TO, code=6).failure["message"]
 
 
+def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
+    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
+    before, sent = signal.getsignal(signal.SIGTERM), []
+
+    def end(request: Request) -> None:
+        if request.writes and request.resource == PODS and not sent:
+            sent.append(request)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    cluster.before.append(end)
+    run = ("run", *TO, "--operator", "grove-system/grove-operator")
+    assert "the run was asked to end" in invoke(*run, "--concurrency", "1", code=6).failure["message"]
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "Migrated 2 sets" in invoke(*run).out
+    invoke("verify", *TO)
+
+
 @pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
-def test_the_limit_of_patches_under_way_reaches_the_store(
-    invoke: Invoke, flags: tuple[str, ...], expected: int
-) -> None:
-    """``--concurrency`` is what a stream of patches is given; a dry run on the server is sent as the run would be."""
-    given: list[int] = []
+def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke, flags: tuple[str, ...], expected: int) -> None:
+    """``--concurrency`` of them; a dry run on the server is sent as the run would be."""
+    under_way, most, lock, met = 0, 0, threading.Lock(), threading.Event()
 
-    class Watched(MemoryStore):
-        def patches(self, take: Any, *, concurrency: int) -> Any:
-            given.append(concurrency)
-            return super().patches(take, concurrency=concurrency)
+    class Slow(MemoryStore):
+        def patch(self, *given: Any, **more: Any) -> Any:
+            nonlocal under_way, most
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            if most == expected:
+                met.set()
+            met.wait(20)
+            with lock:
+                under_way -= 1
+            return super().patch(*given, **more)
 
-    invoke.on(Watched(*objects(), *operator()))
+    invoke.on(Slow(*objects(), *operator()))
     invoke("run", *TO, "--dry-run=server", "--stop-operator", *flags)
-    assert given == [expected]
+    assert most == expected
 
 
 def test_every_command_that_is_printed_can_be_typed(refused: Path, invoke: Invoke) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from migrator.cli import connect
 from migrator.hashing import layouts, schemes
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
@@ -116,15 +115,6 @@ def test_a_pipe_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     with pipe.open("r+b", buffering=0):  # does not wait for a reader
         said = invoke("scheme", pipe, code=2).message
     assert "a pipe, which cannot be read twice. Save it to a file" in said
-
-
-def test_a_volume_that_is_not_there_is_explained_in_a_pod(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
-    """A cluster without image volumes leaves the mount out, so the Job names the reason and the other way."""
-    for namespace, explained in ((None, False), ("grove-system", True)):
-        monkeypatch.setattr(connect, "own_namespace", lambda namespace=namespace: namespace)
-        assert ("feature gate ImageVolume" in invoke("scheme", tmp_path / "target", code=2).message) is explained
 
 
 @pytest.mark.parametrize("command", [["scheme"], ["plan", "-f", DUMP, "--to-binary"]])

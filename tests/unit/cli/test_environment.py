@@ -49,20 +49,6 @@ def test_the_format_of_the_log_holds_for_flags_that_do_not_exist(
     assert invoke(*typed, code=2).err.startswith("error: No such ")
 
 
-@pytest.mark.parametrize(
-    ("variable", "said"),
-    [("PLAN_TOO", "is not read. Did you mean GROVE_MIGRATOR_PLAN_TO?"), ("PLAN_SERVICE_HOST", "is not read.")],
-)
-def test_a_variable_that_no_flag_reads_is_a_warning(
-    variable: str, said: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
-    """A mistyped one would be ignored otherwise; it is no error, because Kubernetes sets some for a Service's name."""
-    monkeypatch.setenv(f"GROVE_MIGRATOR_{variable}", "x")
-    (event,) = invoke("plan", "-f", DUMP).events
-    assert (event["level"], event["event"]) == ("warning", "unknown_variable")
-    assert event["message"] == f"GROVE_MIGRATOR_{variable} {said}"
-
-
 def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """Left over in a shell, a variable for --revert would turn the next run into its opposite."""
     monkeypatch.setenv("GROVE_MIGRATOR_RUN_REVERT", "1")

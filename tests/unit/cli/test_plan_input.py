@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from migrator.cli.offline import sections
-from migrator.planning.guards import CATALOGUE
+from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.resources import POD_CLIQUE_SETS
 from testbed import operator_installation as installation

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from migrator.cli import termination
 from migrator.hashing import podcliqueset, schemes
 from migrator.resources import CONFIG_MAPS, LEASES
 from testbed import trees
@@ -78,15 +77,12 @@ def kept_by(store: MemoryStore) -> str:
 
 
 @pytest.fixture
-def silent(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def silent(invoke: Invoke) -> Callable[..., None]:
     """Run a command that ends with this code, and see that no mark comes out of it anywhere."""
-    left = tmp_path / "termination-log"
-    monkeypatch.setenv(termination.VARIABLE, str(left))
 
     def run(*arguments: str | Path, expect: str = "", code: int | tuple[int, ...] = 0) -> None:
-        left.unlink(missing_ok=True)
         captured = invoke(*arguments, code=code)
-        everything = captured.out + captured.err + (left.read_text() if left.exists() else "")
+        everything = captured.out + captured.err
         assert MARK not in everything, f"{arguments}: {_around(everything)}"
         assert expect in everything, f"{arguments}: {everything[:2000]}"
         assert everything, arguments
@@ -128,7 +124,7 @@ def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[...,
 def test_a_cluster_is_left_without_a_value(
     cluster: MemoryStore, silent: Callable[..., None], level: tuple[str, ...]
 ) -> None:
-    """Neither logs nor the record, Events, the Lease or the termination message of a run, a revert and a check."""
+    """Neither logs, the record nor the Lease of a run, a revert and a check."""
     silent("run", "--to", TO, *HOME, *level, expect="Migrated 2 sets")
     assert MARK not in kept_by(cluster)
     assert cluster.everything(CONFIG_MAPS)
@@ -141,7 +137,7 @@ def test_a_cluster_is_left_without_a_value(
 def test_a_refusal_names_fields_and_no_value(
     cluster: MemoryStore, tmp_path: Path, silent: Callable[..., None], level: tuple[str, ...]
 ) -> None:
-    """A spec that was edited, in every form of the plan and as a refused run with its Events."""
+    """A spec that was edited, in every form of the plan and as a refused run."""
     edited = grown()
     template_of(edited[0])["image"] = f"{MARK}-edited"
     dump = written(tmp_path / "edited.json", edited)

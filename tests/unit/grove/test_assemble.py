@@ -100,13 +100,13 @@ def test_without_grove_there_are_no_trees() -> None:
     store = store_of(World(), {"PodCliqueSet": missing})
     snapshot = take(store)
     assert (snapshot.trees, snapshot.is_cluster, len(store.requests)) == ((), True, 1)
-    assert read(World().grow(), PodGangMap=missing, PodGang=missing).unlisted == ()
+    assert read(World().grow(), PodGangMap=missing, PodGang=missing).forbidden_kinds == ()
 
 
 def test_a_kind_that_may_not_be_listed_is_named() -> None:
     """Without maps, PodGangs hold no hash, and that they may not be listed is only named; with maps it is an error."""
     forbidden = NotAuthorised("podgangs: forbidden")
-    assert read(World().grow(), PodGang=forbidden).unlisted == ("podgangs.scheduler.grove.io",)
+    assert read(World().grow(), PodGang=forbidden).forbidden_kinds == ("podgangs.scheduler.grove.io",)
     with pytest.raises(NotAuthorised):
         read(World().grow(maps=True), PodGang=forbidden)
 

@@ -43,17 +43,6 @@ def test_every_place_is_found_in_the_order_of_writing() -> None:
     ]
 
 
-@pytest.mark.parametrize("progress", [(), ("rollingUpdateProgress",), ("updateProgress", "rollingUpdateProgress")])
-def test_both_progress_fields_hold_hashes(progress: tuple[str, ...]) -> None:
-    """The hashes of a finished update are found under the old name, the new one, or both (alpha.7, alpha.8)."""
-    world = World().grow(pods=0, group_replicas=1, progress=progress)
-    cliques = ("web-0-front", "web-0-sg-0-work")
-    assert {(name, field) for _, name, field in fields(world) if "Progress" in field} == {
-        *((name, f"/status/{key}/{value}") for key in progress for value in HASHES for name in cliques),
-        *(("web-0-sg", f"/status/{key}/podCliqueSetGenerationHash") for key in progress),
-    }
-
-
 @pytest.mark.parametrize("value", [None, "", 5])
 def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
     """Absent, null and empty values, and values that are not text, hold no hash and are left as they are."""
@@ -88,16 +77,6 @@ def test_an_entry_is_identified_by_its_epoch() -> None:
     (tree,) = world.snapshot().trees
     entries = [item for item in stored_hashes(tree) if item.ref.kind == "PodGangMap"]
     assert [item.identity for item in entries] == [("/spec/entries/0/epoch", "1767323045000000000"), None]
-
-
-def test_template_hashes_know_their_clique_and_generation_hashes_do_not() -> None:
-    """Each value is compared with the hash of its own clique, found by labels, or with the set's."""
-    world = World().grow(maps=True)
-    (tree,) = world.snapshot().trees
-    for item in stored_hashes(tree):
-        generation = item.field.endswith(("GenerationHash", "generation-hash"))
-        clique = "front" if "front" in item.ref.name else "work"
-        assert item.clique == (None if generation else clique)
 
 
 def test_a_clique_that_labels_do_not_tell_is_nobodys() -> None:

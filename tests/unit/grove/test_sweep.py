@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.hash_fields import HASH_FIELDS, Sweep, stored_hashes
+from migrator.grove.hash_fields import HASH_FIELDS, HashSearch, stored_hashes
 from tests.support.builders import World
 from tests.support.tables import table
 
@@ -15,9 +15,9 @@ VALUE = "9d897d788d8574bcd49"
 
 def seen(raw: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     """Pointer, value and set of everything that is reported of one object."""
-    sweep = Sweep()
-    sweep.look(raw)
-    return [(found.field, found.value, found.part_of) for found in sweep.sightings]
+    sweep = HashSearch()
+    sweep.scan(raw)
+    return [(found.field, found.value, found.part_of) for found in sweep.possible_hashes]
 
 
 def test_no_known_place_is_reported() -> None:
@@ -85,7 +85,7 @@ def test_a_string_that_is_no_hash_does_not_stand_in_for_one() -> None:
 
 def test_an_object_that_is_read_twice_is_reported_once() -> None:
     """A list that begins again shows objects a second time."""
-    sweep = Sweep()
+    sweep = HashSearch()
     for _ in range(2):
-        sweep.look({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
-    assert len(sweep.sightings) == 1
+        sweep.scan({"kind": "PodClique", "metadata": {"name": "x"}, "spec": {"hash": VALUE}})
+    assert len(sweep.possible_hashes) == 1

@@ -1,4 +1,4 @@
-"""How a hash must answer to a change of its input, whatever the hashes are; needs no Go."""
+"""How a hash must answer to a change of its input where golden vectors, which set each place, have no example."""
 
 from __future__ import annotations
 
@@ -15,32 +15,7 @@ from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_po
 from testbed.oracle import MINORS
 from tests.golden.compare import UNKNOWABLE, template_hash
 from tests.golden.vectors import vectors
-from tests.support.layout_walk import REFUSED, Place, document, filled, places, underlying
-
-# What pull request 566 sorts. Everything else that is a list must keep its order.
-IN_EVERY_CONTAINER = ("ports", "volumeMounts", "volumeDevices", "resources.claims")
-SORTED = {
-    *(
-        f"podSpec.{name}"
-        for name in (
-            "containers",
-            "ephemeralContainers",
-            "volumes",
-            "imagePullSecrets",
-            "hostAliases",
-            "topologySpreadConstraints",
-            "resourceClaims",
-            "schedulingGates",
-        )
-    ),
-    *(
-        f"podSpec.{containers}.0.{name}"
-        for containers in ("containers", "initContainers", "ephemeralContainers")
-        for name in IN_EVERY_CONTAINER
-    ),
-}
-# The set's priority class always takes its place.
-OVERRIDDEN = "podSpec.priorityClassName"
+from tests.support.layout_walk import REFUSED, Place, document, places
 
 
 def _hash(template: Mapping[str, Any], scheme: str) -> str:
@@ -49,10 +24,6 @@ def _hash(template: Mapping[str, Any], scheme: str) -> str:
 
 def _places(minor: str) -> list[Place]:
     return [place for place in places(minor) if place.type.removeprefix("*") not in REFUSED]
-
-
-def _lists(minor: str) -> list[Place]:
-    return [place for place in _places(minor) if underlying(minor, place.type).startswith("[]")]
 
 
 def _shuffled(value: Any, rng: random.Random) -> Any:
@@ -80,70 +51,11 @@ def test_the_order_of_keys_never_matters(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_reversing_a_list_always_flips_legacy(minor: str) -> None:
-    """The legacy hash tells every list of a template from its reverse."""
-    for place in _lists(minor):
-        first, second = _two_orders(minor, place)
-        assert _hash(first, f"legacy-{minor}") != _hash(second, f"legacy-{minor}"), place
-
-
-@pytest.mark.parametrize("minor", MINORS)
-def test_reversing_a_list_flips_canonical_unless_it_is_sorted(minor: str) -> None:
-    """The canonical hash ignores the order of exactly the lists that pull request 566 sorts."""
-    equal = set()
-    for place in _lists(minor):
-        first, second = _two_orders(minor, place)
-        if _hash(first, f"canonical-{minor}") == _hash(second, f"canonical-{minor}"):
-            equal.add(str(place))
-    assert equal == SORTED
-
-
-def _two_orders(minor: str, place: Place) -> tuple[Any, Any]:
-    element = underlying(minor, place.type)[2:]
-    one, two = filled(minor, element, 1), filled(minor, element, 2)
-    return document(place.path, [one, two]), document(place.path, [two, one])
-
-
-@pytest.mark.parametrize("minor", MINORS)
-def test_every_field_of_the_layout_flips_the_hash_when_set(minor: str) -> None:
-    """Setting any field that JSON can reach changes both hashes, except the pod's own priority class."""
-    silent = set()
-    for place in _places(minor):
-        unset, with_value = document(place.path[:-1], {}), document(place.path, filled(minor, place.type))
-        for algorithm in ("legacy", "canonical"):
-            if _hash(unset, f"{algorithm}-{minor}") == _hash(with_value, f"{algorithm}-{minor}"):
-                silent.add(str(place))
-    assert silent == {OVERRIDDEN}
-
-
-@pytest.mark.parametrize("minor", MINORS)
-def test_every_quantity_tells_its_spellings_apart(minor: str) -> None:
-    """1, 1000m and 1.0 are one amount and three hashes, wherever a quantity stands."""
-    for place in _places(minor):
-        bare = underlying(minor, place.type.removeprefix("*"))
-        if bare == "resource.Quantity":
-            spelt: list[Any] = ["1", "1000m", "1.0"]
-        elif bare.endswith("]resource.Quantity"):
-            spelt = [{"cpu": "1"}, {"cpu": "1000m"}, {"cpu": "1.0"}]
-        else:
-            continue
-        hashes = {_hash(document(place.path, value), f"legacy-{minor}") for value in spelt}
-        assert len(hashes) == len(spelt), place
-
-
-@pytest.mark.parametrize("minor", MINORS)
-def test_empty_is_not_absent_but_null_is(minor: str) -> None:
-    """An empty list, map or pointed-to struct changes the hash; null nowhere does."""
+def test_null_is_absent(minor: str) -> None:
+    """Null changes the hash nowhere."""
     for place in _places(minor):
         absent = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
         assert _hash(document(place.path, None), f"legacy-{minor}") == absent, place
-        basic = underlying(minor, place.type.removeprefix("*"))
-        if basic.startswith("[]"):
-            assert _hash(document(place.path, []), f"legacy-{minor}") != absent, place
-        elif basic.startswith("map[") or (
-            place.type.startswith("*v1.") and isinstance(filled(minor, place.type), dict)
-        ):
-            assert _hash(document(place.path, {}), f"legacy-{minor}") != absent, place
 
 
 @pytest.mark.parametrize("minor", MINORS)

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from migrator.errors import InputError
-from migrator.operators import binary, buildinfo
+from migrator.operators import binary, goinfo
 from migrator.operators.elf import Elf
 
 BASE = 0x400000
@@ -37,9 +37,9 @@ def info(version: str = "go1.26.8", *settings: str) -> bytes:
     return b"\xff Go buildinf:\x08\x02" + bytes(16) + text(version.encode()) + text(module) + bytes(64)
 
 
-def read(data: bytes) -> buildinfo.BuildInfo:
+def read(data: bytes) -> goinfo.BuildInfo:
     """The build information of a file."""
-    return buildinfo.read(Elf(io.BytesIO(data)))
+    return goinfo.build_info(Elf(io.BytesIO(data)))
 
 
 def test_build_information_is_read() -> None:

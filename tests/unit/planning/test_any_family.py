@@ -12,8 +12,7 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning.model import SetState
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import make_plan
-from migrator.planning.revert import make_revert
+from migrator.planning.planner import make_plan, make_revert
 from tests.support.builders import OLD, World, clique
 
 SCHEMES = [scheme.name for scheme in schemes.all_schemes()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from migrator.errors import DecodeError
@@ -9,15 +11,15 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning import detect
-from migrator.planning.detect import Pair
-from migrator.planning.disruption import clique_gpus, disruption_of, live_pods, whole_units
+from migrator.planning.detect import HashPair
+from migrator.planning.disruption import clique_gpus, disruption_of, whole_units
 from migrator.planning.model import Disruption
 from migrator.render.summary import recreated_with_migration
 from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.tables import table
 
 SET = ("PodCliqueSet", "web")
-RC1, MAIN = "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
+A6, A11, RC1, MAIN = "v0.1.0-alpha.6", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 
 
 def disruption(world: World, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Disruption:
@@ -25,7 +27,7 @@ def disruption(world: World, source: str = "legacy-1.34", target: str = "legacy-
     (tree,) = world.snapshot().trees
     hashes = detect.hashes_of(tree.pcs)
     before, after = schemes.by_name(source), schemes.by_name(target)
-    pair = Pair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
+    pair = HashPair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
     return disruption_of(tree, pair, source=before, target=after)[0]
 
 
@@ -41,9 +43,8 @@ def test_everything_is_recreated_by_another_scheme() -> None:
     assert disruption(world) == Disruption(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
-def with_generation_of(scheme: str) -> World:
-    """A set at rest, but for its generation hash."""
-    world = World().grow()
+def with_generation_of(scheme: str, world: World) -> World:
+    """A set with the generation hash of another scheme."""
     return world.put(*SET, "/status/currentGenerationHash", world.hashes(scheme).generation_hash)
 
 
@@ -54,10 +55,37 @@ def edited() -> World:
     return world
 
 
+def current(world: World, *names: str) -> World:
+    """A world in which these PodCliques and pods have the target's hash already."""
+    new = world.hashes("legacy-1.35").pod_template_hashes
+    for name in names:
+        (item,) = (one for one in world.objects if one["metadata"]["name"] == name)
+        parts = item["metadata"]["name"].split("-")
+        item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new[next(part for part in parts[::-1] if part in new)]
+    return world
+
+
+def pair(other: str = "x") -> World:
+    """Two cliques in one scaling group of two replicas, or in two."""
+    groups = {"x": ["a", "b"]} if other == "x" else {"x": ["a"], other: ["b"]}
+    return World().grow(cliques=[clique("a"), clique("b")], groups=groups)
+
+
+def renamed() -> World:
+    """A set whose cliques have other names now."""
+    world = World().grow(cliques=[clique("front", gpus="1"), clique("work")])
+    for entry in world.pcs["spec"]["template"]["cliques"]:
+        entry["name"] += "-renamed"
+    return world
+
+
 @table(
     "world target pods",
     ("The target's own sets are left alone.", (World().grow(scheme="legacy-1.35"), "legacy-1.35", 0)),
-    ("With its generation hash no pod label starts an update.", (with_generation_of("legacy-1.35"), "legacy-1.35", 0)),
+    (
+        "With its generation hash no pod label starts an update.",
+        (with_generation_of("legacy-1.35", World().grow()), "legacy-1.35", 0),
+    ),
     ("OnDelete waits for somebody.", (World().grow(on_delete=True), "legacy-1.35", 0)),
     ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), "legacy-1.35", 0)),
     (
@@ -75,61 +103,18 @@ def edited() -> World:
     ("PR #566: a canonical operator accepts the legacy hash of its layout.", (World().grow(), "canonical-1.34", 0)),
     ("Over another layout it recreates everything.", (World().grow(), "canonical-1.35", 6)),
     ("It accepts no hash that is not a legacy hash of the current spec.", (edited(), "canonical-1.34", 6)),
+    ("Standalone pods count one by one.", (current(World().grow(), "web-0-front-1"), "legacy-1.35", 5)),
+    ("A pod without a label counts.", (World().grow().take("Pod", "web-0-front-1", LABEL), "legacy-1.35", 6)),
+    ("If a PodClique of a scaling group's replica differs, all pods of that replica go.", (pair(), "legacy-1.35", 8)),
+    ("Every one of them must be the target's.", (current(pair(), "web-0-x-0-a"), "legacy-1.35", 8)),
+    ("They are.", (current(pair(), "web-0-x-0-a", "web-0-x-0-b"), "legacy-1.35", 4)),
+    ("Replica 0 of one group is not replica 0 of another.", (current(pair("y"), "web-0-x-0-a"), "legacy-1.35", 6)),
+    ("Pods of a clique that the template lacks count, and have no GPUs.", (renamed(), "legacy-1.35", 6)),
+    ("Terminating pods do not count.", (World().grow().put("Pod", "web-0-front-0", DELETION, LATER), "legacy-1.35", 5)),
 )
 def test_a_set_is_recreated_where_the_operator_finds_another_hash(world: World, target: str, pods: int) -> None:
     """Else all of it stays."""
     assert disruption(world, target=target) == Disruption(pods=pods, running=pods)
-
-
-def test_standalone_pods_count_one_by_one() -> None:
-    """Of a standalone clique only pods whose label differs from the target's are recreated."""
-    world = World().grow(cliques=[clique("front")], groups={}, pods=3)
-    new = world.hashes("legacy-1.35").pod_template_hashes["front"]
-    world.of("Pod", "web-0-front-1")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new
-    assert disruption(world).pods == 2
-    del world.of("Pod", "web-0-front-1")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
-    assert disruption(world).pods == 3
-
-
-def test_a_scaling_group_replica_counts_as_one() -> None:
-    """If any PodClique of a scaling group's replica differs, all pods of that replica are recreated."""
-    world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2, pods=2)
-    new = world.hashes("legacy-1.35").pod_template_hashes
-    for name in ("a", "b"):
-        world.of("PodClique", f"web-0-sg-0-{name}")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new[name]
-    assert disruption(world).pods == 4
-    world.of("PodClique", "web-0-sg-1-a")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["a"]
-    assert disruption(world).pods == 4
-    world.of("PodClique", "web-0-sg-1-b")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["b"]
-    assert disruption(world).pods == 0
-
-
-def test_replicas_of_two_groups_are_kept_apart() -> None:
-    """Replica 0 of one scaling group is not replica 0 of another."""
-    world = World().grow(cliques=[clique("a"), clique("b")], groups={"x": ["a"], "y": ["b"]}, group_replicas=1, pods=2)
-    new = world.hashes("legacy-1.35").pod_template_hashes
-    world.of("PodClique", "web-0-x-0-a")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = new["a"]
-    assert disruption(world).pods == 2
-
-
-def test_a_clique_that_the_template_lacks_is_not_kept() -> None:
-    """Pods of an unknown clique have no hash of the target's, so they count."""
-    world = World().grow(cliques=[clique("front", gpus="1"), clique("work")], groups={"sg": ["work"]}, pods=1)
-    world.pcs["spec"]["template"]["cliques"][0]["name"] = "renamed"
-    world.pcs["spec"]["template"]["cliques"][1]["name"] = "renamed-too"
-    assert disruption(world) == Disruption(pods=3, gpus=0, running=3)
-
-
-def test_pods_on_their_way_out_do_not_count() -> None:
-    """Terminating pods are neither alive nor recreated."""
-    world = World().grow().put("Pod", "web-0-front-0", DELETION, LATER).put("Pod", "web-0-sg-1-work-0", DELETION, LATER)
-    assert disruption(world).pods == live_pods(world.snapshot().trees[0]) == 4
-
-
-def test_an_empty_generation_hash_is_not_an_absent_one() -> None:
-    """Every operator compares it, and updates the set; pods whose labels are the target's by then are kept."""
-    world = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash", "")
-    assert counted(world, "v0.1.0-alpha.11") == (6, 0)
 
 
 @pytest.mark.parametrize(
@@ -180,38 +165,50 @@ def test_pods_that_have_ended_hold_no_gpus() -> None:
     assert disruption(world) == Disruption(pods=2, gpus=4, running=1)
 
 
-@pytest.mark.parametrize(("target", "pods"), [("v0.1.0-alpha.6", 6), ("v0.1.0-alpha.9", 0), ("legacy-1.33", 6)])
-def test_on_delete_protects_from_operators_that_know_it(target: str, pods: int) -> None:
-    """Operators before alpha.7 do not know the strategy, and roll the set."""
-    world = World().grow(scheme="legacy-1.35", on_delete=True)
-    assert world.plan(target=target).cluster_disruption.pods == pods
+def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
+    """A set whose generation hash was removed, or patched by hand."""
+    world = World().grow(progress=progress).take(*SET, "/status/currentGenerationHash")
+    return with_generation_of(stored, world) if stored is not None else world
 
 
-def test_a_stray_pod_is_deleted_at_the_start_of_alpha_12_rc1() -> None:
-    """Under a standalone PodClique that was never updated, with the migration too: it is not ours to relabel."""
-    assert counted(World().grow(progress=()), RC1) == (6, 0)  # the source's hashes are migrated
+def stray(*, updated: bool = False) -> World:
+    """A set of the target with a pod of another hash, under a PodClique that was never updated, or that was."""
     world = World().grow(scheme="legacy-1.35", progress=()).put("Pod", "web-0-front-0", LABEL)
-    assert counted(world, RC1) == (1, 1)
-    assert [counted(world, target) for target in ("v0.1.0-alpha.11", MAIN)] == [(0, 0), (0, 0)]
     generation = world.hashes("legacy-1.35").generation_hash
     progress = {"updateEndedAt": LATER, "podCliqueSetGenerationHash": generation}
-    world.put("PodClique", "web-0-front", "/status/updateProgress", progress)
-    assert counted(world, RC1) == (0, 0)
+    return world.put("PodClique", "web-0-front", "/status/updateProgress", progress) if updated else world
 
 
-@pytest.mark.parametrize("progress", [[], ["updateProgress"]])
-@pytest.mark.parametrize("stored", [None, "legacy-1.35"])
-def test_a_generation_hash_alone_does_not_protect_standalone_pods(stored: str | None, progress: list[str]) -> None:
-    """From alpha.12-rc1 on each PodClique is compared with the set's hash, even with one that the operator just made.
+KNOWS = "Operators before alpha.7 do not know OnDelete, and roll the set."
+STRAY = "alpha.12-rc1 updates a standalone PodClique that was never updated; that pod is not ours to relabel."
+ALONE = "From alpha.12-rc1 on the set's hash alone does not protect pods of standalone cliques."
 
-    So a set whose hash was removed, or patched by hand, loses the pods of its standalone cliques.
-    """
-    world = World().grow(progress=progress)
-    world.pcs["status"].pop("currentGenerationHash")
-    if stored is not None:
-        world.pcs["status"]["currentGenerationHash"] = world.hashes(stored).generation_hash
-    assert [counted(world, target) for target in (RC1, MAIN)] == [(2, 0), (2, 0)]
-    assert counted(world, "v0.1.0-alpha.11") == counted(world, "legacy-1.35") == (0, 0)
+
+@table(
+    "world target pods",
+    *(
+        (KNOWS, (World().grow(scheme="legacy-1.35", on_delete=True), *row))
+        for row in ((A6, (6, 0)), ("v0.1.0-alpha.9", (0, 0)), ("legacy-1.33", (6, 0)))
+    ),
+    ("The source's hashes are migrated.", (World().grow(progress=()), RC1, (6, 0))),
+    *((STRAY, (stray(), target, pods)) for target, pods in ((RC1, (1, 1)), (A11, (0, 0)), (MAIN, (0, 0)))),
+    ("It was updated.", (stray(updated=True), RC1, (0, 0))),
+    *(
+        (ALONE, (bare(stored, progress=progress), target, pods))
+        for stored in (None, "legacy-1.35")
+        for progress in ((), ("updateProgress",))
+        for target, pods in ((RC1, (2, 0)), (MAIN, (2, 0)), (A11, (0, 0)), ("legacy-1.35", (0, 0)))
+    ),
+    (
+        "An empty generation hash is not an absent one: every operator compares it.",
+        (World().grow().put(*SET, "/status/currentGenerationHash", ""), A11, (6, 0)),
+    ),
+)
+def test_what_a_build_recreates_without_the_migration_and_with_it(
+    world: World, target: str, pods: tuple[int, int]
+) -> None:
+    """Releases differ in what they do to a set that is idle."""
+    assert counted(world, target) == pods
 
 
 @pytest.mark.parametrize("value", ["4445566677788899", {}, ["x"]])

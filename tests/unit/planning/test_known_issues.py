@@ -25,7 +25,7 @@ SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
     """What ``plan`` makes of it."""
-    options = PlanOptions(source=source, target=target, describes=True)
+    options = PlanOptions(source=source, target=target, for_display=True)
     return make_plan(world.snapshot(), options, now=NOW, running=running)
 
 
@@ -34,9 +34,10 @@ def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
     return [(a.id, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
 
 
-def standalone_only() -> World:
-    """A set without scaling groups, at zero."""
-    return World().grow(cliques=[clique("front")], groups={}).at_zero(FRONT)
+def standalone_only(*, replicas: int = 1, zero: bool = True) -> World:
+    """A set without scaling groups, whose first replica is at zero."""
+    world = World().grow(cliques=[clique("front")], groups={}, replicas=replicas)
+    return world.at_zero(FRONT) if zero else world
 
 
 def groups_only() -> World:
@@ -51,18 +52,13 @@ def group_at_zero() -> World:
     return world
 
 
-def of_set(change: Callable[[Any], object]) -> World:
-    """A world whose set is changed."""
+def for_kai(*queues: str | None) -> World:
+    """A set whose cliques KAI schedules into these queues."""
     world = World().grow()
-    change(world.pcs)
-    return world
-
-
-def for_kai(pcs: Any, queues: tuple[str | None, ...] = (None, None)) -> None:
-    """KAI schedules both cliques, into these queues."""
-    for entry, queue in zip(pcs["spec"]["template"]["cliques"], queues, strict=True):
+    for entry, queue in zip(world.pcs["spec"]["template"]["cliques"], queues or (None, None), strict=True):
         entry["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
         entry["labels"] = {"kai.scheduler/queue": queue} if queue else {}
+    return world
 
 
 def scheduled(pods: int = 1, status: str = "False", replicas: int = 2) -> World:
@@ -97,8 +93,8 @@ CASES: list[Case] = [
     ("GM-304", pod_of_a_group, "web-0-front", A11, A13, (RC1, A14)),
     ("GM-305", auto_mnnvl, "web", A8, A9, (A8,)),
     ("GM-306", topology, "web", A8, A11, (A8,)),
-    ("GM-307", lambda: of_set(for_kai), "web", RC1, MAIN, (RC1, A11)),
-    ("GM-308", lambda: of_set(for_kai), "web", RC1, A14, (RC1, A11)),
+    ("GM-307", for_kai, "web", RC1, MAIN, (RC1, A11)),
+    ("GM-308", for_kai, "web", RC1, A14, (RC1, A11)),
     ("GM-309", lambda: World().grow(progress=()).put(*POD, LABEL), "web-0-front-0", A11, RC1, (A11, MAIN)),
     ("GM-311", scheduled, FRONT, A8, A9, (A8,)),
 ]
@@ -116,13 +112,6 @@ def test_a_known_issue_is_reported_where_it_concerns_the_upgrade(case: Case) -> 
     assert code not in {found for found, _ in advised(World().grow(), target, running=source)}
 
 
-def test_whoever_is_past_it_is_not_warned() -> None:
-    """An operator that is not older than the change has it already."""
-    assert advised(World().grow(scheme="legacy-1.35").at_zero(FRONT), MAIN, running=RC1) == []
-    assert advised(auto_mnnvl(), A11, running=A9) == []
-    assert advised(World().grow(progress=()), RC1, running=A11) == []  # no pod of another hash
-
-
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_known_issue_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
     """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
@@ -133,104 +122,79 @@ def test_a_known_issue_says_whom_it_concerns_where_the_releases_are_not_known(*,
     assert planned(world, A11, source=A8).advisories[0].message.endswith("cannot be added to an existing set")
 
 
+def never_scheduled(since: str) -> World:
+    """A PodClique at zero that has not been scheduled since then."""
+    never = [{"type": "PodCliqueScheduled", "status": "False", "lastTransitionTime": since}]
+    return World().grow().at_zero(FRONT).put("PodClique", FRONT, "/status/conditions", never)
+
+
+def by_default(scheduler: str) -> World:
+    """A set that no template gives a scheduler, and that PodGang's label."""
+    world = World().grow(maps=True)
+    world.all("PodGang")[0]["metadata"]["labels"]["grove.io/scheduler-name"] = scheduler
+    return world
+
+
+def inherited(clique: int, holder: str) -> World:
+    """A topology constraint of one clique, and one with a name of its set or group."""
+    constraint = {"packDomain": "rack", "topologyName": "rack-topology"}
+    return topology(clique=clique).put(*SET, f"{holder}/topologyConstraint", constraint)
+
+
+PAST = "An operator that is not older than the change has it already."
+ENDED = [{"type": "GangTerminationInProgress", "status": "True"}]
+GROUPS = "/spec/template/podCliqueScalingGroups/0"
+
+
 @table(
-    "state",
-    ("Nothing is scheduled: the gang never began.", ({"pods": 0},)),
-    ("Enough is.", ({"pods": 2},)),
-    ("A breach is reported, which GM-116 judges.", ({"status": "True"},)),
-    ("It may be one.", ({"status": "Unknown"},)),
-    ("It is at zero.", ({"replicas": 0},)),
+    "world running target codes",
+    (PAST, (World().grow(scheme="legacy-1.35").at_zero(FRONT), RC1, MAIN, [])),
+    (PAST, (auto_mnnvl(), A9, A11, [])),
+    ("No pod has another hash.", (World().grow(progress=()), A11, RC1, [])),
+    ("Nothing is scheduled: the gang never began.", (scheduled(pods=0), A8, A9, [])),
+    ("Enough is.", (scheduled(pods=2), A8, A9, [])),
+    ("A breach is reported, which GM-116 judges.", (scheduled(status="True"), A8, A9, [])),
+    ("It may be one.", (scheduled(status="Unknown"), A8, A9, [])),
+    ("It is at zero.", (scheduled(replicas=0), A8, A9, [])),
+    (
+        "At zero from the beginning it ends no gang (Grove: WasPCLQEverScheduled).",
+        (never_scheduled(EARLIER), A11, RC1, []),
+    ),
+    ("It once ran.", (never_scheduled(LATER), A11, RC1, ["GM-301"])),
+    ("A replica that is up has its PodGangMap.", (standalone_only(replicas=2, zero=False), A11, A12, [])),
+    ("Each replica of a set has a PodGangMap of its own.", (standalone_only(replicas=2), A11, A12, ["GM-302"])),
+    ("A number that is not stored is not zero.", (standalone_only().take(*SET, "/spec/replicas"), A11, A12, [])),
+    ("Neither of a member.", (standalone_only().take("PodClique", FRONT, "/spec/replicas"), A11, A12, [])),
+    ("Beside a live clique the PodGangMap keeps its anchor.", (group_at_zero(), A11, A12, ["GM-301"])),
+    ("No member is left.", (group_at_zero().at_zero(FRONT), A11, A12, ["GM-303"])),
+    ("A scaling group ends its gang as a PodClique does.", (group_at_zero(), A11, RC1, ["GM-301"])),
+    ("Unless it was ended once.", (group_at_zero().put(*GROUP, "/status/conditions", ENDED), A11, RC1, [])),
+    ("Without live pods there is nothing to end.", (group_at_zero().at_zero(FRONT), A11, RC1, [])),
+    ("KAI is not the default scheduler.", (by_default("other"), RC1, MAIN, [])),
+    (
+        "It is: no template names it, and the PodGangs do.",
+        (by_default("kai-scheduler"), RC1, MAIN, ["GM-307", "GM-308"]),
+    ),
+    ("All cliques that name a queue must name the same.", (for_kai("a", "b"), RC1, MAIN, ["GM-307", "GM-308"])),
+    ("They do.", (for_kai("a", "a"), RC1, MAIN, ["GM-308"])),
+    ("One is enough.", (for_kai("a", None), RC1, MAIN, ["GM-308"])),
+    ("A topology has its name.", (topology("rack-topology"), A8, A11, [])),
+    ("From the set all inherit it.", (inherited(0, "/spec/template"), A8, A11, [])),
+    ("From a scaling group its cliques inherit it.", (inherited(1, GROUPS), A8, A11, [])),
+    ("No other clique does.", (inherited(0, GROUPS), A8, A11, ["GM-306"])),
 )
-def test_who_is_not_scheduled_below_his_minimum(state: dict[str, Any]) -> None:
-    """Only a member that is partly scheduled, and of which no operator has reported a breach, has this known issue."""
-    assert "GM-311" not in {code for code, _ in advised(scheduled(**state), A9, running=A8)}
-
-
-def test_a_clique_that_never_ran_ends_no_gang() -> None:
-    """A PodClique that was at zero from the beginning is left alone (Grove: WasPCLQEverScheduled)."""
-    world = World().grow().at_zero(FRONT)
-    front = world.of("PodClique", "web-0-front")
-    front["status"]["conditions"] = [{"type": "PodCliqueScheduled", "status": "False", "lastTransitionTime": EARLIER}]
-    assert advised(world, RC1) == []
-    front["status"]["conditions"][0]["lastTransitionTime"] = LATER
-    assert advised(world, RC1) == [("GM-301", "web-0-front")]
+def test_whom_a_known_issue_concerns(world: World, running: str, target: str, codes: list[str]) -> None:
+    """Both sides of each condition."""
+    assert [code for code, _ in advised(world, target, running=running)] == codes
 
 
 @pytest.mark.parametrize("replicas", [1, None])
 def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None) -> None:
     """As at zero, there are too few replicas for good; a number that is not stored is not too small."""
     world = World().grow()
-    world.of("PodCliqueScalingGroup", "web-0-sg")["spec"] |= {"replicas": replicas, "minAvailable": 2}
+    world.of(*GROUP)["spec"] |= {"replicas": replicas, "minAvailable": 2}
     expected = (["GM-301"], 6) if replicas else ([], 0)
     assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
-
-
-@pytest.mark.parametrize(("scaled", "expected"), [((), set()), (("web-0-front",), {"GM-302"})])
-def test_one_replica_at_zero_loses_its_gang(scaled: tuple[str, ...], expected: set[str]) -> None:
-    """Each replica of a set has a PodGangMap of its own."""
-    world = World().grow(cliques=[clique("front")], groups={}, replicas=2)
-    for name in scaled:
-        world.at_zero(name)
-    assert {code for code, _ in advised(world, A12, running=A11)} == expected
-
-
-@pytest.mark.parametrize(("kind", "name"), [SET, ("PodClique", "web-0-front")])
-def test_replicas_that_are_not_stored_are_not_at_zero(kind: str, name: str) -> None:
-    """A number that is not there is no known issue, neither of a member nor of the set."""
-    world = standalone_only().take(kind, name, "/spec/replicas")
-    assert "GM-302" not in {code for code, _ in advised(world, A12, running=A11)}
-
-
-def test_a_group_at_zero_beside_a_clique_at_zero_loses_its_gang() -> None:
-    """What matters is that no member is left; beside a live clique the PodGangMap keeps its anchor."""
-    assert "GM-303" not in {code for code, _ in advised(group_at_zero(), A12, running=A11)}
-    assert ("GM-303", "web") in advised(group_at_zero().at_zero(FRONT), A12, running=A11)
-
-
-def test_a_group_at_zero_beside_live_pods_ends_its_gang() -> None:
-    """A scaling group counts as a PodClique does, unless it was ended once; without live pods there is nothing to end.
-
-    The pods that are lost are counted.
-    """
-    ended = [{"type": "GangTerminationInProgress", "status": "True"}]
-    states = group_at_zero(), group_at_zero().put(*GROUP, "/status/conditions", ended), group_at_zero().at_zero(FRONT)
-    for world, expected in zip(states, ([("GM-301", "web-0-sg")], [], []), strict=True):
-        assert advised(world, RC1) == expected
-        assert recreated_with_migration(planned(world, RC1)).pods == 2 * len(expected)
-
-
-def test_the_default_scheduler_may_be_kai() -> None:
-    """Then no template names it, and the PodGangs do."""
-    world = World().grow(maps=True)
-    assert advised(world, MAIN) == []
-    world.all("PodGang")[0]["metadata"]["labels"]["grove.io/scheduler-name"] = "kai-scheduler"
-    assert advised(world, MAIN) == [("GM-307", "web"), ("GM-308", "web")]
-
-
-@pytest.mark.parametrize(
-    ("queues", "expected"), [((None, None), True), (("a", "b"), True), (("a", "a"), False), (("a", None), False)]
-)
-def test_one_queue_is_enough(queues: tuple[str | None, ...], *, expected: bool) -> None:
-    """All cliques that name a queue must name the same, and one must."""
-    found = {code for code, _ in advised(of_set(lambda pcs: for_kai(pcs, queues)), MAIN)}
-    assert ("GM-307" in found, "GM-308" in found) == (expected, True)
-
-
-@table(
-    "clique own holder expected",
-    ("The known issue is the missing name.", (0, "rack-topology", None, [])),
-    ("From the set all inherit it.", (0, None, "/spec/template", [])),
-    ("From a scaling group its cliques inherit it.", (1, None, "/spec/template/podCliqueScalingGroups/0", [])),
-    ("No other clique does.", (0, None, "/spec/template/podCliqueScalingGroups/0", ["GM-306"])),
-)
-def test_a_topology_is_named_or_inherited(
-    clique: int, own: str | None, holder: str | None, expected: list[str]
-) -> None:
-    """A constraint that has or inherits a name lacks nothing."""
-    world = topology(own, clique)
-    if holder is not None:
-        world.put(*SET, f"{holder}/topologyConstraint", {"packDomain": "rack", "topologyName": "rack-topology"})
-    assert [code for code, _ in advised(world, A11)] == expected
 
 
 def test_an_unread_release_has_known_issues_and_nothing_else() -> None:

@@ -13,14 +13,14 @@ from tests.support.builders import World
 @pytest.mark.parametrize(
     ("source", "target", "candidates", "targets"),
     [
-        ("auto", "legacy-1.35", [s.name for s in schemes.spoken_schemes()], ["legacy-1.35"] * 5),
+        ("auto", "legacy-1.35", [s.name for s in schemes.released_schemes()], ["legacy-1.35"] * 5),
         ("v0.1.0-alpha.9", "0.1.0-alpha.11", ["legacy-1.34"], ["legacy-1.35"]),
         ("legacy-1.33", "canonical", ["legacy-1.33"], ["canonical-1.33"]),
         (
             "auto",
             "canonical",
-            [s.name for s in schemes.spoken_schemes()],
-            [f"canonical-{s.minor}" for s in schemes.spoken_schemes()],
+            [s.name for s in schemes.released_schemes()],
+            [f"canonical-{s.minor}" for s in schemes.released_schemes()],
         ),
     ],
 )

@@ -54,4 +54,4 @@ def test_patches_are_sent_in_the_order_of_their_places() -> None:
     other = Change(POD, "/metadata/labels/another", "a", "b")
     found = [*patches_of([commit, label, other])]
     assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
-    assert [*patches_of([commit, label, other], top_down=True)] == found[::-1]
+    assert [*patches_of([commit, label, other], reverse=True)] == found[::-1]

@@ -10,7 +10,7 @@ import pytest
 from migrator.errors import InputError
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import Target, make_plan, outlook, template_digest
+from migrator.planning.planner import Target, make_plan, plans_for_all_releases, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
 
 
@@ -45,15 +45,6 @@ def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     assert world.values() == World().grow(scheme=concrete, **shape).values()
     again = world.decide("auto", target)
     assert (again.state, again.source, again.changes, again.disruption) == (SetState.DONE, concrete, (), Disruption())
-
-
-def test_entries_of_a_map_carry_what_identifies_them() -> None:
-    """A change of a PodGangMap entry tells the epoch that must stand at its position."""
-    entries = [c.identity for c in World().grow(maps=True).decide().changes if c.ref.kind == "PodGangMap"]
-    assert entries == [
-        ("/spec/entries/0/epoch", "1767323045000000000"),
-        ("/spec/entries/1/epoch", "1767323045000000001"),
-    ]
 
 
 def test_a_set_being_deleted_is_skipped() -> None:
@@ -173,7 +164,7 @@ def test_trees_may_have_different_sources() -> None:
 
 def targets(world: World, running: str | None = None) -> list[Target]:
     """Every possible target."""
-    return list(outlook(world.snapshot(), PlanOptions(describes=True), now=NOW, running=running))
+    return list(plans_for_all_releases(world.snapshot(), PlanOptions(for_display=True), now=NOW, running=running))
 
 
 def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
@@ -225,13 +216,13 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
         assert finding.message.endswith("(only a warning: nothing is written to this set)")
 
 
-@pytest.mark.parametrize("describes", [True, False])
-def test_a_kind_that_may_not_be_listed_refuses_a_run(*, describes: bool) -> None:
+@pytest.mark.parametrize("for_display", [True, False])
+def test_a_kind_that_may_not_be_listed_refuses_a_run(*, for_display: bool) -> None:
     """What could not be searched refuses a run, unless it is allowed, and warns in a plan."""
-    snapshot = replace(World().grow().snapshot(), unlisted=("podgangs.scheduler.grove.io",))
-    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", describes=describes), now=NOW)
+    snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
+    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", for_display=for_display), now=NOW)
     (finding,) = plan.findings
-    assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not describes)
+    assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not for_display)
     allowed = PlanOptions(target="legacy-1.35", allow=frozenset({"GM-137"}))
     assert refusals(make_plan(snapshot, allowed, now=NOW).findings) == []
     assert make_plan(snapshot, PlanOptions(target="legacy-1.34"), now=NOW).findings == ()

@@ -12,7 +12,7 @@ from typing import Any
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, outlook
+from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render import page as page_module
 from migrator.render import summary as report
 from migrator.render.page import render_outlook
@@ -271,9 +271,10 @@ def labelled(name: str, namespace: str, **labels: str) -> Tree:
 def test_without_a_target_each_release_has_its_line() -> None:
     """Pods, GPUs, GPU-hours, what a migration leaves, and refused sets of each scheme; the running one is marked."""
     world = World().grow()
-    rows = report.target_rows(outlook(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
+    rows = report.target_rows(plans_for_all_releases(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
     page = Page(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, replace(ORIGIN, cluster="dump.yaml")))
-    pods = rows[-4].without.pods
+    assert rows[-4].plan is not None
+    pods = rows[-4].plan.cluster_disruption.pods
     assert pods > 0
     assert f"v0.1.0-alpha.12-rc1 (Dynamo 1.4) legacy-1.35 {pods} 0 0 0 0" in page.text
     assert "v0.1.0-alpha.14 (Dynamo 1.6) not read: use --to-binary" in page.text

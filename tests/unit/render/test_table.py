@@ -1,4 +1,4 @@
-"""What a plan says: the JSON contract, the headline, the table and the first look."""
+"""What a plan says: the JSON contract, the headline, the table and the first look; and texts in general."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from migrator.planning.model import (
     Severity,
 )
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, outlook
+from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render import summary
-from migrator.render.findings import grouped
 from migrator.render.page import change_groups
-from migrator.render.table import finding_rows, outlook_text, plan_text
-from migrator.render.text import count
+from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
+from migrator.render.text import columns, count, printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
 
@@ -171,9 +170,8 @@ def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
     generation, template = change_groups(tree_plan("demo"))
-    assert (generation.what, generation.old, generation.new) == ("generation hash", OLD_G, NEW_G)
-    assert (template.what, template.old, template.new) == ("pod template of frontend", OLD, NEW)
-    assert template.kinds == {"Pod": 2, "PodClique": 1}
+    assert generation == ("generation hash", OLD_G, NEW_G, {"PodCliqueSet": 1})
+    assert template == ("pod template of frontend", OLD, NEW, {"Pod": 2, "PodClique": 1})
 
 
 def test_notes_say_what_the_numbers_leave_out() -> None:
@@ -293,18 +291,11 @@ def test_a_plan_says_what_to_do_next() -> None:
     assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
 
 
-def test_no_file_can_make_a_terminal_obey() -> None:
-    """Escape sequences in names and messages are spelt out."""
-    text = plan_text(plan(tree_plan("a\x1b[2J"), findings=(finding(Severity.WARNING, "\x1b[2J"),)))
-    assert "\x1b" not in text
-    assert "a\\x1b[2J" in text
-
-
 def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = summary.target_rows(outlook(snapshot, PlanOptions(describes=True)), None)
+    rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
     text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
     lines = text.splitlines()
@@ -329,8 +320,8 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
-        rows = summary.target_rows(outlook(snapshot, PlanOptions(), running=running), running)
-        assert sum(row.known and not row.is_older for row in rows) == newer
+        rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(), running=running), running)
+        assert len(summary.newer_plans(rows)) == newer
 
 
 def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
@@ -339,3 +330,23 @@ def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_lis
     findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
     assert "Pod default/a is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
+
+
+def test_columns_are_aligned_and_cut_nothing_off() -> None:
+    """Every column is as wide as its widest cell, and no line ends in spaces."""
+    table = columns(("NAME", "STATE"), [("a-long-name", "done"), ("b", "migrate")])
+    assert table == "NAME          STATE\na-long-name   done\nb             migrate\n"
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    """A table without rows is not an error."""
+    assert columns(("NAME", "STATE"), []) == "NAME   STATE\n"
+
+
+def test_what_a_terminal_would_obey_is_spelt_out() -> None:
+    """Control characters, line breaks and direction marks are shown; ordinary text of any script stays."""
+    assert printable("plain") == "plain"
+    assert printable("grün 模型") == "grün 模型"
+    assert printable("a\x1b[31mb\nc\td") == "a\\x1b[31mb\\nc\\td"
+    assert printable("a\u202eb") == "a\\u202eb"
+    assert printable("a\u00a0b") == "a b"

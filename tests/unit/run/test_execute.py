@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Rejected
+from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.hash_fields import POD_LABEL
 from migrator.grove.objects import Ref
+from migrator.planning import patches
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch
-from migrator.resources import Resource
+from migrator.planning.patches import Batch, Patch
+from migrator.resources import Op, Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, SetConflict
-from migrator.store import DryRun, Write
+from migrator.store import DryRun
 
 _FIELDS = {
     "Pod": POD_LABEL.pointer,
@@ -35,8 +37,7 @@ _SILENT = structlog.wrap_logger(
 class Sink:
     """Takes every patch, remembers the order in which they began and ended, and can do something first.
 
-    As many are under way as may be, and the last that began is the first that ends. ``answer`` is what becomes of one.
-    ``at_once``: all that are under way end before the next is asked for.
+    ``answer`` is what becomes of one. So many as ``together`` begin before the first ends.
     """
 
     dry_run = DryRun.NONE
@@ -46,32 +47,32 @@ class Sink:
         before: Callable[[str], object] = lambda _name: None,
         answer: Callable[[str], MigratorError | None] = lambda _name: None,
         *,
-        at_once: bool = False,
+        together: int = 1,
     ) -> None:
         self.log: list[tuple[str, str]] = []
         self.replaced: list[list[str]] = []
         self.objects: dict[str, Any] = {}
         self._before = before
         self._answer = answer
-        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._together = together
+        self._met = threading.Event()
 
-    def patches(
-        self, take: Callable[[], tuple[Any, Write] | None], *, concurrency: int
-    ) -> Iterator[tuple[Any, MigratorError | None]]:
-        """Patches of the store."""
-        under_way: list[tuple[Any, Write]] = []
-        while True:
-            while len(under_way) < concurrency and (found := take()) is not None:
-                under_way.append(found)
-                self.log.append(("begin", f"{found[1].resource.kind} {found[1].name}"))
-                self.replaced.append([op.path for op in found[1].ops if op.op == "replace"])
-                self._before(found[1].name)
-            if not under_way:
-                return
-            for _ in range(len(under_way) if self._at_once else 1):
-                key, write = under_way.pop()
-                self.log.append(("end", f"{write.resource.kind} {write.name}"))
-                yield key, self._answer(write.name)
+    def patch(self, resource: Resource, _namespace: str, name: str, ops: Sequence[Op], *, subresource: str) -> None:
+        """A patch of the store."""
+        del subresource
+        with self._lock:
+            self.log.append(("begin", f"{resource.kind} {name}"))
+            self.replaced.append([op.path for op in ops if op.op == "replace"])
+            self._before(name)
+            if len(self.begun) >= self._together:
+                self._met.set()
+        assert self._met.wait(20), "too few are under way at the same time"
+        with self._lock:
+            self.log.append(("end", f"{resource.kind} {name}"))
+            error = self._answer(name)
+        if error is not None:
+            raise error
 
     def get(self, _resource: Resource, _namespace: str, name: str) -> Any:
         """An object as it is now."""
@@ -89,6 +90,12 @@ def tree(name: str, pods: int = 3) -> Batch:
     kinds += [("PodClique", f"{name}-clique"), ("PodCliqueScalingGroup", f"{name}-group"), ("PodCliqueSet", name)]
     changes = tuple(Change(Ref(kind, "a", own, own), _FIELDS[kind], "old", "new") for kind, own in kinds)
     return Batch(Ref("PodCliqueSet", "a", name, name), changes)
+
+
+def pods_alone(number: int) -> Batch:
+    """A set of which only pods are to change."""
+    whole = tree("t0", pods=number)
+    return replace(whole, changes=whole.changes[:number])
 
 
 def executor(sink: Sink, *, concurrency: int = 1, **more: Callable[[], Any]) -> Executor:
@@ -117,11 +124,39 @@ def test_a_tree_is_begun_only_when_a_worker_has_nothing_else_to_do() -> None:
 
 
 def test_trees_are_under_way_at_the_same_time() -> None:
-    """The last patches of one tree do not keep the others waiting: the next trees are begun."""
-    sink = Sink()
+    """Small sets do not wait for each other: as many are begun as patches may be under way, and no more."""
+    sink = Sink(together=3)
     outcomes = executor(sink, concurrency=3).run([tree(f"t{n}", pods=1) for n in range(3)])
     assert all(outcome.complete for outcome in outcomes)
-    assert sink.log[:3] == [("begin", f"Pod t{n}-pod-0") for n in range(3)]
+    assert {what for _, what in sink.log[:3]} == {f"Pod t{n}-pod-0" for n in range(3)}
+
+
+def test_patches_of_a_rank_are_under_way_at_the_same_time() -> None:
+    """A large set is not written one pod after the other."""
+    sink = Sink(together=4)
+    (outcome,) = executor(sink, concurrency=4).run([pods_alone(8)])
+    assert outcome.complete
+    assert [when for when, _ in sink.log[:4]] == ["begin"] * 4
+
+
+def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set may have hundreds of thousands, so they are made in parts."""
+    made = list[Patch]()
+
+    def make(*given: Any) -> Patch:
+        made.append(Patch(*given))
+        return made[-1]
+
+    monkeypatch.setattr(patches, "Patch", make)
+    most = 0
+
+    def count(_name: str) -> None:
+        nonlocal most
+        most = max(most, len(made) - len(sink.begun))
+
+    sink = Sink(count)
+    (outcome,) = executor(sink).run([pods_alone(1200)])
+    assert (outcome.written, most) == (1200, 499)
 
 
 def test_no_tree_is_begun_after_the_signal() -> None:
@@ -138,9 +173,9 @@ def test_a_status_is_written_after_the_labels_of_its_kind() -> None:
     refs = [Ref("PodClique", "a", name, name) for name in ("c0", "c1")]
     changes = tuple(Change(ref, field, "old", "new") for ref in refs for field in fields)
     sink = Sink()
-    executor(sink, concurrency=4).run([Batch(refs[0], changes)])
-    assert [when for when, _ in sink.log] == ["begin", "begin", "end", "end"] * 2
-    assert [*map(len, sink.replaced)] == [1] * 4
+    executor(sink).run([Batch(refs[0], changes)])
+    assert [what for _, what in sink.log[::2]] == ["PodClique c0", "PodClique c1"] * 2
+    assert sink.replaced == [[fields[0]]] * 2 + [[fields[1]]] * 2
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
@@ -154,20 +189,9 @@ def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
     assert found == [{**known, "name": "t0", "writes": 6}, {**known, "name": "t1", "writes": 4}]
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_only_a_lost_reply_is_in_doubt_where_every_answer_came(*, lost: bool) -> None:
-    """A bug between two patches leaves none under way."""
-    sink = Sink(answer=lambda _name: LostReply("") if lost else None)
-    sink.objects["t0-pod-0"] = pod("t0-pod-0", "new")
-    sending = executor(sink, check=lambda: 1 // (1 - len(sink.begun)))
-    with pytest.raises(ZeroDivisionError):
-        sending.run([tree("t0")])
-    assert (len(sink.begun), sending.doubtful) == (1, lost)
-
-
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
-    """An exception that is not ours is raised as it is, nothing more is sent, and what is under way is in doubt."""
+    """An exception that is not ours is raised as it is, nothing more is sent, and what was sent is in doubt."""
 
     def fail(name: str) -> None:
         if name == "t0-pod-3":
@@ -203,7 +227,8 @@ def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, valu
     assert outcome.complete is (value != "other")
     assert isinstance(outcome.error, SetConflict) is (value == "other")
     assert sending.doubtful is isinstance(error, LostReply)
-    assert outcome.written == (isinstance(error, LostReply) if value == "other" else len(list(outcome.batch.patches)))
+    is_ours = isinstance(error, LostReply) or value == "old"
+    assert outcome.written == is_ours + (0 if value == "other" else len(list(outcome.batch.patches)) - 1)
 
 
 def test_a_patch_that_never_holds_is_given_up() -> None:
@@ -226,19 +251,27 @@ def test_an_object_that_is_gone_is_passed_over(uid: str | None) -> None:
     assert outcome.written == len(list(outcome.batch.patches)) - 1
 
 
-@pytest.mark.parametrize(("rejected", "first"), [("t0-pod-3", Rejected), ("t0-pod-0", NotAuthorised)])
-def test_a_tree_that_has_an_error_sends_nothing_again(rejected: str, first: type[MigratorError]) -> None:
+def test_a_tree_that_has_an_error_sends_nothing_again() -> None:
     """Neither what was ready, nor what would be sent again; the first error counts."""
+    ended = threading.Event()
 
-    def answer(name: str) -> MigratorError | None:
-        later = NotAuthorised("") if name == "t0-pod-1" else LostReply("")
-        return Rejected("") if name == rejected else later
+    def answer(name: str) -> MigratorError:
+        ended.set()
+        return Rejected("") if name == "t0-pod-3" else LostReply("")
 
-    sink = Sink(answer=answer, at_once=True)
+    class Last(Sink):
+        """The lookup of a lost reply ends after the error."""
+
+        def get(self, _resource: Resource, _namespace: str, name: str) -> Any:
+            while ("end", "Pod t0-pod-3") not in self.log:
+                ended.wait(0.01)
+            return super().get(_resource, _namespace, name)
+
+    sink = Last(answer=answer, together=4)
     sink.objects |= {f"t0-pod-{n}": pod(f"t0-pod-{n}", "old") for n in range(9)}
-    (outcome,) = executor(sink, concurrency=4).run([tree("t0", pods=9)])
-    assert sink.begun == [f"Pod t0-pod-{n}" for n in range(4)]
-    assert isinstance(outcome.error, first)
+    (outcome,) = executor(sink, concurrency=4).run([pods_alone(9)])
+    assert len(sink.begun) == 4
+    assert isinstance(outcome.error, Rejected)
 
 
 _FAILED, _LOST, _REJECTED = FailedTest(""), LostReply(""), Rejected("")
@@ -249,19 +282,18 @@ _FAILED, _LOST, _REJECTED = FailedTest(""), LostReply(""), Rejected("")
     [
         ({"t1-pod-0": _FAILED}, ["t0", "t2"]),
         ({"t1-pod-0": _FAILED, "t2-pod-0": _LOST}, ["t0", "t2"]),
-        ({"t1-pod-0": _REJECTED}, []),
-        ({"t1-pod-0": _FAILED, "t2-pod-0": _REJECTED}, []),
+        ({"t1-pod-0": _REJECTED}, ["t0"]),
+        ({"t1-pod-0": _FAILED, "t2-pod-0": _REJECTED}, ["t0"]),
     ],
 )
 def test_a_conflict_stops_its_own_set_only(answers: dict[str, MigratorError], complete: list[str]) -> None:
-    """After any other error no set begins its next rank."""
+    """After any other error nothing more is sent."""
     left = dict(answers)
-    sink = Sink(answer=lambda name: left.pop(name, None), at_once=True)
+    sink = Sink(answer=lambda name: left.pop(name, None))
     sink.objects |= {"t1-pod-0": pod("t1-pod-0", "other"), "t2-pod-0": pod("t2-pod-0", "old")}
-    sending = executor(sink, concurrency=3)
-    outcomes = sending.run([tree(f"t{n}", pods=1) for n in range(3)])
+    outcomes = executor(sink).run([tree(f"t{n}", pods=1) for n in range(3)])
     assert [outcome.batch.ref.name for outcome in outcomes if outcome.complete] == complete
-    assert complete or {what.split()[0] for what in sink.begun} == {"Pod"}
+    assert sink.begun[-1] == ("PodCliqueSet t2" if "t2" in complete else f"Pod {list(answers)[-1]}")
 
 
 def test_only_what_is_left_of_a_patch_is_sent_again() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
+from migrator.run.context import periodically
 from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Lease, Leases, monotonic
 from tests.support.clock import START, Clock, context_of
 from tests.support.memory_store import MemoryStore
@@ -356,14 +357,15 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, clock: Clock)
 
 def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
     """In the background, for as long as the Lease is held."""
-    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), threads=True))
+    before = threading.active_count()
+    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
     leases.take(OWN_LEASE)
-    assert any(thread.name == "lease-renewal" for thread in threading.enumerate())
+    assert threading.active_count() == before + 1
     leases.let_go(park=False)
     until = time.monotonic() + 10
-    while any(thread.name == "lease-renewal" for thread in threading.enumerate()) and time.monotonic() < until:
+    while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
-    assert not any(thread.name == "lease-renewal" for thread in threading.enumerate())
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from migrator.errors import UsageError
-from migrator.planning import guards
-from migrator.planning.guards import allowed_codes, report
+from migrator.planning.guards.base import CATALOGUE, allowed_codes, report
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import SetState, Severity
 from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
@@ -25,20 +24,20 @@ def sections() -> dict[str, str]:
 
 def test_every_code_has_an_anchor_of_its_own() -> None:
     """Each guard and each known issue is explained once, and nothing else is."""
-    assert set(sections()) == set(guards.CATALOGUE) | set(ISSUE_TITLES)
+    assert set(sections()) == set(CATALOGUE) | set(ISSUE_TITLES)
 
 
 def test_every_guard_has_a_name_of_its_own() -> None:
     """``--allow`` takes it."""
-    names = {guard.name for guard in guards.CATALOGUE.values()}
-    assert len(names) == len(guards.CATALOGUE) == 22
+    names = {guard.name for guard in CATALOGUE.values()}
+    assert len(names) == len(CATALOGUE) == 22
     assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
 
 
-@pytest.mark.parametrize("code", guards.CATALOGUE)
+@pytest.mark.parametrize("code", CATALOGUE)
 def test_the_page_says_what_it_means_what_to_do_and_how_to_see_it(code: str) -> None:
     """In this order, with the guard's name and title, and --allow where it is accepted."""
-    text, guard = sections()[code], guards.CATALOGUE[code]
+    text, guard = sections()[code], CATALOGUE[code]
     verb = "Refuses" if guard.severity is Severity.REFUSAL else "Warns"
     assert text.startswith(f"\n**{guard.title}** (`{guard.name}`). {verb}")
     assert text.index("**Do:**") < text.index("**See it:**")
@@ -54,7 +53,7 @@ def test_an_unknown_code_is_nobodys() -> None:
 
 def test_only_overridable_codes_are_accepted() -> None:
     """--allow takes a code that exists and may be overridden, and the error names those."""
-    accepted = {code: guard.name for code, guard in guards.CATALOGUE.items() if guard.overridable}
+    accepted = {code: guard.name for code, guard in CATALOGUE.items() if guard.overridable}
     assert allowed_codes(accepted) == allowed_codes(accepted.values()) == set(accepted)
     with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-101, GM-102, GM-116, GM-137"):
         allowed_codes(["hash-in-names"])

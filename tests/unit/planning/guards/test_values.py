@@ -95,17 +95,6 @@ def test_what_is_at_zero_has_no_pod_to_lose() -> None:
     assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(live.findings())
 
 
-@pytest.mark.parametrize(("kind", "name", "field"), [*DECISIVE, *LAGGING])
-def test_a_value_of_the_target_agrees_with_the_sources(kind: str, name: str, field: str) -> None:
-    """In a half-migrated tree source's and target's values of one field agree, so nothing of it refuses."""
-    world = World().grow(maps=True)
-    later = World().grow(maps=True, scheme="legacy-1.35").values()
-    world.put(kind, name, field, later[kind, name, field])
-    decided = world.decide()
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
-    assert decided.findings == ()
-
-
 def test_an_update_whose_progress_was_pruned_refuses() -> None:
     """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
     world = World().grow(progress=())
@@ -193,12 +182,6 @@ def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field
     assert warnings(decided.findings) == [("GM-112", name, field)]
     assert refusals(decided.findings) == []
     assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
-
-
-@pytest.mark.parametrize(("kind", "name", "field"), DECISIVE[:2])
-def test_on_delete_excuses_no_other_place(kind: str, name: str, field: str) -> None:
-    """Under OnDelete the set's hash and a PodClique's label are of the newest template: another value refuses."""
-    assert refusals(World().grow(on_delete=True).put(kind, name, field).findings()) == [("GM-101", name, field)]
 
 
 # --- unknown places --------------------------------------------------------------------------------------------------
