@@ -13,14 +13,16 @@ import click
 from click.core import ParameterSource
 
 from migrator.cli import log
+from migrator.cli.options import session
 from migrator.cli.progress import Progress
-from migrator.errors import Declined, MigratorError
+from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import count, row, rows, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run.endings import unread
 from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
@@ -43,8 +45,11 @@ def announce(
 
     ``context`` is the kubeconfig's; ``shown`` learns how many patches are expected.
     """
-    with shown, shown.stage("reading"):
-        preview = look_ahead(store, options, run)
+    try:
+        with shown, shown.stage("reading"):
+            preview = look_ahead(store, options, run)
+    except ClusterError as error:
+        raise error if store.dry_run is not DryRun.NONE else unread(error) from error
     where = f" (context {context})" if context else ""
     screen = [
         row("cluster", f"{getattr(store, 'name', None) or 'unknown'}{where}"),
@@ -55,6 +60,7 @@ def announce(
         *finding_rows("warning", summary.warnings_of(preview.plan)),
     ]
     log.Unbreakable(sys.stderr).write("".join(screen))
+    session().findings_shown = True
     shown.expected = preview.patch_count
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")

@@ -18,12 +18,10 @@ from migrator.render.text import printable, wrapped
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
-#: Events that people see with ``-v`` only: they repeat the progress, the last sentence, or the findings that the
-#: screen before the question and ``plan`` group, or there is one for each object.
+#: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
+#: object.
 _ONLY_AT_DEBUG: Final = frozenset(
     {
-        "guard_refusal",
-        "guard_warning",
         "patched",
         "tree_written",
         "retrying_after_conflict",
@@ -34,6 +32,8 @@ _ONLY_AT_DEBUG: Final = frozenset(
         "summary",
     }
 )
+#: Events that a screen before the run has told.
+_FINDINGS: Final = frozenset({"guard_refusal", "guard_warning"})
 
 
 class Unbreakable:
@@ -125,7 +125,7 @@ def _write(level: str, event: str, log_format: str, **values: object) -> None:
 def _terse(_logger: object, _method: str, event: EventDict) -> EventDict:
     import structlog
 
-    if event["event"] in _ONLY_AT_DEBUG:
+    if event["event"] in _ONLY_AT_DEBUG or (event["event"] in _FINDINGS and session().findings_shown):
         raise structlog.DropEvent
     return event
 

@@ -47,9 +47,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command."""
+    """The flags of every command, and whether a person has seen the findings of the run on a screen of their own."""
 
     verbose: bool = False
+    findings_shown: bool = False
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
 
 

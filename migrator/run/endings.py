@@ -6,7 +6,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from migrator.errors import HalfWay, Interrupted, MigratorError, Reverted
+from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
 from migrator.planning.releases import release_in
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
@@ -57,6 +57,13 @@ def unchanged(error: BaseException) -> BaseException:
     if not isinstance(error, MigratorError) or error.exit_code >= HalfWay.exit_code:
         return error
     return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
+
+
+def unread(error: MigratorError) -> MigratorError:
+    """The error of a run that could not read the cluster at all."""
+    if isinstance(error, NotAuthorised):
+        return error.ending(UNREAD)
+    return HalfWay(f"{said(error)}. {UNREAD}")
 
 
 def said(error: BaseException) -> str:

@@ -28,7 +28,18 @@ from migrator.planning.patches import Batch, reverting
 from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
-from migrator.run.endings import HALF_WAY, UNREAD, changed, is_same, reported, reverted, said, scaled_up, unchanged
+from migrator.run.endings import (
+    HALF_WAY,
+    UNREAD,
+    changed,
+    is_same,
+    reported,
+    reverted,
+    said,
+    scaled_up,
+    unchanged,
+    unread,
+)
 from migrator.run.execute import Executor, Outcome, SetConflict
 from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
 from migrator.run.observation import (
@@ -580,8 +591,8 @@ class _Run:
         run = self._seen.recorded.unfinished
         known = not (self._wrote or self._stops) and (run is None or run.state == RecordState.STOPPING)
         if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
-            read = self._leases is not None or isinstance(error, errors.UsageError)
-            return unchanged(error) if read else error.ending(UNREAD)
+            was_read = self._leases is not None or isinstance(error, errors.UsageError)
+            return unchanged(error) if was_read else unread(error)
         return self._half_way(error)
 
     # --- what is told -----------------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -203,9 +204,11 @@ def _program(pod: Object) -> Path | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(found.getsockname()[1]) for found in sockets]
-    for found in sockets:
-        found.close()
+    """Ports that nothing listens on now, and that Linux gives to nobody who asks for any, which 32768 and up may be."""
+    ports = list[int]()
+    for port in random.sample(range(20_000, 32_768), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
+        if len(ports) == count:
+            break
     return ports

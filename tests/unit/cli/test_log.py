@@ -7,9 +7,11 @@ import json
 import re
 import sys
 
+import click
 import pytest
 
 from migrator.cli import log
+from migrator.cli.options import Session
 from tests.support.terminal import Watched as Terminal
 
 
@@ -66,19 +68,20 @@ def test_a_log_without_reader_stops_nothing() -> None:
         logger.info("patched")
 
 
-def test_people_read_a_few_lines_whatever_the_number_of_pods() -> None:
-    """5,000 pods that are patched, each with a warning in two readings, are no line for people; JSON has all."""
+@pytest.mark.parametrize("shown", [True, False])
+def test_people_read_a_few_lines_whatever_the_number_of_pods(*, shown: bool) -> None:
+    """500 pods that are patched are no line for people, nor are findings that a screen has shown; JSON has all."""
     person, machine = Terminal(), io.StringIO()
-    for stream in (person, machine):
-        logger = log.logger(stream)
-        for number in range(5000):
-            for _ in range(2):
+    with click.Context(click.Command("run"), obj=Session(findings_shown=shown)):
+        for stream in (person, machine):
+            logger = log.logger(stream)
+            for number in range(500):
                 logger.warning("guard_warning", code="GM-112", object=f"Pod a/{number}", field=None, message="so")
-            logger.info("patched", kind="Pod", name=f"{number}")
-        logger.info("stage_finished", stage="execute", seconds=1.0)
-        logger.info("summary", outcome="done")
-    assert person.getvalue() == ""
-    assert len(machine.getvalue().splitlines()) == 15002
+                logger.info("patched", kind="Pod", name=f"{number}")
+            logger.info("stage_finished", stage="execute", seconds=1.0)
+            logger.info("summary", outcome="done")
+    assert len(person.getvalue().splitlines()) == (0 if shown else 500)
+    assert len(machine.getvalue().splitlines()) == 1002
 
 
 def test_verbose_people_read_everything() -> None:

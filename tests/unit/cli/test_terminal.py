@@ -12,6 +12,7 @@ import click
 import pytest
 
 from migrator.cli import dialogue
+from migrator.errors import NotAuthorised, Unreachable
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.tables import table
@@ -108,6 +109,23 @@ def test_a_signal_at_the_question_ends_the_run(
     assert invoke(*RUN, code=1).last["code"] == "interrupted"
     assert seen == [before]
     assert (site.store.writes(), site.replicas) == ([], 1)
+
+
+@table(
+    "error code said",
+    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "keep the operator at zero")),
+    ("Nothing was written without the right to read.", (NotAuthorised("HTTP 403"), 1, "an earlier run")),
+)
+def test_what_the_screen_cannot_read_is_not_known(
+    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Before the question a failure to read ends as it does without one."""
+    site = Site()
+    invoke.on(site.store)
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    site.store.fail(error, times=99, verb="list")
+    assert said in invoke(*RUN, code=code).last["message"]
+    assert site.store.writes() == []
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])

@@ -114,12 +114,14 @@ def test_what_was_the_targets_before_is_not_brought_back() -> None:
 
 
 def test_a_record_of_another_direction_does_not_decide() -> None:
-    """A table of a migration to somewhere else is not this run's."""
+    """A table of a migration to somewhere else is not this run's, but it is that one's."""
     world = World().grow()
     tables = world.tables("auto", "canonical-1.35")
-    world.apply(world.decide().changes[:3])
+    world.apply(world.decide("auto", "canonical-1.35").changes[:3])
     world.edit("front", "app:2")
-    assert "GM-130" not in {finding.code for finding in world.findings(tables=tables)}
+    for target, is_its_own in (("legacy-1.35", False), ("canonical-1.35", True)):
+        codes = {finding.code for finding in world.findings("auto", target, tables=tables)}
+        assert ("GM-130" in codes) is is_its_own
 
 
 def test_a_recorded_source_is_tried_first() -> None:

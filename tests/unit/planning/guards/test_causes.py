@@ -78,6 +78,19 @@ def polluted(
         ),
     ),
     (
+        "A generation hash has no such cause.",
+        (
+            lambda: (
+                World()
+                .grow()
+                .put(*SET, "/spec/template/cliques/0/name", "renamed")
+                .put(*FRONT, "/status/currentPodCliqueSetGenerationHash")
+            ),
+            [("GM-101", "web-0-front", "/status/currentPodCliqueSetGenerationHash"), ("GM-101", "web-0-front", LABEL)],
+            "",
+        ),
+    ),
+    (
         "Names are never split: without its labels a PodClique has no clique.",
         (
             lambda: World().grow().take(*FRONT, "/metadata/labels/grove.io~1podcliqueset-replica-index"),
@@ -88,6 +101,14 @@ def polluted(
     (
         "alpha.6 and alpha.7 hash the claims that they inject: the cause is named in place of label and pods.",
         (polluted, [("GM-101", "web-0-front", LABEL)], "hash the claims that they inject"),
+    ),
+    (
+        "A label that is missing has no such cause.",
+        (
+            lambda: polluted().put(*FRONT, LABEL, ""),
+            [("GM-101", name, LABEL) for name in ("web-0-front-0", "web-0-front-1", "web-0-front")],
+            "let the operator reconcile it",
+        ),
     ),
 )
 def test_a_cause_is_named_once(world: Callable[[], World], refused: list[Any], words: str) -> None:
