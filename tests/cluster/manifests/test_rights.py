@@ -11,7 +11,6 @@ from migrator.stores.kube.store import KubeStore
 from tests.cluster.manifests.audit import Audit, used
 from tests.cluster.manifests.site import NEW, OLD, Site, arguments, documents, grants, job_of
 from tests.support.command_line import Invoke
-from tests.support.memory_store import in_turn
 from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
@@ -38,7 +37,6 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
     site.fill()
     before = site.objects()
     monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
-    monkeypatch.setattr(KubeStore, "patches", _one_by_one)
     account(*COMMAND)
     account(*COMMAND, "--revert", "--yes")
     assert site.objects() == before
@@ -70,9 +68,3 @@ def _first_of_each_kind_twice() -> Any:
         return send(store, resource, *found, **options)
 
     return patch
-
-
-def _one_by_one(store: KubeStore, take: Any, *, concurrency: int) -> Any:
-    """A stream of patches as single ones."""
-    del concurrency
-    return in_turn(store, take)
