@@ -50,7 +50,7 @@ class Executor:
     """Sends patches once, ``concurrency`` at a time at most.
 
     ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it runs.
-    ``stopping`` is called before a set is begun. ``doubtful``: a reply was lost, or the sending was broken off, so a
+    ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was broken off, so a
     write may still be under way. ``outcomes`` are those of the sets that were begun so far.
     """
 
@@ -72,7 +72,7 @@ class Executor:
         self._lock = threading.Lock()
         self._halted = False
         self.outcomes: list[Outcome] = []
-        self.doubtful = False
+        self.unconfirmed = False
 
     def run(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Carry out batches; returns an outcome for each that was begun.
@@ -87,7 +87,7 @@ class Executor:
                 finally:
                     self._halted = True
         except BaseException:
-            self.doubtful = True
+            self.unconfirmed = True
             raise
         return self.outcomes
 
@@ -136,7 +136,7 @@ class Executor:
                     return True
                 except (LostReply, TestFailed, Conflict) as error:
                     applied = applied or isinstance(error, LostReply)
-                    self.doubtful = self.doubtful or applied
+                    self.unconfirmed = self.unconfirmed or applied
                     self._log.info("retrying_after_conflict", **names, cause=error.code)
                 else:
                     applied = True

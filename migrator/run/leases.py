@@ -95,13 +95,13 @@ class LeaseSeen:
     """A Lease as it was seen."""
 
     name: str
-    standing: Lease
+    state: Lease
     holder: str = ""
 
     @property
     def obstacle(self) -> str:
         """Why it cannot be used yet, as a sentence."""
-        if self.standing is Lease.QUIET:
+        if self.state is Lease.QUIET:
             return f"waiting {QUIET:.0f} s for late writes of the run that was killed"
         return f"Lease {self.name} is held by {self.holder}"
 
@@ -152,10 +152,10 @@ class Leases:
             if record is None or asked is None or asked.record.term != record.term:
                 return self._judge(name, record, began)
             self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
-        standing = Lease.OURS if self._clock() >= self.quiet_until else Lease.QUIET
+        state = Lease.OURS if self._clock() >= self.quiet_until else Lease.QUIET
         if self._lost(self._held[name]):
-            standing = Lease.LOST
-        return LeaseSeen(name, standing, self._context.identity)
+            state = Lease.LOST
+        return LeaseSeen(name, state, self._context.identity)
 
     def holds(self, *names: str) -> bool:
         """Whether all of these are ours now, and may be used; asks no server."""
@@ -179,7 +179,7 @@ class Leases:
     def take(self, name: str) -> None:
         """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
         began, before = self._clock(), self._read(name)
-        if self._judge(name, before, began).standing is not Lease.FREE:
+        if self._judge(name, before, began).state is not Lease.FREE:
             return
         sent, transitions = self._clock(), integer(before.spec.get("leaseTransitions")) + 1 if before else 0
         holder, seconds = (self._context.identity, int(DURATION)) if name == OWN_LEASE else (PARKED, _PARKED_SECONDS)
@@ -201,7 +201,7 @@ class Leases:
         if self._end_renewals is None:
             self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds for which every Lease that was taken is certainly ours; asks no server.
 
         Raises :class:`~migrator.errors.LeaseLost` if there is none, or once one is lost, and from then on always.
@@ -248,7 +248,7 @@ class Leases:
         term.lost = term.lost or f"Lease {self.namespace}/{name} {why}"
         self._log.error("lease_lost", lease=name, reason=why)
 
-    def let_go(self, *, park: bool) -> None:
+    def release_all(self, *, park: bool) -> None:
         """Release every Lease that is ours, the operator's first; with ``park`` those stay parked.
 
         Failures are only logged: they cost the next holder a wait.

@@ -178,7 +178,7 @@ class _Run:
     def _begin(self, home: str) -> None:
         """Leases and record are kept in the operator's namespace, so they begin once that is known."""
         self._leases = Leases(self._plain, home, self._context)
-        self._store = self._plain.within(self._leases.left)
+        self._store = self._plain.within(self._leases.seconds_left)
         self._recorder = Recorder(self._store, home)
 
     def _read(self) -> None:
@@ -205,12 +205,12 @@ class _Run:
         """Take these Leases as far as they are free; returns what is in the way."""
         for name in names:
             seen = self._own.look(name)
-            if seen.standing is Lease.FREE:
+            if seen.state is Lease.FREE:
                 self._own.take(name)
                 seen = self._own.look(name)
-            if seen.standing is Lease.LOST:
+            if seen.state is Lease.LOST:
                 raise LeaseLost(f"Lease {name} is held by another client now")
-            if seen.standing is not Lease.OURS:
+            if seen.state is not Lease.OURS:
                 return seen.obstacle
         return ""
 
@@ -338,7 +338,7 @@ class _Run:
         seen = operator.watch(self._plain, self._options.flags, self._acts, every, self._context.clock)
 
         def check() -> None:
-            self._own.left()
+            self._own.seconds_left()
             if watch and seen():
                 raise ForeignOperator("an operator acts without waiting for a Lease")
 
@@ -353,8 +353,8 @@ class _Run:
         try:
             outcomes = executor.run(batches)
         finally:
-            self._wrote = self._wrote or executor.doubtful or any(outcome.written for outcome in executor.outcomes)
-            if executor.doubtful and (not outcomes or any(outcome.error for outcome in outcomes)):
+            self._wrote = self._wrote or executor.unconfirmed or any(outcome.written for outcome in executor.outcomes)
+            if executor.unconfirmed and (not outcomes or any(outcome.error for outcome in outcomes)):
                 self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self._result.patches += sum(outcome.written for outcome in outcomes)
         self._result.trees += sum(outcome.complete for outcome in outcomes)
@@ -469,7 +469,7 @@ class _Run:
         """Release the Leases; with ``park`` no operator gets its Lease."""
         try:
             if self._leases is not None:
-                self._leases.let_go(park=park)
+                self._leases.release_all(park=park)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - the cluster's state does not depend on it
             self._log.warning("cleanup_failed", error=str(late), next="wait one minute, then run again")
 

@@ -161,17 +161,17 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
 def _close(store: Store, home: str, context: Context) -> None:
     """Delete the record under our Lease; raises :class:`~migrator.errors.LeaseHeld` while a run holds that."""
     leases = Leases(store, home, context)
-    if leases.look(OWN_LEASE).standing is Lease.FREE:
+    if leases.look(OWN_LEASE).state is Lease.FREE:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
-    if seen.standing is not Lease.OURS:
+    if seen.state is not Lease.OURS:
         raise errors.LeaseHeld(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running")
     try:
-        recorder = Recorder(store.within(leases.left), home)
+        recorder = Recorder(store.within(leases.seconds_left), home)
         recorder.load()
         recorder.delete_all()
     finally:
-        leases.let_go(park=False)
+        leases.release_all(park=False)
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:

@@ -201,7 +201,7 @@ def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
     sending = executor(sink, concurrency=concurrency)
     with pytest.raises(ZeroDivisionError):
         sending.run([tree("t0", pods=200)])
-    assert sending.doubtful, "a patch may be in flight: a reader must wait for it"
+    assert sending.unconfirmed, "a patch may be in flight: a reader must wait for it"
     assert not [name for name in sink.begun if not name.startswith("Pod ")]
     assert len(sink.begun) < 200
 
@@ -226,7 +226,7 @@ def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, valu
     assert sink.begun.count("Pod t0-pod-0") == (2 if value == "old" else 1)
     assert outcome.complete is (value != "other")
     assert isinstance(outcome.error, SetConflict) is (value == "other")
-    assert sending.doubtful is isinstance(error, LostReply)
+    assert sending.unconfirmed is isinstance(error, LostReply)
     is_ours = isinstance(error, LostReply) or value == "old"
     assert outcome.written == is_ours + (0 if value == "other" else len(list(outcome.batch.patches)) - 1)
 

@@ -69,14 +69,14 @@ def taken(cluster: MemoryStore, clock: Clock, identity: str = "we_1") -> Leases:
     """Leases of which ours is held."""
     leases = leases_of(cluster, clock, identity)
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.OURS
+    assert leases.look(OWN_LEASE).state is Lease.OURS
     return leases
 
 
 def held(leases: Leases) -> bool:
     """Whether we may write."""
     try:
-        return leases.left() > 0
+        return leases.seconds_left() > 0
     except LeaseLost:
         return False
 
@@ -84,12 +84,12 @@ def held(leases: Leases) -> bool:
 def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, clock: Clock) -> None:
     """It names us, says 60 seconds, and has times of six fraction digits."""
     leases = leases_of(cluster, clock)
-    assert leases.look(OWN_LEASE).standing is Lease.FREE
+    assert leases.look(OWN_LEASE).state is Lease.FREE
     leases.take(OWN_LEASE)
     spec = spec_of(cluster)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("we_1", DURATION, 0)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", spec["renewTime"])
-    assert leases.left() == HOLD
+    assert leases.seconds_left() == HOLD
 
 
 @pytest.mark.parametrize("holder", ["", PARKED])
@@ -97,9 +97,9 @@ def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, clock
     """Nobody holds it, so nobody is waited for; one transition more."""
     put_lease(cluster, holder, seconds=3600, name=OPERATORS)
     leases = taken(cluster, clock)
-    assert leases.look(OPERATORS).standing is Lease.FREE
+    assert leases.look(OPERATORS).state is Lease.FREE
     leases.take(OPERATORS)
-    assert leases.look(OPERATORS).standing is Lease.OURS
+    assert leases.look(OPERATORS).state is Lease.OURS
     assert spec_of(cluster, OPERATORS)["leaseTransitions"] == 4
 
 
@@ -111,20 +111,20 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
     """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
     put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
     leases = leases_of(cluster, clock)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).state is Lease.HELD
     clock.advance(seconds - 0.1)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).state is Lease.HELD
     leases.take(OWN_LEASE)
     assert spec_of(cluster)["holderIdentity"] == "dead_1"
     clock.advance(0.2)
-    assert leases.look(OWN_LEASE).standing is Lease.FREE
+    assert leases.look(OWN_LEASE).state is Lease.FREE
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.QUIET, "it is ours, and nothing may be written yet"
+    assert leases.look(OWN_LEASE).state is Lease.QUIET, "it is ours, and nothing may be written yet"
     assert not leases.holds(OWN_LEASE)
     for _ in range(4):
         clock.advance(QUIET / 4 + 0.01)
         leases.renew_if_due()
-    assert leases.look(OWN_LEASE).standing is Lease.OURS
+    assert leases.look(OWN_LEASE).state is Lease.OURS
 
 
 def test_a_holder_that_moves_is_never_robbed(cluster: MemoryStore, clock: Clock) -> None:
@@ -134,7 +134,7 @@ def test_a_holder_that_moves_is_never_robbed(cluster: MemoryStore, clock: Clock)
     for number in range(10):
         clock.advance(10)
         cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body, n=number: body["spec"].update(renewTime=f"later {n}"))
-        assert leases.look(OWN_LEASE).standing is Lease.HELD
+        assert leases.look(OWN_LEASE).state is Lease.HELD
 
 
 def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: MemoryStore, clock: Clock) -> None:
@@ -148,7 +148,7 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(cluster: MemorySt
         verb="patch",
     )
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).state is Lease.HELD
     assert not held(leases)
 
 
@@ -167,11 +167,11 @@ def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, 
     leases.look(OWN_LEASE)
     clock.advance(14)
     cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).state is Lease.HELD
     clock.advance(14.9)
-    assert leases.look(OWN_LEASE).standing is Lease.HELD
+    assert leases.look(OWN_LEASE).state is Lease.HELD
     clock.advance(0.2)
-    assert leases.look(OWN_LEASE).standing is Lease.FREE
+    assert leases.look(OWN_LEASE).state is Lease.FREE
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
@@ -183,8 +183,8 @@ def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryStore, cloc
     leases = leases_of(cluster, clock)
     leases.take(OWN_LEASE)
     clock.advance(1)
-    assert leases.look(OWN_LEASE).standing is Lease.OURS
-    assert leases.left() == HOLD - 1
+    assert leases.look(OWN_LEASE).state is Lease.OURS
+    assert leases.seconds_left() == HOLD - 1
 
 
 def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, clock: Clock) -> None:
@@ -195,15 +195,15 @@ def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, cl
     clock.advance(15.1)
     cluster.lose_reply(verb="patch")
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).standing is Lease.QUIET
+    assert leases.look(OWN_LEASE).state is Lease.QUIET
     clock.advance(QUIET)
-    assert leases.look(OWN_LEASE).standing is Lease.OURS
+    assert leases.look(OWN_LEASE).state is Lease.OURS
 
 
 def test_a_namesake_is_somebody_else(cluster: MemoryStore, clock: Clock) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")
-    assert leases_of(cluster, clock).look(OWN_LEASE).standing is Lease.HELD
+    assert leases_of(cluster, clock).look(OWN_LEASE).state is Lease.HELD
 
 
 def test_an_unreadable_lease_fails_closed(cluster: MemoryStore, clock: Clock) -> None:
@@ -218,7 +218,7 @@ def test_nothing_may_be_written_without_our_own_lease(cluster: MemoryStore, cloc
     leases = leases_of(cluster, clock)
     leases.take(OPERATORS)
     with pytest.raises(LeaseLost):
-        leases.left()
+        leases.seconds_left()
 
 
 def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: MemoryStore, clock: Clock) -> None:
@@ -231,7 +231,7 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(cluster: MemoryS
     for _ in range(40):
         clock.advance(RENEW_EVERY)
         leases.renew_if_due()
-        assert leases.left() == pytest.approx(HOLD)
+        assert leases.seconds_left() == pytest.approx(HOLD)
     assert spec_of(cluster)["renewTime"] != before
 
 
@@ -257,7 +257,7 @@ def test_the_hold_ends_and_stays_ended(cluster: MemoryStore, clock: Clock) -> No
     clock.advance(0.1)
     assert not held(leases)
     leases.renew_if_due()
-    assert leases.look(OWN_LEASE).standing is Lease.LOST
+    assert leases.look(OWN_LEASE).state is Lease.LOST
     assert not held(leases)
 
 
@@ -267,7 +267,7 @@ def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: MemoryStore, c
     clock.advance(RENEW_EVERY)
     cluster.meanwhile(lambda: clock.advance(4), verb="patch")
     leases.renew_if_due()
-    assert leases.left() == HOLD - 4
+    assert leases.seconds_left() == HOLD - 4
 
 
 def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, clock: Clock) -> None:
@@ -277,7 +277,7 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, c
     for _ in range(14):
         clock.advance(2.5)
         leases.renew_if_due()
-    assert leases.left() > HOLD - 3
+    assert leases.seconds_left() > HOLD - 3
     cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
     for _ in range(20):
         clock.advance(2.5)
@@ -303,14 +303,14 @@ def test_a_stolen_or_deleted_lease_is_lost_at_once(
     cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
     clock.advance(RENEW_EVERY)
     leases.renew_if_due()
-    assert leases.look(OWN_LEASE).standing is Lease.LOST
+    assert leases.look(OWN_LEASE).state is Lease.LOST
 
 
 def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryStore, clock: Clock) -> None:
     """No holder, one second, transitions kept: a process that waits takes it at once."""
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
-    leases.let_go(park=False)
+    leases.release_all(park=False)
     for name in (OWN_LEASE, OPERATORS):
         spec = spec_of(cluster, name)
         assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("", 1, 0)
@@ -323,13 +323,13 @@ def test_parking_keeps_operators_out_and_lets_runs_in(cluster: MemoryStore, cloc
     leases = taken(cluster, clock)
     leases.take(OPERATORS)
     if ended:
-        leases.let_go(park=True)
+        leases.release_all(park=True)
         assert spec_of(cluster)["holderIdentity"] == ""
     spec = spec_of(cluster, OPERATORS)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
     again = leases_of(cluster, clock, "again_1")
     if not ended:
-        assert again.look(OWN_LEASE).standing is Lease.HELD
+        assert again.look(OWN_LEASE).state is Lease.HELD
         clock.advance(DURATION)
     again.take(OWN_LEASE)
     again.take(OPERATORS)
@@ -343,15 +343,15 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, clock: Clock)
     """Its next holder's term is not ours to end; a failure to release one of ours, or its absence, is not an error."""
     leases = taken(cluster, clock)
     put_lease(cluster, "next_1")
-    leases.let_go(park=False)
+    leases.release_all(park=False)
     assert spec_of(cluster)["holderIdentity"] == "next_1"
     other = MemoryStore()
     failing = taken(other, clock)
     other.fail(LostReply("no answer"), verb="patch", times=99)
-    failing.let_go(park=False)
+    failing.release_all(park=False)
     deleted = taken(third := MemoryStore(), clock)
     third.drop(LEASES, NAMESPACE, OWN_LEASE)
-    deleted.let_go(park=False)
+    deleted.release_all(park=False)
     assert third.names(LEASES) == []
 
 
@@ -361,7 +361,7 @@ def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
     leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
     leases.take(OWN_LEASE)
     assert threading.active_count() == before + 1
-    leases.let_go(park=False)
+    leases.release_all(park=False)
     until = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
@@ -381,10 +381,10 @@ def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
         if chance.random() < 0.6:
             leases.renew_if_due()
         seen = leases.look(OWN_LEASE)
-        if seen.standing is Lease.FREE:
+        if seen.state is Lease.FREE:
             leases.take(OWN_LEASE)
-        elif seen.standing is Lease.LOST or chance.random() < 0.02:
-            leases.let_go(park=False)
+        elif seen.state is Lease.LOST or chance.random() < 0.02:
+            leases.release_all(park=False)
         able = [other for other in contenders if held(other) and clock() >= other.quiet_until]
         writers += bool(able)
         assert len(able) <= 1
