@@ -11,9 +11,8 @@ from typing import BinaryIO, Final
 from migrator.errors import InputError
 from migrator.hashing import layouts
 from migrator.operators import layout
-from migrator.operators.algorithm import recognise
+from migrator.operators.algorithm import Functions, recognise
 from migrator.operators.elf import Elf
-from migrator.operators.functions import Functions
 from migrator.operators.goinfo import BuildInfo, build_info, module_data
 from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import OperatorScheme

@@ -23,7 +23,7 @@ from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import check_set, judged
 from migrator.planning.guards.base import SetFacts, allowed_codes, as_warning, report
 from migrator.planning.guards.cluster import cluster_findings, not_checked
-from migrator.planning.guards.gangs import gang_termination
+from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction

@@ -19,9 +19,8 @@ from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, in_flight, look_ahead, refused
-from migrator.run.record import Recorded, Recorder
+from migrator.run.record import Recorded, Recorder, RunRecord
 from migrator.run.snapshot import take
-from migrator.run.tables import RunRecord
 from migrator.store import DryRun, Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait

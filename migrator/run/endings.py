@@ -10,8 +10,7 @@ from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, 
 from migrator.planning.releases import release_in
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
-from migrator.run.record import Recorded
-from migrator.run.tables import OperatorBefore
+from migrator.run.record import OperatorBefore, Recorded
 
 #: Of what is half-way, and of a cluster that could not be read at all.
 HALF_WAY: Final = (

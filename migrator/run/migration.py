@@ -25,21 +25,9 @@ from migrator import __version__, errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, Interrupted, LeaseLost, LostReply, MigratorError
 from migrator.planning.model import Plan
 from migrator.planning.patches import Batch, reverting
-from migrator.run import admission, operator, rights
+from migrator.run import admission, endings, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
-from migrator.run.endings import (
-    HALF_WAY,
-    UNREAD,
-    changed,
-    is_same,
-    reported,
-    reverted,
-    said,
-    scaled_up,
-    unchanged,
-    unread,
-)
 from migrator.run.execute import Executor, Outcome, SetConflict
 from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
 from migrator.run.observation import (
@@ -53,8 +41,7 @@ from migrator.run.observation import (
     tables_of,
 )
 from migrator.run.operator import Operator
-from migrator.run.record import Recorded, Recorder
-from migrator.run.tables import OperatorBefore, RecordState, RunRecord, pods_of
+from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of
 from migrator.store import LONGEST_WRITE, DryRun, Store
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -112,7 +99,7 @@ class _Run:
             true = self._leave(error)
             if true is not None:
                 raise true from (error if true is not error else None)
-        reported(self._result, self._options, self._seen.operator, self._log)
+        endings.reported(self._result, self._options, self._seen.operator, self._log)
         return self._result
 
     # --- the way there ----------------------------------------------------------------------------------------------
@@ -249,7 +236,7 @@ class _Run:
         if not self._options.stop_operator:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self._stops == STOPS:
-            raise ForeignOperator(scaled_up(installed))
+            raise ForeignOperator(endings.scaled_up(installed))
         self._open_record()
         operator.scale(self._store, installed, 0)
         self._stops += 1
@@ -265,7 +252,7 @@ class _Run:
         if not loose and not self._wrong_operator():
             return  # it waits for the Lease, and finds the hashes that it knows
         if self._wrote and not loose:
-            raise ForeignOperator(scaled_up(installed))
+            raise ForeignOperator(endings.scaled_up(installed))
         if self._wrote and not installed.replicas and installed.settled:
             raise ForeignOperator(
                 f"{installed.evidence} acts without waiting for a Lease, and no scaling ends it: stop it"
@@ -393,7 +380,7 @@ class _Run:
         if options.revert:
             before = known or stopped
         else:
-            before = stopped or (known if known is not None and is_same(installed, known) else None)
+            before = stopped or (known if known is not None and endings.is_same(installed, known) else None)
         run = replace(run, stopped=stopped, operator=before)
         self._save(replace(recorded, run=run))
         return run
@@ -435,7 +422,7 @@ class _Run:
         if seen.foreign:
             raise SetConflict(seen.foreign[0])
         if installed is not None and self._wrong_operator():
-            raise ForeignOperator(scaled_up(installed))
+            raise ForeignOperator(endings.scaled_up(installed))
         if self._options.revert:
             if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
@@ -458,7 +445,7 @@ class _Run:
         installed = self._seen.operator
         if was is None or (installed is not None and installed.replicas):
             return True
-        if installed is None or not is_same(installed, was):
+        if installed is None or not endings.is_same(installed, was):
             return False
         operator.scale(self._store, installed, was.replicas)
         self._log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
@@ -499,7 +486,7 @@ class _Run:
         """Put the cluster in order as far as that is ours to do; returns the error that is true."""
         seen, run = self._seen, self._seen.recorded.unfinished
         if not self._holds(OWN_LEASE):
-            return self._half_way(error) if run is not None or self._wrote else unchanged(error)
+            return self._half_way(error) if run is not None or self._wrote else endings.unchanged(error)
         if self._complete(error):
             self._close()
             return None
@@ -510,12 +497,12 @@ class _Run:
                     self._take(*operator.lease_names(seen.operator))  # it may have its Lease, even a parked one
                 return self._half_way(error)
             self._go_back()
-            true: BaseException = reverted(error, seen.recorded, self._gone())
+            true: BaseException = endings.reverted(error, seen.recorded, self._gone())
         else:
-            true = unchanged(error)
+            true = endings.unchanged(error)
         if run is not None:
             if not self._restore(run.stopped):
-                return self._half_way(error, changed(seen.operator, run.stopped))
+                return self._half_way(error, endings.changed(seen.operator, run.stopped))
             self._forget()
         return true
 
@@ -575,15 +562,15 @@ class _Run:
         if isinstance(error, HalfWay):
             return error
         if not next_step:
-            next_step = HALF_WAY if self._leases is not None else UNREAD
+            next_step = endings.HALF_WAY if self._leases is not None else endings.UNREAD
             if self._seen.target_was_running:
                 next_step = "Run again; if that is refused, let the target's operator run: it knows what was written"
-        true = HalfWay(f"{said(error)}. {next_step}")
+        true = HalfWay(f"{endings.said(error)}. {next_step}")
         true.details = getattr(error, "details", {})
         run = self._seen.recorded.unfinished
         if run is not None and self._holds(OWN_LEASE):
             with suppress(MigratorError):
-                self._save(replace(self._seen.recorded, run=replace(run, error=said(error))))
+                self._save(replace(self._seen.recorded, run=replace(run, error=endings.said(error))))
         return true
 
     def _unknown(self, error: BaseException) -> BaseException:
@@ -592,7 +579,7 @@ class _Run:
         known = not (self._wrote or self._stops) and (run is None or run.state == RecordState.STOPPING)
         if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
             was_read = self._leases is not None or isinstance(error, errors.UsageError)
-            return unchanged(error) if was_read else unread(error)
+            return endings.unchanged(error) if was_read else endings.unread(error)
         return self._half_way(error)
 
     # --- what is told -----------------------------------------------------------------------------------------------

@@ -21,9 +21,8 @@ from migrator.planning.releases import release_in
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
-from migrator.run.record import Recorded, Recorder
+from migrator.run.record import Recorded, Recorder, RecordState, RunRecord, table_of
 from migrator.run.snapshot import take
-from migrator.run.tables import RecordState, RunRecord, table_of
 from migrator.store import Store
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"

@@ -24,9 +24,8 @@ from migrator.planning.planner import belongs_to, template_digest
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, Lease, Leases
-from migrator.run.record import RUN_NAME, Recorded, Recorder
+from migrator.run.record import RUN_NAME, Recorded, Recorder, pod_id
 from migrator.run.snapshot import take
-from migrator.run.tables import pod_id
 from migrator.store import Store
 
 _NAMED: Final = 3

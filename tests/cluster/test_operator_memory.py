@@ -12,7 +12,7 @@ READ = r"""
 import re, sys
 from migrator.operators import goinfo, layout
 from migrator.operators.elf import Elf
-from migrator.operators.functions import Functions
+from migrator.operators.algorithm import Functions
 from migrator.operators.gotypes import GoTypes
 with open(sys.argv[1], "rb") as file:
     elf = Elf(file)

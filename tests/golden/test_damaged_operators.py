@@ -12,8 +12,8 @@ import pytest
 from migrator.errors import MigratorError
 from migrator.hashing import layouts
 from migrator.operators import binary, goinfo
+from migrator.operators.algorithm import Functions
 from migrator.operators.elf import Elf
-from migrator.operators.functions import Functions
 from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import OperatorScheme
 from tests.golden.operator_build import NEWEST_GO, Program, built

@@ -21,7 +21,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import make_plan, make_revert
-from migrator.run.tables import table_of
+from migrator.run.record import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow

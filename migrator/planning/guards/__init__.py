@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from migrator.planning.guards import fields, gangs, updates, values
+from migrator.planning.guards import fields, updates, values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.model import Finding, Severity
 
-#: The guards of a set, in the order of their findings, but for ``gangs.gang_termination``, which needs the whole plan.
+#: The guards of a set, in the order of their findings; ``updates.gang_termination`` needs the whole plan.
 _GUARDS = (
     updates.in_flight,
     updates.reported,
@@ -24,7 +24,7 @@ _GUARDS = (
     values.missing,
     values.leftovers,
     fields.fields,
-    gangs.hash_in_names,
+    values.hash_in_names,
 )
 
 

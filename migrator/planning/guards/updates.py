@@ -1,4 +1,4 @@
-"""Guards on updates in flight, in every form of every release line.
+"""Guards on what the operators have begun or are about to do: updates in flight, and the termination of gangs.
 
 An update is in flight if Grove records it as unfinished, and a pod or PodClique that it waits for is missing or not
 ready, but can still become ready. There are three cases:
@@ -13,16 +13,27 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import product
 from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import CLIQUE_LABEL, PROGRESS_FIELDS
-from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition
+from migrator.grove.objects import (
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    Tree,
+    condition,
+    go_duration,
+    kubernetes_time,
+)
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
+from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _LOST_NODE: Final = "if its node is lost, delete its pods with --force"
@@ -80,6 +91,41 @@ def observed_generation(facts: SetFacts) -> Iterator[Finding]:
         "canonical operator's, or that of a legacy operator which has not seen a reordered list yet"
     )
     yield report("GM-105", pcs.ref, "/status/observedGeneration", message, _WAIT)
+
+
+def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None, downtime: float) -> Iterator[Finding]:
+    """Gangs that the next operator would delete at its start: it judges by the stored condition, and downtime counts.
+
+    ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds; ``now`` is ``None`` for a dump,
+    of which nothing is said. Grove: ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once
+    ``terminationDelay - (now - lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
+    """
+    if now is None:
+        return
+    delay = tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
+    for item in tree.children:
+        breached = condition(item, "MinAvailableBreached")
+        if breached.get("status") != "True" or (spared(item) and not ends_every_gang(builds)):
+            continue
+        since = breached.get("lastTransitionTime")
+        if _seconds_left(delay, since, now) > downtime:
+            continue
+        message = (
+            f"{item.ref}: MinAvailableBreached is True since {since}, and its termination delay of {delay} ends within "
+            f"the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
+        )
+        remedy = "bring its pods back first, or raise spec.template.terminationDelay"
+        yield report("GM-116", item.ref, "/status/conditions", message, remedy, overridable=True)
+
+
+def _seconds_left(delay: object, since: object, now: datetime) -> float:
+    """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
+    began = kubernetes_time(since)
+    try:
+        seconds = go_duration(str(delay))
+    except ValueError:
+        return -math.inf
+    return -math.inf if began is None else seconds - (now - began).total_seconds()
 
 
 def open_progress(item: Item) -> str | None:

@@ -14,8 +14,7 @@ from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.observation import look_ahead
-from migrator.run.record import Recorded, Recorder
-from migrator.run.tables import RecordState, RunRecord
+from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
 from migrator.store import DryRun
 from tests.support.clock import context_of
 from tests.support.memory_site import NEW, Site

@@ -9,7 +9,7 @@ import pytest
 from migrator.grove.hash_fields import PROGRESS_FIELDS
 from migrator.planning.model import Table
 from migrator.planning.options import PlanOptions, direction
-from migrator.run.tables import pods_of, table_of
+from migrator.run.record import pods_of, table_of
 from migrator.run.verify import lost_pods, problems_of
 from tests.support.builders import DELETION, LATER, World, clique
 

@@ -18,8 +18,7 @@ from migrator.errors import LostRace, LostReply, Refused, Unreadable
 from migrator.grove.objects import Ref
 from migrator.planning.model import AlreadyNew, SetHashes, Table
 from migrator.resources import CONFIG_MAPS
-from migrator.run.record import FORMAT, MOST, RUN_NAME, Recorded, Recorder
-from migrator.run.tables import OperatorBefore, RecordState, RunRecord
+from migrator.run.record import FORMAT, MOST, RUN_NAME, OperatorBefore, Recorded, Recorder, RecordState, RunRecord
 from tests.support.memory_store import MemoryStore
 
 NAMESPACE = "grove-system"

@@ -9,7 +9,7 @@ import pytest
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetHashes
 from migrator.planning.planner import template_digest
-from migrator.run.tables import pod_id, pods_of, table_of
+from migrator.run.record import pod_id, pods_of, table_of
 from tests.support.builders import LATER, World
 
 
