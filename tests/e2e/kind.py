@@ -75,10 +75,6 @@ class Kind:
             run("docker", "save", *_platform(), "--output", archive, *images)
             run(str(KIND.binary()), "load", "image-archive", archive, "--name", self.name)
 
-    def on_node(self, *argv: str) -> str:
-        """Run a command on the node, whose processes are all those of its containers, too."""
-        return run("docker", "exec", self.node, *argv)
-
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as the administrator; nothing of its cache stays."""
         cache = f"--cache-dir={self.directory / 'cache'}"
