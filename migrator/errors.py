@@ -199,7 +199,7 @@ class IncompleteDump(UsageError):
 
 
 class Refused(MigratorError):
-    """A guard forbids the migration."""
+    """The migration is refused, or was reverted: a person must look."""
 
     exit_code = 3
     code = "refused"

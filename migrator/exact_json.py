@@ -1,7 +1,6 @@
 """JSON in which a number that is not a plain integer keeps its spelling.
 
-Go parses the text of a quantity, so ``1e3`` and ``1000`` differ; and a file that is written back must differ in planned
-values only.
+Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 """
 
 from __future__ import annotations
@@ -88,7 +87,8 @@ def _marked(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-#: The parser of :func:`loads`. A repeated key is an error, because Go merges its values; an API server has none.
+#: The parser for files. Unlike :func:`loads` it refuses a repeated key, because Go merges its values; an API server
+#: has none.
 DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse
 )

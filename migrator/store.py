@@ -21,7 +21,8 @@ Look = Callable[[JSONObject], None]
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 200
 
-#: The longest time, in seconds, that one write may be under way. A run that takes over our Lease waits that long.
+#: The longest time, in seconds, that one write may be under way. After a lost reply a run waits that long
+#: before it reads.
 LONGEST_WRITE: Final = 10.0
 
 #: How many patches may be under way, if the user names no other number.
@@ -109,13 +110,15 @@ class Store(Protocol):
         ...
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """Create an object. In a dry run nothing is created and ``body`` is returned."""
+        """Create an object. In a client-side dry run nothing is sent and ``body`` is returned."""
         ...
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
     ) -> JSONObject:
-        """Apply a JSON Patch, all of it or none, with ``fieldValidation=Strict``; return the object (a pod's metadata).
+        """Apply a JSON Patch, all of it or none, with ``fieldValidation=Strict``, and return the object.
+
+        Of a pod, or a kind of Grove, that is its metadata.
 
         Raises :class:`~migrator.errors.TestFailed` where a ``test`` does not hold. In a client-side dry run nothing is
         sent and an empty object is returned.

@@ -54,7 +54,7 @@ class _InOrder(click.Group):
       kubectl grove-migrate plan -l app=web
 
     \b
-    Each flag of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;
+    Most flags of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;
     and for all commands GROVE_MIGRATOR_CONTEXT, _KUBECONFIG and _LOG_FORMAT.
 
     \b

@@ -106,18 +106,25 @@ def own_namespace() -> str | None:
         return None
 
 
+def ignore(*signals: signal.Signals) -> None:
+    """Let signals do nothing any more: the run has ended, and its exit code must be the one that is true."""
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     """Let the signals set ``stop``, at which a run ends at the next safe point; a second signal ends it at once.
 
-    A signal that is ignored, as SIGHUP is under nohup, stays so.
+    A signal that is ignored, as SIGHUP is under nohup, stays so; and a second SIGHUP is, because a shell and its
+    terminal send one each.
     """
     handlers = {number: signal.getsignal(number) for number in signals}
     before = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
-        signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, ask)

@@ -28,7 +28,10 @@ from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
 #: Flags that the next command needs too, if they were typed and it has them.
-_REPEATED: Final = ("--to", "--to-binary", "--kubeconfig", "--context", "--operator", "--target-image")
+_REPEATED: Final = (
+    *("--to", "--to-binary", "--from", "--from-binary"),
+    *("--kubeconfig", "--context", "--operator", "--target-image"),
+)
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -60,7 +63,8 @@ def announce(
         *finding_rows("warning", summary.warnings_of(preview.plan)),
     ]
     log.Unbreakable(sys.stderr).write("".join(screen))
-    session().findings_shown = True
+    told = (*summary.refusals_of(preview.plan), *summary.warnings_of(preview.plan))
+    session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
     shown.expected = preview.patch_count
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")

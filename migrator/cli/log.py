@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
 #: object.
-_ONLY_AT_DEBUG: Final = frozenset(
+_ONLY_IF_VERBOSE: Final = frozenset(
     {
         "patched",
         "tree_written",
@@ -32,8 +32,6 @@ _ONLY_AT_DEBUG: Final = frozenset(
         "summary",
     }
 )
-#: Events that a screen before the run has told.
-_FINDINGS: Final = frozenset({"guard_refusal", "guard_warning"})
 
 
 class Unbreakable:
@@ -125,7 +123,8 @@ def _write(level: str, event: str, log_format: str, **values: object) -> None:
 def _terse(_logger: object, _method: str, event: EventDict) -> EventDict:
     import structlog
 
-    if event["event"] in _ONLY_AT_DEBUG or (event["event"] in _FINDINGS and session().findings_shown):
+    finding = tuple(event.get(key) for key in ("code", "object", "field", "message"))
+    if event["event"] in _ONLY_IF_VERBOSE or finding in session().shown:
         raise structlog.DropEvent
     return event
 

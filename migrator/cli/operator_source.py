@@ -22,7 +22,7 @@ _READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 _PROGRAM: Final = (
     "Take the program out of an operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
 )
-#: The largest scheme.json; one is about 40 kB.
+#: The largest scheme.json; one is about 32 kB.
 _LARGEST_FILE: Final = 1 << 22
 
 

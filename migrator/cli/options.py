@@ -15,7 +15,8 @@ from click.core import ParameterSource
 from migrator.errors import UsageError
 from migrator.grove.objects import go_duration
 
-#: Each flag can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the command line wins.
+#: Each flag but --yes and --revert can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the
+#: command line wins.
 PREFIX: Final = "GROVE_MIGRATOR"
 #: Read before Click parses anything, because it also holds for errors about that.
 LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
@@ -47,10 +48,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command, and whether a person has seen the findings of the run on a screen of their own."""
+    """The flags of every command, and the findings that a person has seen: code, object, field and message."""
 
     verbose: bool = False
-    findings_shown: bool = False
+    shown: set[tuple[object, ...]] = field(default_factory=set)
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
 
 
@@ -214,7 +215,7 @@ OPERATOR: Final = together(
 def refuse_flags(reason: str, *names: str) -> None:
     """Raise ``UsageError`` if one of these parameters was given on the command line.
 
-    A variable may hold for other commands, so one that has no effect here is passed over.
+    ``GROVE_MIGRATOR_CONTEXT`` and ``_KUBECONFIG`` hold for all commands, so one that has no effect here is passed over.
     """
     ctx = click.get_current_context()
     for param in ctx.command.params:

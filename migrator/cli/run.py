@@ -24,7 +24,7 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import OutputError, UsageError
+from migrator.errors import ClusterError, OutputError, UsageError
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _DRY: Final = "\nDry run: nothing was written.\n"
 _STDIO: Final = "-"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: Parameters that have no effect on a dump.
 _OF_A_CLUSTER: Final = (
@@ -115,16 +116,20 @@ def run(
     from migrator.cli import connect, dialogue, operator_source, progress
     from migrator.run import migration
     from migrator.run.context import RunOptions
+    from migrator.run.endings import unread
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     _check_files(filename, write, output, mode)
-    source, to = operator_source.choose_schemes(
-        *(source, to, from_binary, to_binary),
-        cluster=None if filename else cluster,
-        target_image=target_image,
-    )
+    try:
+        source, to = operator_source.choose_schemes(
+            *(source, to, from_binary, to_binary),
+            cluster=None if filename else cluster,
+            target_image=target_image,
+        )
+    except ClusterError as error:  # a layout that only the record has
+        raise error if mode is not DryRun.NONE else unread(error) from error
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
@@ -145,9 +150,10 @@ def run(
         store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
         if dialogue.can_ask(in_a_pod=ours.namespace is not None):
             dialogue.announce(store, options, ours, shown, context=cluster.chosen, yes=yes)
-    with connect.stop_on(ours.stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    with connect.stop_on(ours.stop, *_SIGNALS):
         with shown, shown.stage("migrating"):
             result = migration.run(store, options, ours)
+            connect.ignore(*_SIGNALS)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())

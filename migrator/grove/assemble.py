@@ -1,6 +1,6 @@
 """From raw objects to the trees by which one attempt decides, from one set of lists.
 
-Objects are joined by owner references and cross-checked by labels, never by splitting names
+Objects are joined by the uid of their controller, never by labels or by splitting names
 (Grove: ``operator/api/common/namegen.go`` joins with ``-``, which names may contain).
 """
 

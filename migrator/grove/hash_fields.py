@@ -76,7 +76,7 @@ _LABELS: Final = ("metadata", "labels")
 
 POD_LABEL: Final = HashField("Pod", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 0, template=True, leftover=True)
 CLIQUE_LABEL: Final = HashField("PodClique", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 1, template=True)
-#: The commit record of a set: the operator compares all others with it.
+#: The commit record of a set, written last: a set counts as migrated once it has the new hash.
 SET_GENERATION: Final = HashField("PodCliqueSet", ("status", "currentGenerationHash"), 6)
 
 #: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator

@@ -118,7 +118,7 @@ class PodGangMap(GroveObject):
 
 
 class PodGang(GroveObject):
-    """A PodGang, from its metadata alone; read only where there are PodGangMaps."""
+    """A PodGang, from its metadata alone."""
 
     __slots__ = ()
 

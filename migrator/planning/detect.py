@@ -1,6 +1,6 @@
 """The scheme that explains a tree's stored values, and the values on which no pod depends. Pure.
 
-The source's and the target's hashes count alike, or a half-migrated tree could never be finished.
+A value may be either scheme's hash; otherwise a half-migrated set could not be finished.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
 
 
 def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
-    """The hashes of a set under any scheme, computed once for each spec: a run plans and proves from three snapshots.
+    """The hashes of a set under any scheme, computed once for each spec: a run reads the sets four times or more.
 
     Raises ``InputError`` for a set that Go could not decode.
     """

@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A guard that could not be judged, by its code, and why: a dump has no operator and no clock, or a right lacks."""
+    """A guard that could not be judged, by its code, and why: a dump has no operator, or a permission is missing."""
 
     code: str
     message: str

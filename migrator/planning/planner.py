@@ -25,7 +25,7 @@ from migrator.planning.guards.base import SetFacts, allowed_codes, as_warning, r
 from migrator.planning.guards.cluster import cluster_findings, not_checked
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise
-from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState, Severity, Table
+from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.releases import build_range, builds_of, builds_with
@@ -72,7 +72,9 @@ def make_plan(
     now: datetime | None = None,
     running: str | None = None,
 ) -> Plan:
-    """Decide the changes of every selected tree. The plan for a release whose source was not read has only advisories.
+    """Decide the changes of every selected tree.
+
+    With ``for_display``, the plan for a release whose source was not read has GM-310 and advisories only.
 
     ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
     are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
@@ -299,16 +301,33 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
 
     Every target value becomes the source's again, except those that were the target's before the run. ``--from`` and
     ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A table has the
-    hashes from before any later edit. If there is none, ``--from`` must name the source. Values of neither scheme stay
-    as they are, and so does a set that is being deleted.
+    hashes from before any later edit. If there is none, ``--from`` must name the source; without it the set stays as
+    it is, with a warning. So do values of neither scheme, and a set that is being deleted.
     """
     way = direction(options)
     if not tables and options.source == AUTO and snapshot.trees:
         raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
-    present = (tree for tree in snapshot.trees if not tree.pcs.terminating)
-    trees = (tree for tree in present if options.source != AUTO or tree.ref.uid in tables)
-    reverts = tuple(_revert(tree, way, tables.get(tree.ref.uid)) for tree in trees)
-    return Plan(options.source, options.target, reverts)
+    known, others = list[Tree](), list[Tree]()
+    for tree in snapshot.trees:
+        if not tree.pcs.terminating:
+            (known if options.source != AUTO or tree.ref.uid in tables else others).append(tree)
+    reverts = tuple(_revert(tree, way, tables.get(tree.ref.uid)) for tree in known)
+    pairs = {(schemes.by_name(table.source), schemes.by_name(table.target)) for table in tables.values()}
+    return Plan(options.source, options.target, reverts, tuple(_not_recorded(others, pairs)))
+
+
+def _not_recorded(trees: Iterable[Tree], pairs: Iterable[tuple[Scheme, Scheme]]) -> Iterator[Finding]:
+    """Warnings of sets that hold a target's hashes though no run has written them: perhaps they were made since."""
+    for tree in trees:
+        hashes, stored = hashes_of(tree.pcs), tree.pcs.generation_hash
+        for old, new in pairs:
+            if stored == hashes(new).generation != hashes(old).generation:
+                message = (
+                    f"{tree.ref} holds the hashes of {new.name}, but the record of that run does not have it, so it is "
+                    "left alone: the old operator would replace its pods"
+                )
+                remedy = f"to revert it too, run with --from {old.name}"
+                yield report("GM-112", tree.ref, SET_GENERATION.pointer, message, remedy)
 
 
 def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:

@@ -83,7 +83,7 @@ def image_tag(image: str) -> str | None:
 
 
 def knows_on_delete(names: Sequence[str]) -> bool:
-    """Whether a build of these leaves pods of a set under ``updateStrategy: OnDelete`` alone; unknown ones do."""
+    """Whether a build of these leaves pods of a set under ``updateStrategy: OnDelete`` alone; an unknown one may."""
     return not names or not is_before(names[-1], _FIRST_ON_DELETE)
 
 
@@ -105,7 +105,7 @@ def updates_without_progress(names: Sequence[str]) -> bool:
 
 
 def ends_every_gang(names: Sequence[str]) -> bool:
-    """Whether one of these ends a gang that never was healthy or was ended already: before alpha.12-rc1, or unknown.
+    """Whether one of these may end a gang that newer operators spare: before alpha.12-rc1, or unknown.
 
     See :func:`spared` and ``podcliqueset/components/podcliquesetreplica/gangterminate.go``.
     """

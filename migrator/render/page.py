@@ -109,7 +109,7 @@ def render_outlook(
 
 
 def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a template takes
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - one form of six needs it
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only -o html needs it
 
     environment = Environment(
         loader=PackageLoader("migrator.render", "."),

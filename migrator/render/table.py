@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
@@ -237,10 +237,12 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     by_id: dict[str, list[Advice]] = {}
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
-    return [
-        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(a.ref for a in members if a.ref is not None)))
-        for code, members in sorted(by_id.items())
-    ]
+    groups = list[tuple[str, str, Advice, tuple[Ref, ...]]]()
+    for code, members in sorted(by_id.items()):
+        effect = members[0].message.removeprefix(f"{members[0].ref}: ")  # every object is named beside it
+        refs = tuple(dict.fromkeys(advice.ref for advice in members if advice.ref is not None))
+        groups.append((code, ISSUE_TITLES[code], replace(members[0], message=effect), refs))
+    return groups
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:

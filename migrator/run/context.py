@@ -17,7 +17,7 @@ from migrator.planning.releases import is_target
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import CONCURRENCY, Deadline
 
-#: How long, in seconds, the end of a repeated call is waited for.
+#: How long, in seconds, to wait for a call under way to return.
 _LONGEST_CALL: Final = 5.0
 
 
@@ -46,13 +46,13 @@ class Context:
     """
 
     clock: Callable[[], float]  # monotonic seconds
-    now: Callable[[], datetime]  # the wall clock in UTC, for records and gang termination only
+    now: Callable[[], datetime]  # the wall clock in UTC, for records, for the times in Leases, and for gang termination
     sleep: Callable[[float], None]  # ends early when `stop` is set
     rest: Callable[[float], None]  # does not end early
     identity: str  # of this process alone; in the Lease
     run_id: str  # in every log line and in the record
     log: structlog.typing.FilteringBoundLogger
-    stop: threading.Event  # set by SIGTERM
+    stop: threading.Event  # set by SIGTERM, SIGINT or SIGHUP
     deadline: Deadline  # the run's, shared with its store
     concurrency: int = CONCURRENCY  # patches under way
     namespace: str | None = None  # of our pod, if we run in one

@@ -49,9 +49,9 @@ class Outcome:
 class Executor:
     """Sends patches once, ``concurrency`` at a time at most.
 
-    ``check`` is called before every patch and raises when we may not write any more; nothing is sent while it runs.
-    ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was broken off, so a
-    write may still be under way. ``outcomes`` are those of the sets that were begun so far.
+    ``check`` is called before every patch and raises when we may not write any more; no other patch passes it
+    meanwhile. ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was
+    broken off, so a write may still be under way. ``outcomes`` are those of the sets that were begun so far.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class Executor:
         self._concurrency = concurrency
         self._log = log
         self._dry = {} if store.dry_run is DryRun.NONE else {"dry_run": store.dry_run.value}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._due = 0  # patches that are made and have not ended
         self._halted = False
         self.outcomes: list[Outcome] = []
         self.unconfirmed = False
@@ -85,26 +86,42 @@ class Executor:
                 try:
                     list(writers.map(partial(self._write, senders), batches))
                 finally:
-                    self._halted = True
+                    self._halt()
         except BaseException:
             self.unconfirmed = True
             raise
         return self.outcomes
 
     def _write(self, senders: ThreadPoolExecutor, batch: Batch) -> None:
-        """Write one set, rank by rank."""
+        """Write one set, rank by rank; it is begun only while fewer patches are due than may be under way.
+
+        So a crash or a signal finds as few sets as possible half-written.
+        """
         with self._lock:
+            self._lock.wait_for(lambda: self._halted or self._due < self._concurrency)
             if self._halted or self._stopping():
                 return
             outcome = Outcome(batch)
             self.outcomes.append(outcome)
-        for _, rank in groupby(batch.patches, key=lambda patch: patch.rank):
-            while patches := list(islice(rank, _MADE)):
-                if not all([*senders.map(partial(self._send, outcome), patches)]):
-                    return
+        try:
+            for _, rank in groupby(batch.patches, key=lambda patch: patch.rank):
+                while patches := list(islice(rank, _MADE)):
+                    with self._lock:
+                        self._due += len(patches)
+                    if not all([*senders.map(partial(self._send, outcome), patches)]):
+                        return
+        except BaseException:
+            self._halt()
+            raise
         outcome.complete = True
         ref = batch.ref
         self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
+
+    def _halt(self) -> None:
+        """Send nothing more."""
+        with self._lock:
+            self._halted = True
+            self._lock.notify_all()
 
     def _send(self, outcome: Outcome, patch: Patch) -> bool:
         """Write one patch; false if it, or another one before it, has ended in an error."""
@@ -112,11 +129,16 @@ class Executor:
             return self._repeat(outcome, patch)
         except MigratorError as error:
             outcome.error = outcome.error or error
-            self._halted = self._halted or not isinstance(error, SetConflict)
+            if not isinstance(error, SetConflict):
+                self._halt()
             return False
         except BaseException:
-            self._halted = True
+            self._halt()
             raise
+        finally:
+            with self._lock:
+                self._due -= 1
+                self._lock.notify_all()
 
     def _repeat(self, outcome: Outcome, patch: Patch) -> bool:
         """Send a patch until it has taken effect, or its object is gone; raises what stops its set."""
@@ -144,9 +166,13 @@ class Executor:
                     more = {"subresource": patch.subresource, "changes": values, "attempt": attempt}
                     self._log.info("patched", **names, **more, **self._dry)
                     return True
-                patch = self._reread(patch, pcs)
-                if not patch.changes:
+                left = self._reread(patch, pcs)
+                if left is None:
                     return True
+                if not left.changes:
+                    applied = True
+                    return True
+                patch = left
         finally:
             with self._lock:
                 outcome.written += applied
@@ -160,14 +186,14 @@ class Executor:
         ref = patch.ref
         self._store.patch(RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs), subresource=patch.subresource)
 
-    def _reread(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch:
-        """What is left of a patch by the object as it is now: nothing if that is gone. Raises ``SetConflict``."""
+    def _reread(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch | None:
+        """What is left of a patch by the object as it is now; ``None`` if that is gone. Raises ``SetConflict``."""
         try:
             found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
         except NotFound:
-            return patch._replace(changes=())
+            return None
         if found.get("metadata", {}).get("uid") != patch.ref.uid:
-            return patch._replace(changes=())  # another object of the same name: not ours to change
+            return None  # another object of the same name: not ours to change
         left = []
         for change in patch.changes:
             value = value_at(found, change.field)

@@ -244,6 +244,8 @@ class Leases:
         if found is not None and found.term == term.record.term:
             term.record, term.due = found, self._clock()
             return
+        if name not in self._held:
+            return  # it was released meanwhile
         why = "was deleted" if found is None else "was taken over by another holder"
         term.lost = term.lost or f"Lease {self.namespace}/{name} {why}"
         self._log.error("lease_lost", lease=name, reason=why)
@@ -256,12 +258,19 @@ class Leases:
         if self._end_renewals is not None:
             self._end_renewals()
             self._end_renewals = None
-        terms, self._held = self._held, {}
-        for name in sorted(terms, key=lambda name: name == OWN_LEASE):
-            if park and name != OWN_LEASE:
+        names = sorted(self._held, key=lambda name: name == OWN_LEASE)
+        if park:
+            for name in [name for name in names if name != OWN_LEASE]:
+                del self._held[name]
                 self._log.warning("lease_parked", lease=f"{self.namespace}/{name}", holder=PARKED)
-            elif not self._lost(terms[name]):
-                self._release(name, terms[name].record)
+        self.release(*names)
+
+    def release(self, *names: str) -> None:
+        """Release those of these Leases that are ours; failures are only logged."""
+        for name in names:
+            term = self._held.pop(name, None)
+            if term is not None and not self._lost(term):
+                self._release(name, term.record)
 
     def _release(self, name: str, record: LeaseRecord) -> None:
         for _ in range(_ATTEMPTS):
@@ -307,4 +316,5 @@ class Leases:
 
 
 def _record(raw: JSONObject) -> LeaseRecord:
-    return LeaseRecord(str(raw["metadata"].get("resourceVersion", "")), dict(raw.get("spec") or {}))
+    metadata = raw.get("metadata") or {}  # a proxy may answer anything, and a renewal must not end the thread
+    return LeaseRecord(str(metadata.get("resourceVersion", "")), dict(raw.get("spec") or {}))

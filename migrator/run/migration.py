@@ -11,7 +11,8 @@ or it must go back, because it can never be finished.
 
 A run decides by what it reads each time: which Leases it holds, what the stored values are by the tables, and whether
 the record says that it stopped the operator. So a rerun after a crash is the same function, and every step may be
-repeated. It remembers two things beside: how often it stopped the operator, and whether it has sent a patch.
+repeated. Beyond that it remembers how often it stopped the operator, whether it has sent a patch, and which pods it saw
+first.
 """
 
 from __future__ import annotations
@@ -426,6 +427,8 @@ class _Run:
         if self._options.revert:
             if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
+            self._take(*operator.lease_names(installed))  # parked, they would outlive the record
+            self._own.release(*operator.lease_names(installed))
             self._forget()
         elif run is not None:
             if installed is not None and self._options.is_target(installed.image):
@@ -438,7 +441,8 @@ class _Run:
             except errors.Refused as error:  # too many pods for a ConfigMap
                 self._log.warning("pods_not_recorded", error=str(error), consequence="verify does not compare pods")
                 self._save(Recorded(ended, seen.recorded.tables))
-        self._take(*operator.lease_names(installed))  # a dead run may have left them parked
+        if not self._options.revert:
+            self._take(*operator.lease_names(installed))  # a dead run may have left them parked
 
     def _restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
@@ -507,7 +511,7 @@ class _Run:
         return true
 
     def _closed(self, error: BaseException) -> bool:
-        """Whether the record was closed before the error, and so all was proven; nobody else can have closed it."""
+        """Whether the record was already closed, so that only the release of the Leases has failed."""
         return not self._seen.continues and self._holds(OWN_LEASE) and not isinstance(error, ForeignOperator)
 
     def _complete(self, error: BaseException) -> bool:
@@ -569,7 +573,7 @@ class _Run:
         true.details = getattr(error, "details", {})
         run = self._seen.recorded.unfinished
         if run is not None and self._holds(OWN_LEASE):
-            with suppress(MigratorError):
+            with suppress(MigratorError, KeyboardInterrupt):
                 self._save(replace(self._seen.recorded, run=replace(run, error=endings.said(error))))
         return true
 

@@ -189,7 +189,9 @@ def _check_there(snapshot: Snapshot, seen: Observation) -> None:
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
     tables = recorded.by_set() if seen.options.revert else recorded.of_open_run()
-    deleted = recorded.unfinished is None and bool(snapshot.trees)  # after their run had ended, but others are there
+    run = recorded.unfinished
+    has_ended = run is None or run.state == RecordState.STOPPING  # the run that wrote to these sets
+    deleted = has_ended and bool(snapshot.trees)  # since then, and others are there
     if tables and not deleted and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
         raise ClusterError(
             f"the record has {len(tables)} PodCliqueSets, and none of them was read; if all of them were deleted on "

@@ -143,8 +143,9 @@ class _Service:
 def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Found:
     """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
-    Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist, and
-    :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not count as absent.
+    Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist while another one looks like
+    the operator, and :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not
+    count as absent.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)

@@ -67,7 +67,7 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
         return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
     gang_maps = if_there(resources.POD_GANG_MAPS, parse.pod_gang_map)
     groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
-    # If there are maps, PodGangs hold a hash that the migration rewrites; else only their strings are searched.
+    # If there are maps, PodGangs hold a hash that the migration rewrites, so they must be readable.
     gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parse.pod_gang)
     cliques = read(resources.POD_CLIQUES, parse.pod_clique)
     pods = read(resources.PODS, parse.pod)

@@ -53,8 +53,8 @@ class Ended:
 
     @property
     def summary(self) -> Any:
-        """The last line of the log: what was done, or why not."""
-        return json.loads(self.log.splitlines()[-1])
+        """The last event of the log: what was done, or why not. Beside it a result may stand on stdout."""
+        return json.loads([line for line in self.log.splitlines() if line.startswith("{")][-1])
 
 
 @dataclass

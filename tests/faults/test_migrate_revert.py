@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from migrator import resources
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
-from migrator.run.record import Recorder
+from migrator.run.record import RUN_NAME, Recorder
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, NO_RECORD, Step, kill_at, when
+from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Step, kill_at, raising, when
+from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 
@@ -50,6 +53,52 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
     assert world.records == []
+
+
+def make_again(world: World) -> None:
+    """A user deletes all sets and makes them again, and the next operator fills them: other uids, the same hashes."""
+    found = world.grove()
+    text = json.dumps([*found.values()])
+    for item in found.values():
+        text = text.replace(item["metadata"]["uid"], f"{item['metadata']['uid'][:-1]}x")
+    for kind, namespace, name in found:
+        world.store.drop(cluster.RESOURCES[kind], namespace, name, cascade=False)
+    for item in json.loads(text):
+        world.store.put(item)
+
+
+def test_a_revert_of_sets_that_were_all_made_again_has_nothing_to_restore() -> None:
+    """Beside the next operator it opens a record of its own, and that it has written nothing is believed: 0."""
+    world = migrated_world(upgraded=True)
+    make_again(world)
+    before = world.grove()
+    ending = world.run(revert=True)
+    assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
+    assert world.grove() == before
+
+
+def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
+    """The record is deleted last: the old operator that was started again must not wait for an hour."""
+    world = migrated_world()
+    forgets = when(lambda step: (step.verb, step.moment) == ("delete", "after"), lambda step: step.process.kill())
+    assert world.run(forgets, revert=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.replicas, world.records, world.grove() == world.before) == (1, [], True)
+    assert world.holder.startswith("grove-operator")
+
+
+def test_an_interruption_while_the_error_is_recorded_is_no_other_ending() -> None:
+    """Half-way stays 6, whoever presses Ctrl-C once more."""
+    told = of_trees()[5].write
+    saves = when(lambda step: step.name == RUN_NAME and step.write > told, raising(KeyboardInterrupt))
+
+    def at(step: Step) -> None:
+        if step.write == told:
+            step.process.stop.set()
+        saves(step)
+
+    ending = World().run(at)
+    assert ending.code == STUCK, str(ending)
 
 
 def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:

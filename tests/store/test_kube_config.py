@@ -262,6 +262,23 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
         store.get(PODS, "a", "p")
 
 
+def test_another_context_does_not_change_the_credentials_of_a_run(tmp_path: Path, serve: Serve) -> None:
+    """After `kubectl config use-context` and a 401, the token of the other cluster is not sent to this one."""
+    api = serve(status(401, "expired"), POD)
+    path = kubeconfig(tmp_path / "config", api.url, user={"token": "ours"})
+    store = kube_store.connect(kubeconfig=path)
+    document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    document["users"].append({"name": "other", "user": {"token": "theirs"}})
+    other = {**document["contexts"][0]["context"], "user": "other"}
+    document["contexts"].append({"name": "elsewhere", "context": other})
+    document["current-context"] = "elsewhere"
+    Path(path).write_text(yaml.safe_dump(document), encoding="utf-8")
+    with pytest.raises(NotAuthorised):
+        store.get(PODS, "a", "p")
+    store.get(PODS, "a", "p")
+    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer ours"] * 2
+
+
 @pytest.mark.parametrize("token", ["alibaba\nsesame", "alibaba\r\nImpersonate-User: sesame", "sésame"])
 def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Path, api: FakeApi, token: str) -> None:
     """A line break or a letter outside ASCII in a token is named; its value is not, and nothing is sent."""

@@ -321,8 +321,18 @@ def _subclasses(kind: type[Exception]) -> set[type[Exception]]:
 @pytest.mark.parametrize("error", sorted(_subclasses(http.HTTPError), key=lambda kind: kind.__name__))
 def test_every_error_of_the_pool_tells_whether_the_request_was_sent(error: type[Exception]) -> None:
     """One that nobody has thought of, in a newer urllib3, fails here; until then it counts as sent."""
-    if error not in {http.HTTPError, http.PoolError, http.TimeoutError}:  # which are only bases
+    if error not in {http.HTTPError, http.PoolError, http.TimeoutError, http.ProxyError}:  # bases; that has a cause
         assert issubclass(error, NOT_SENT) is not issubclass(error, MAYBE_SENT)
+
+
+def test_a_write_that_a_proxy_has_passed_on_is_a_lost_reply(serve: Serve) -> None:
+    """A connection through a proxy that ends without an answer is an error of the proxy to urllib3."""
+    api = serve(POD, Reset, POD)
+    store = store_on("http://127.0.0.1:9", proxy=api.url)
+    get(store)
+    with pytest.raises(LostReply):
+        patch(store)
+    assert len(api.seen) == 2
 
 
 @pytest.mark.parametrize(

@@ -171,11 +171,12 @@ def store_on(
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     renew: Callable[[], None] = lambda: None,
+    proxy: str | None = None,
 ) -> KubeStore:
     """A store on that server whose waits take no time."""
     time = time or Clock()
     configuration = Configuration(host=url)
-    configuration.proxy = None  # not the environment's proxy: the server is on the loopback
+    configuration.proxy = proxy  # not the environment's: the server is on the loopback
     transport = Transport(
         ApiClient(configuration),
         request_timeout=request_timeout,

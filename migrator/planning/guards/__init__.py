@@ -1,7 +1,8 @@
 """The guards: one pure function and one stable code for each rule that may forbid a migration.
 
 A guard refuses only where going on could recreate a pod or hide a real change; docs/guards.md explains each code.
-A code has one severity. Two things turn a refusal into a warning: ``--allow``, and a set to which nothing is written.
+A code has one severity. A refusal becomes a warning by ``--allow`` or ``--skip-refused``, for a set to which
+nothing is written, and in ``plan`` where it forbids a run only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalogue of guards, and the case that every guard of a set gets."""
+"""The catalogue of guards, and the facts that every guard of a set gets."""
 
 from __future__ import annotations
 
@@ -144,5 +144,5 @@ def report(
 
 
 def as_warning(finding: Finding) -> Finding:
-    """The finding as a warning: ``plan`` shows what forbids a run, but not the migration of a set, in this way."""
+    """The same finding as a warning."""
     return replace(finding, severity=Severity.WARNING)

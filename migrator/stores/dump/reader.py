@@ -212,7 +212,7 @@ def _named(value: object) -> str:
 
 
 def _demand_integers(pod_clique_set: JSONObject, place: str) -> None:
-    """Raise ``InputError`` with the path of a number in the templates of a set that is not a plain integer."""
+    """Raise ``InputError`` with the path of a number anywhere in the spec of a set that is not a plain integer."""
     waiting: list[tuple[Any, tuple[object, ...]]] = [(pod_clique_set.get("spec"), ("spec",))]
     while waiting:
         value, path = waiting.pop()

@@ -27,7 +27,7 @@ from migrator.errors import NotAuthorised, UsageError
 
 DEFAULT: Final = "~/.kube/config"
 
-#: So many connections are kept open: more than anybody asks for with ``--concurrency``.
+#: So many connections are kept open: as many as the largest ``--concurrency``.
 _CONNECTIONS: Final = 256
 
 #: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
@@ -69,14 +69,18 @@ class Kubeconfig:
         named = (document.get("current-context") for document in self.merged.config_files.values())
         return next((str(name) for name in named if name), None)
 
-    def load(self, context: str | None, configuration: Configuration) -> None:
-        """Put address and credentials of a context into a configuration; raises what :func:`api_client` raises."""
+    def load(self, context: str | None, configuration: Configuration) -> str:
+        """Put address and credentials of a context into a configuration, and return its name.
+
+        Raises what :func:`api_client` raises.
+        """
         files, read = ", ".join(self.files), cast("Callable[..., None]", config.load_kube_config_from_dict)
         with _explained(files), _complaints() as complaints:
             name = self._chosen(context, files)
             read(self.merged.config, context=name, client_configuration=configuration, persist_config=False)
         if complaints:
             raise NotAuthorised(f"kubeconfig {files}: no credentials: {complaints[0]}")
+        return name
 
     def _chosen(self, context: str | None, files: str) -> str:
         """The context to use; raises ``UsageError`` if there is none, or if the client would use it with other rights.
@@ -135,8 +139,7 @@ class Credentials:
     def headers(self, what: str) -> Mapping[str, str]:
         """The headers that sign a request, which ``what`` names; raises ``NotAuthorised`` without any."""
         with self._lock:
-            now = self._clock()
-            if now - self._asked < _FRESH:
+            if self._clock() - self._asked < _FRESH:
                 return self._headers
             try:
                 if self._expired:
@@ -151,7 +154,7 @@ class Credentials:
                     f"{what}: the credentials cannot be sent: the token has a line break, or a character other than "
                     "printable ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
                 )
-            self._headers, self._asked, self._expired = headers, now, False
+            self._headers, self._asked, self._expired = headers, self._clock(), False  # a plugin may take seconds
             return headers
 
     def expire(self) -> None:
@@ -168,7 +171,7 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
-    load(flag, context, configuration)
+    chosen = load(flag, context, configuration)
     try:
         address = parse_url(configuration.host)
     except LocationValueError:
@@ -189,26 +192,29 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
-    return client, lambda: load(flag, context, configuration)
+    return client, lambda: (load(flag, chosen, configuration), None)[1]  # whatever the current context is by then
 
 
-def load(flag: str | None, context: str | None, configuration: Configuration) -> None:
-    """Put address and credentials into a configuration; raises what :func:`api_client` raises."""
+def load(flag: str | None, context: str | None, configuration: Configuration) -> str | None:
+    """Put address and credentials into a configuration; raises what :func:`api_client` raises.
+
+    Returns the context that was used; ``None`` in a pod.
+    """
     kubeconfig, read = Kubeconfig.read(flag), cast("Callable[..., None]", config.load_incluster_config)
     if kubeconfig.files:
-        kubeconfig.load(context, configuration)
-    elif context is not None:
+        return kubeconfig.load(context, configuration)
+    if context is not None:
         raise UsageError(f"context {context} cannot be found, because there is no kubeconfig; use --kubeconfig FILE")
-    elif os.environ.get("KUBECONFIG"):
+    if os.environ.get("KUBECONFIG"):
         raise UsageError(f"KUBECONFIG names no file that exists: {os.environ['KUBECONFIG']}")
-    else:
-        try:
-            read(client_configuration=configuration)
-        except (config.ConfigException, OSError) as error:
-            raise UsageError(
-                f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
-                f"in-cluster configuration ({_first_line(error).rstrip('.')})"
-            ) from error
+    try:
+        read(client_configuration=configuration)
+    except (config.ConfigException, OSError) as error:
+        raise UsageError(
+            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
+            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+        ) from error
+    return None
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:

@@ -54,14 +54,13 @@ _LEASE_TIMEOUT: Final = 5.0
 #: The part of a write's time in which a connection must be made; the server gets the rest.
 _CONNECTING: Final = 1 / 3
 
-#: Errors of urllib3 after which the server cannot have the request; after any other it may. TLS errors are among those:
+#: Errors of urllib3 after which the server cannot have the request; after any other it may, TLS errors included:
 #: with TLS 1.3 a server refuses a certificate after the request was sent.
 NOT_SENT: Final = (
     http.ClosedPoolError,
     http.ConnectTimeoutError,
     http.EmptyPoolError,
     http.LocationValueError,
-    http.ProxyError,
 )
 
 
@@ -223,7 +222,9 @@ class Transport:
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise Unreachable(f"cannot reach the API server {host}: its certificate is not trusted: {text}") from error
-        if not request.repeatable and not isinstance(error, NOT_SENT):
+        # urllib3 calls it a proxy's error too where a connection through one ends after the request was sent.
+        cause = error.original_error if isinstance(error, http.ProxyError) else error
+        if not request.repeatable and not isinstance(cause, NOT_SENT):
             raise LostReply(f"{request.what}: the request was sent and no answer came from {host}: {text}") from error
         return f"{'no answer from' if self._has_answered else 'cannot reach the API server'} {host}: {text}"
 

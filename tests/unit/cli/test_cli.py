@@ -238,7 +238,7 @@ def test_durations_are_those_of_kubectl() -> None:
 def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
     number: signal.Signals,
 ) -> None:
-    """The first SIGTERM, or closed terminal, sets the stop event; afterwards the handler of before is back."""
+    """The first sets the stop event; a closed terminal sends two. Afterwards the handler of before is back."""
     before, stop = signal.getsignal(number), threading.Event()
     received = []
     signal.signal(number, lambda *_: received.append("default"))
@@ -248,9 +248,10 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
             assert stop.wait(5)
             assert received == []
             os.kill(os.getpid(), number)
-            assert received == ["default"]
+            assert received == (["default"] if number == signal.SIGTERM else [])
+        received.clear()
         os.kill(os.getpid(), number)
-        assert received == ["default", "default"]
+        assert received == ["default"]
     finally:
         signal.signal(number, before)
 

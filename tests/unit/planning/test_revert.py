@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from migrator.errors import UsageError
@@ -49,6 +51,17 @@ def test_a_revert_leaves_values_of_neither_scheme_and_says_so() -> None:
     (back,) = world.revert("legacy-1.34").trees
     assert warnings(back.findings) == [("GM-112", "web-0-front-0", LABEL), ("GM-112", "web-0-front", LABEL)]
     assert not {("web-0-front-0", LABEL), ("web-0-front", LABEL)} & {(c.ref.name, c.field) for c in back.changes}
+
+
+def test_a_revert_names_a_set_that_its_record_does_not_have() -> None:
+    """It was made since the run: left alone without --from, and the old operator would replace its pods."""
+    world = World().grow(scheme="legacy-1.35")
+    (table,) = World().grow().tables().values()
+    plan = world.revert(tables={"another": replace(table, uid="another")})
+    assert (plan.trees, [finding.remedy for finding in plan.findings]) == (
+        (),
+        ["to revert it too, run with --from legacy-1.34"],
+    )
 
 
 def test_a_revert_leaves_a_set_that_is_being_deleted_alone() -> None:
