@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.hash_fields import stored_hashes
+from migrator.grove.hash_fields import HASH_FIELDS, stored_hashes
 from migrator.grove.objects import LABEL_GENERATION_HASH, LABEL_POD_TEMPLATE_HASH
 from tests.support.builders import LABEL, LATER, World
+from tests.support.paths import ROOT
 
 GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
@@ -16,6 +17,12 @@ def fields(world: World) -> list[tuple[str, str, str]]:
     """Kind, object and field of every stored hash, in the order of writing."""
     (tree,) = world.snapshot().trees
     return [(item.ref.kind, item.ref.name, item.field) for item in stored_hashes(tree)]
+
+
+def test_the_admission_policy_allows_every_place() -> None:
+    """Else the Job, whose account the policy limits, would be denied on a cluster."""
+    policy = (ROOT / "charts/grove-migrator/templates/policy.yaml").read_text(encoding="utf-8")
+    assert [place.pointer for place in HASH_FIELDS if f"'{place.path[-1]}'" not in policy] == []
 
 
 def test_every_place_is_found_in_the_order_of_writing() -> None:
