@@ -104,6 +104,15 @@ def test_answers_to_large_patches_are_metadata_only(
     assert ("PartialObjectMetadata;" in api.seen[0].headers["Accept"]) is brief
 
 
+def test_a_list_is_of_all_namespaces_or_of_one(serve: Serve) -> None:
+    """Without a namespace the path has none, or a cluster would look empty."""
+    api = serve(ok(items=[]), ok(items=[]))
+    store = store_on(api.url)
+    store.list(PODS, lambda raw: raw)
+    store.list(PODS, lambda raw: raw, namespace="a")
+    assert [seen.path for seen in api.seen] == ["/api/v1/pods", "/api/v1/namespaces/a/pods"]
+
+
 def test_server_side_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -> None:
     """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
     store = store.in_dry_run(DryRun.SERVER)
