@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import secrets
 import shutil
 import socket
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,8 +87,8 @@ class ControlPlane:
         """Start, and wait until it is ready. Raises GoProgramError if it cannot be built."""
         self.directory.mkdir(parents=True, exist_ok=True)
         programs = _programs(self.directory)
-        etcd, peer = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
-        port = _free_port()
+        *ports, port = free_ports(3)
+        etcd, peer = (f"http://127.0.0.1:{one}" for one in ports)
         self.url = f"https://127.0.0.1:{port}"
         self.kubeconfig.write_text(json.dumps(_kubeconfig(self.url, self.token, self.ca)), encoding="utf-8")
         default = "/api/v1/namespaces/default"
@@ -212,10 +214,15 @@ def _etcd_flags(directory: Path, client: str, peer: str) -> tuple[str, ...]:
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on now, and that Linux gives to nobody who asks for any, which 32768 and up may be."""
+    ports = list[int]()
+    for port in random.sample(range(20_000, 32_768), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
+        if len(ports) == count:
+            break
+    return ports
 
 
 def _kubeconfig(url: str, token: str, ca: Path) -> dict[str, object]:

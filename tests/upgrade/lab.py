@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +16,7 @@ import yaml
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.server import ControlPlane, Options
+from testbed.controlplane.server import ControlPlane, Options, free_ports
 from testbed.helm import PROGRAMS
 from tests.e2e.commands import run
 from tests.support.paths import ROOT
@@ -84,7 +82,7 @@ class Lab(Cluster):
         self._directory = directory
         self._authorizer = authorizer
         self._elects = elects
-        self._ports = _free_ports(3)
+        self._ports = free_ports(3)
 
     def _begin(self, ends: ExitStack) -> None:
         server = ends.enter_context(self.control_plane)
@@ -201,14 +199,3 @@ def _program(pod: Object) -> Path | None:
     """An operator's program, if a pod is of one."""
     repository, _, tag = str(pod["spec"]["containers"][0]["image"]).rpartition(":")
     return builds.BUILDS[tag].binary() if repository == builds.REPOSITORY else None
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now, and that Linux gives to nobody who asks for any, which 32768 and up may be."""
-    ports = list[int]()
-    for port in random.sample(range(20_000, 32_768), 100):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            ports.append(port)
-        if len(ports) == count:
-            break
-    return ports
