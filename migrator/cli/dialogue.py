@@ -52,19 +52,20 @@ def announce(
         with shown, shown.stage("reading"):
             preview = look_ahead(store, options, run)
     except ClusterError as error:
-        raise error if store.dry_run is not DryRun.NONE else unread(error) from error
+        raise unread(error, store.dry_run) from None
     where = f" (context {context})" if context else ""
+    refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
     screen = [
         row("cluster", f"{getattr(store, 'name', None) or 'unknown'}{where}"),
         row("operator", sentence(_described(preview.operator))),
         rows("sets", _scope(preview, options)),
         rows("steps", _actions(preview, options, store.dry_run)),
-        *finding_rows("refused", summary.refusals_of(preview.plan)),
-        *finding_rows("warning", summary.warnings_of(preview.plan)),
+        *finding_rows("refused", refusals),
+        *finding_rows("warning", warnings),
     ]
     log.Unbreakable(sys.stderr).write("".join(screen))
-    told = (*summary.refusals_of(preview.plan), *summary.warnings_of(preview.plan))
-    session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
+    told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
+    session().shown.update(told)
     shown.expected = preview.patch_count
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")

@@ -129,7 +129,7 @@ def run(
             target_image=target_image,
         )
     except ClusterError as error:  # a layout that only the record has
-        raise error if mode is not DryRun.NONE else unread(error) from error
+        raise unread(error, mode) from None
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,

@@ -11,6 +11,7 @@ from migrator.planning.releases import release_in
 from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Recorded
+from migrator.store import DryRun
 
 #: Of what is half-way, and of a cluster that could not be read at all.
 HALF_WAY: Final = (
@@ -58,8 +59,10 @@ def unchanged(error: BaseException) -> BaseException:
     return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
 
 
-def unread(error: MigratorError) -> MigratorError:
-    """The error of a run that could not read the cluster at all."""
+def unread(error: MigratorError, mode: DryRun = DryRun.NONE) -> MigratorError:
+    """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, is true."""
+    if mode is not DryRun.NONE:
+        return error
     if isinstance(error, NotAuthorised):
         return error.ending(UNREAD)
     return HalfWay(f"{said(error)}. {UNREAD}")

@@ -127,7 +127,7 @@ def _explained(files: str) -> Iterator[None]:
 class Credentials:
     """The credentials of a client, which threads share; ``renew`` reads them anew."""
 
-    def __init__(self, configuration: Configuration, renew: Callable[[], None], clock: Callable[[], float]) -> None:
+    def __init__(self, configuration: Configuration, renew: Callable[[], object], clock: Callable[[], float]) -> None:
         self._configuration = configuration
         self._renew = renew
         self._clock = clock
@@ -162,7 +162,7 @@ class Credentials:
         self._asked, self._expired = -math.inf, True
 
 
-def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callable[[], None]]:
+def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callable[[], object]]:
     """A client whose pool makes connections to the cluster, and what reads its credentials anew; nothing is sent yet.
 
     The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``, else the pod's
@@ -192,7 +192,7 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
-    return client, lambda: (load(flag, chosen, configuration), None)[1]  # whatever the current context is by then
+    return client, lambda: load(flag, chosen, configuration)  # whatever the current context is by then
 
 
 def load(flag: str | None, context: str | None, configuration: Configuration) -> str | None:

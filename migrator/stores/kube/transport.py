@@ -128,7 +128,7 @@ class Transport:
         self,
         api_client: ApiClient,
         *,
-        renew: Callable[[], None],
+        renew: Callable[[], object],
         request_timeout: float = _REQUEST_TIMEOUT,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
