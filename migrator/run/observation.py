@@ -39,8 +39,8 @@ _IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
 class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
-    ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in its
-    sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
+    ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in
+    its sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
     """
 
     options: RunOptions
