@@ -51,7 +51,7 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One tree's changes; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert.
+    """One tree's changes, object by object; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert.
 
     ``reverse``: in the opposite order, so that the commit record is reverted first.
     """
@@ -63,8 +63,13 @@ class Batch:
 
     @property
     def patches(self) -> Iterator[Patch]:
-        """The patches in the order of writing, each made when it is asked for."""
-        return patches_of(self.changes, reverse=self.reverse)
+        """One for each object and subresource, in the order of writing, each made when it is asked for."""
+        order = sorted(self.changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
+        if self.reverse:
+            order.reverse()
+        for _, found in groupby(order, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
+            group = tuple(found)[:: -1 if self.reverse else 1]
+            yield Patch(group[0].ref, group[0].subresource, group)
 
 
 def forward(plan: SetPlan) -> Batch:
@@ -77,22 +82,9 @@ def reverting(plan: SetPlan) -> Batch:
     return Batch(plan.tree.ref, plan.changes, reverse=True)
 
 
-def patches_of(changes: Iterable[Change], *, reverse: bool = False) -> Iterator[Patch]:
-    """Group a tree's changes, which come object by object, into one patch for each subresource, by rank.
-
-    With ``reverse`` the same patches come in the opposite order.
-    """
-    ordered = sorted(changes, key=lambda change: RANKS[change.ref.kind, change.subresource])  # a list as large as a set
-    if reverse:
-        ordered.reverse()
-    for _, found in groupby(ordered, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
-        group = tuple(found)[:: -1 if reverse else 1]
-        yield Patch(group[0].ref, group[0].subresource, group)
-
-
 def patch_count(changes: Iterable[Change]) -> int:
-    """How many patches these changes of whole sets need."""
-    return sum(1 for _ in patches_of(changes))
+    """How many patches these changes need."""
+    return len({(change.ref, change.subresource) for change in changes})
 
 
 def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Change
-from migrator.planning.patches import patches_of, value_at
+from migrator.planning.patches import Batch, value_at
 from migrator.resources import Op
 
 POD = Ref("Pod", "default", "web-0", "uid-1")
@@ -38,7 +39,7 @@ def test_a_pointer_finds_its_value_or_nothing(pointer: str, value: Any) -> None:
 def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
     """A list entry may move: what names it is tested too, before the old value, and replacements come last."""
     change = Change(MAP, "/spec/entries/0/hash", "old", "new", ("/spec/entries/0/name", "web-0"))
-    (patch,) = patches_of([change])
+    (patch,) = Batch(MAP, (change,)).patches
     assert patch.ops(None) == (
         Op("test", "/metadata/uid", "uid-2"),
         Op("test", "/spec/entries/0/name", "web-0"),
@@ -52,6 +53,7 @@ def test_patches_are_sent_in_the_order_of_their_places() -> None:
     commit = Change(Ref("PodCliqueSet", "default", "web", "u"), "/status/currentGenerationHash", "a", "b")
     label = Change(POD, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
     other = Change(POD, "/metadata/labels/another", "a", "b")
-    found = [*patches_of([commit, label, other])]
+    batch = Batch(commit.ref, (commit, label, other))
+    found = [*batch.patches]
     assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
-    assert [*patches_of([commit, label, other], reverse=True)] == found[::-1]
+    assert [*replace(batch, reverse=True).patches] == found[::-1]
