@@ -4,7 +4,7 @@ Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit c
 
     MigratorError          1  try again
       ClusterError            the cluster did not do what was asked
-        Unreachable, NotAuthorised
+        Unreachable, NotAuthorised (Forbidden)
         ApiError              an answer: Expired, NotFound, AlreadyExists, Conflict, TestFailed, Rejected
       LostReply               a request without an answer
       LostRace                another writer was faster: LeaseHeld, SetConflict
@@ -82,6 +82,10 @@ class NotAuthorised(ClusterError):
     """401 or 403: this account may not do this."""
 
     code = "not-authorised"
+
+
+class Forbidden(NotAuthorised):
+    """403: the credentials are good, and a permission is missing."""
 
 
 class ApiError(ClusterError):

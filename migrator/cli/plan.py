@@ -23,7 +23,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.output import as_json, write
-from migrator.errors import NotAuthorised, Refused
+from migrator.errors import Forbidden, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
@@ -108,10 +108,10 @@ def plan(
                 else:
                     result = preview(store, options, now=ours.now, namespace=home)
                     text = _plan_text(result, output, origin, group_by)
-            except NotAuthorised as error:
-                if namespace is not None or "HTTP 403" not in str(error):
+            except Forbidden as error:
+                if namespace is not None:
                     raise
-                raise NotAuthorised(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+                raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
     is_empty = result is not None and result.known and not result.trees and options.selection != Selection()
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)

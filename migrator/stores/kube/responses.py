@@ -16,8 +16,10 @@ from typing import Any, Final
 from migrator.errors import (
     AlreadyExists,
     ApiError,
+    ClusterError,
     Conflict,
     Expired,
+    Forbidden,
     MigratorError,
     NotAuthorised,
     NotFound,
@@ -81,13 +83,18 @@ class Failure:
         code, text = self.code, f"{what}: {self}"
         if self._stopped:
             return Rejected(text, denied_by=self._stopped[3])
-        if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            return NotAuthorised(text)
         anonymous = self.status and not self._details.get("causes") and not self._details.get("name")
         if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and anonymous:
             return TestFailed(f"{what}: a test of the patch does not hold")
         conflict = AlreadyExists if self.status.get("reason") == "AlreadyExists" else Conflict
-        kinds: Mapping[int, type[ApiError]] = {404: NotFound, 409: conflict, 410: Expired, 422: Rejected}
+        kinds: Mapping[int, type[ClusterError]] = {
+            401: NotAuthorised,
+            403: Forbidden,
+            404: NotFound,
+            409: conflict,
+            410: Expired,
+            422: Rejected,
+        }
         return kinds.get(code, ApiError)(text)
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from migrator import __version__, cli
-from migrator.errors import NotAuthorised, Unreachable
+from migrator.errors import Forbidden, Unreachable
 from migrator.resources import PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
@@ -131,7 +131,7 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
 
     def within(request: Request) -> None:
         if request.namespace != "search":
-            raise NotAuthorised(f"{request.verb} {request.resource.plural}: HTTP 403 Forbidden")
+            raise Forbidden(f"{request.verb} {request.resource.plural}: HTTP 403 Forbidden")
 
     cluster.before.append(within)
     said = invoke("plan", *target, "-n", "search").out
