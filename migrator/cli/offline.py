@@ -18,7 +18,7 @@ from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.operators import layout, schemefile
 from migrator.operators.schemefile import OperatorScheme
-from migrator.planning.guards.base import ALIKE, CATALOGUE
+from migrator.planning.guards.base import ALIKE, CATALOGUE, CODES
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
@@ -232,11 +232,10 @@ def guards(*, codes: tuple[str, ...]) -> None:
         write("".join(row(code, title) for code, title in sorted({**found, **ISSUE_TITLES}.items())))
         return
     texts = sections()
-    named = {guard.name: guard.code for guard in CATALOGUE.values()}
-    wanted = [named.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
+    wanted = [CODES.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
     for code, typed in zip(wanted, codes, strict=True):
         if code not in texts:
-            hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), named)
+            hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), CODES)
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
     text = "\n".join(texts[code] for code in wanted)
     write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in text.splitlines()))

@@ -7,6 +7,7 @@ for an embedded struct, whose fields share the parent's JSON object, and null fo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pkgutil
@@ -63,8 +64,6 @@ def title(name: str) -> str:
 
 def digest(layout: Layout) -> str:
     """The sha256 of a layout's canonical JSON."""
-    import hashlib  # noqa: PLC0415 - most processes need none
-
     text = json.dumps(layout, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from migrator.errors import UsageError, suggestion
@@ -13,8 +13,6 @@ from migrator.grove.objects import PossibleHash, Ref, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
 from migrator.planning.model import Finding, Severity
-
-_REFUSES, _WARNS = Severity.REFUSAL, Severity.WARNING
 
 #: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
 ALIKE: Final = 0.82
@@ -31,47 +29,40 @@ class Guard:
     overridable: bool = False
 
 
+_refuses: Final = partial(Guard, severity=Severity.REFUSAL)
+_refuses_unless_allowed: Final = partial(_refuses, overridable=True)
+_warns: Final = partial(Guard, severity=Severity.WARNING)
+
 #: Every guard by its code; codes that are not here any more are never used again.
 CATALOGUE: Final = {
     guard.code: guard
     for guard in (
-        Guard(
-            "GM-101",
-            "foreign-value",
-            "A stored hash is neither the source's nor the target's",
-            _REFUSES,
-            overridable=True,
-        ),
-        Guard("GM-102", "update-in-flight", "An update of the set is in flight", _REFUSES, overridable=True),
-        Guard("GM-104", "never-reconciled", "The set stores no generation hash", _REFUSES),
-        Guard("GM-105", "unseen-generation", "The operator has not seen the newest generation", _REFUSES),
-        Guard("GM-107", "idle-update", "An update is recorded that waits for nothing", _WARNS),
-        Guard("GM-112", "left-alone", "Hashes of older templates are left alone", _WARNS),
-        Guard(
-            "GM-116",
-            "gang-termination",
-            "Gang termination would happen during the downtime",
-            _REFUSES,
-            overridable=True,
-        ),
-        Guard("GM-120", "controller-revisions", "ControllerRevisions manage the set", _REFUSES),
-        Guard("GM-122", "operator-running", "An operator is running", _REFUSES),
-        Guard("GM-125", "field-of-target", "The template has fields that only the target operator knows", _REFUSES),
-        Guard("GM-130", "edited-half-way", "The spec changed after the migration had begun", _REFUSES),
-        Guard("GM-131", "hash-in-names", "The hash is part of object names", _REFUSES),
-        Guard("GM-134", "field-of-source", "The template has fields that the target operator does not know", _WARNS),
-        Guard("GM-136", "unknown-place", "A hash is stored in an unknown place", _REFUSES),
-        Guard("GM-137", "kind-not-listed", "You are not allowed to list a kind of Grove", _REFUSES, overridable=True),
-        Guard("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", _WARNS),
-        Guard("GM-201", "other-sets", "Other sets need this migration too", _WARNS),
-        Guard("GM-202", "authorizer", "The authorizer webhook rejects label changes", _REFUSES),
-        Guard("GM-203", "operator-unclear", "The operator's installation is not clear", _REFUSES),
-        Guard("GM-205", "open-record", "Another migration has not ended", _REFUSES),
-        Guard("GM-207", "no-election", "No Lease keeps the operator out", _WARNS),
-        Guard("GM-310", "unknown-hashes", "The target's hashes are not known", _WARNS),
+        _refuses_unless_allowed("GM-101", "foreign-value", "A stored hash is neither the source's nor the target's"),
+        _refuses_unless_allowed("GM-102", "update-in-flight", "An update of the set is in flight"),
+        _refuses("GM-104", "never-reconciled", "The set stores no generation hash"),
+        _refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation"),
+        _warns("GM-107", "idle-update", "An update is recorded that waits for nothing"),
+        _warns("GM-112", "left-alone", "Hashes of older templates are left alone"),
+        _refuses_unless_allowed("GM-116", "gang-termination", "Gang termination would happen during the downtime"),
+        _refuses("GM-120", "controller-revisions", "ControllerRevisions manage the set"),
+        _refuses("GM-122", "operator-running", "An operator is running"),
+        _refuses("GM-125", "field-of-target", "The template has fields that only the target operator knows"),
+        _refuses("GM-130", "edited-half-way", "The spec changed after the migration had begun"),
+        _refuses("GM-131", "hash-in-names", "The hash is part of object names"),
+        _warns("GM-134", "field-of-source", "The template has fields that the target operator does not know"),
+        _refuses("GM-136", "unknown-place", "A hash is stored in an unknown place"),
+        _refuses_unless_allowed("GM-137", "kind-not-listed", "You are not allowed to list a kind of Grove"),
+        _warns("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have"),
+        _warns("GM-201", "other-sets", "Other sets need this migration too"),
+        _refuses("GM-202", "authorizer", "The authorizer webhook rejects label changes"),
+        _refuses("GM-203", "operator-unclear", "The operator's installation is not clear"),
+        _refuses("GM-205", "open-record", "Another migration has not ended"),
+        _warns("GM-207", "no-election", "No Lease keeps the operator out"),
+        _warns("GM-310", "unknown-hashes", "The target's hashes are not known"),
     )
 }
-_BY_NAME: Final = {guard.name: guard.code for guard in CATALOGUE.values()}
+#: The code of every guard by its name.
+CODES: Final = {guard.name: guard.code for guard in CATALOGUE.values()}
 
 
 def allowed_codes(given: Iterable[str]) -> frozenset[str]:
@@ -79,7 +70,7 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
 
     Raises :class:`~migrator.errors.UsageError` for one that does not exist or cannot be overridden.
     """
-    found = {text: _BY_NAME.get(text.lower(), text.upper()) for text in given}
+    found = {text: CODES.get(text.lower(), text.upper()) for text in given}
     for text, code in found.items():
         if code not in CATALOGUE:
             hint = suggestion(code, CATALOGUE, alike=ALIKE)
