@@ -40,10 +40,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A guard that could not be judged, by its code, and why: a dump has no operator, or a permission is missing."""
+    """A guard that could not be judged, what it asks, and the reason: this is a dump, or a permission is missing."""
 
     code: str
-    message: str
+    what: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +161,6 @@ class SetPlan:
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that forbid the migration of this tree."""
         return tuple(f for f in self.findings if f.severity is Severity.REFUSAL)
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The findings that only warn."""
-        return tuple(f for f in self.findings if f.severity is Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,9 @@ class Selection:
 class PlanOptions:
     """The user's options.
 
-    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. With
-    ``for_display``, for ``plan``, a rule that forbids a run but not the migration of a set only warns.
+    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. ``allow`` has
+    codes as :func:`~migrator.planning.guards.base.allowed_codes` gives them. With ``for_display``, for ``plan``, a rule
+    that forbids a run but not the migration of a set only warns.
     """
 
     source: str = AUTO

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -21,7 +21,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import check_set, judged
-from migrator.planning.guards.base import SetFacts, allowed_codes, as_warning, report
+from migrator.planning.guards.base import SetFacts, as_warning, report
 from migrator.planning.guards.cluster import cluster_findings, not_checked
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise
@@ -64,29 +64,30 @@ class Target:
     plan: Plan
 
 
-def make_plan(
-    snapshot: Snapshot,
-    options: PlanOptions,
-    *,
-    tables: Mapping[str, Table] | None = None,
-    now: datetime | None = None,
-    running: str | None = None,
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside the objects: tables of earlier runs by PodCliqueSet uid, the time, the running release."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    now: datetime | None = None
+    running: str | None = None
+
+
+NOTHING: Final = Known()
+
+
+def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Plan:
     """Decide the changes of every selected tree.
 
     With ``for_display``, the plan for a release whose source was not read has GM-310 and advisories only.
-
-    ``tables`` are those of earlier runs, by PodCliqueSet uid; ``now`` and ``running`` (the running operator's release)
-    are ``None`` if unknown. Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
+    Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    options = replace(options, allow=allowed_codes(options.allow))
     unread = schemes.unread_release(options.target)
     if unread is not None and options.for_display:
-        return _unknown_target(snapshot, options, unread, running)
+        return _unknown_target(snapshot, options, unread, known.running)
     way = direction(options)
-    now = now if snapshot.is_cluster else None
-    own = {uid: table for uid, table in (tables or {}).items() if belongs_to(table, way)}
-    planner = _Planner(options, way, own, now, snapshot.possible_hashes)
+    own = {uid: table for uid, table in known.tables.items() if belongs_to(table, way)}
+    planner = _Planner(options, way, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
@@ -101,7 +102,9 @@ def make_plan(
         ),
         not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
-        advisories=tuple(found for p in selected for found in advise(p.tree, options, running, p.source, p.target)),
+        advisories=tuple(
+            found for p in selected for found in advise(p.tree, options, known.running, p.source, p.target)
+        ),
     )
 
 
@@ -114,14 +117,7 @@ def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runn
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 
 
-def plans_for_all_releases(
-    snapshot: Snapshot,
-    options: PlanOptions,
-    *,
-    tables: Mapping[str, Table] | None = None,
-    now: datetime | None = None,
-    running: str | None = None,
-) -> Iterator[Target]:
+def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
     """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
 
     Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
@@ -129,8 +125,8 @@ def plans_for_all_releases(
     for scheme in schemes.released_schemes():
         builds = schemes.releases_with(scheme)
         if releases := tuple(one.name for one in builds if not one.dev and not one.hash_in_names):
-            plan = make_plan(snapshot, replace(options, target=scheme.name), tables=tables, now=now, running=running)
-            yield Target(scheme, releases, running in {build.name for build in builds}, plan)
+            plan = make_plan(snapshot, replace(options, target=scheme.name), known)
+            yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
 
 
 def template_digest(pcs: PodCliqueSet) -> str:

@@ -312,7 +312,7 @@ def _found(plan: Plan) -> dict[str, Any]:
     return {
         "refusals": [_finding(finding) for finding in refusals_of(plan)],
         "warnings": [_finding(finding) for finding in warnings_of(plan)],
-        "notChecked": [{"code": unchecked.code, "message": unchecked.message} for unchecked in plan.not_checked],
+        "notChecked": [{"code": one.code, "message": f"{one.what} ({one.reason})"} for one in plan.not_checked],
         "advisories": [_advice(advice) for advice in plan.advisories],
     }
 

@@ -6,7 +6,6 @@ object, and nobody reads four hundred such sentences about four hundred pods. Th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -101,13 +100,11 @@ def _texts(group: FindingGroup) -> Iterator[str]:
 
 
 def _not_checked(unchecked: Iterable[NotChecked]) -> str:
-    """The guards that could not be judged; those with one reason, the parenthesis at the end, share a row."""
+    """The guards that could not be judged; those with one reason share a row."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
-        found = re.fullmatch(r"(.+)( \([^()]*\))", one.message)
-        what, reason = found.groups() if found else (one.message, "")
-        reasons.setdefault(reason, []).append(f"{one.code} {what}")
-    return rows("unchecked", (f"{'; '.join(members)}{reason}" for reason, members in reasons.items()))
+        reasons.setdefault(one.reason, []).append(f"{one.code} {one.what}")
+    return rows("unchecked", (f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()))
 
 
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:

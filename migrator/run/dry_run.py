@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import Interrupted, NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.guards.cluster import operator_unseen, record_unseen
+from migrator.planning.guards.cluster import unjudged
 from migrator.planning.model import Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, Target, make_plan, plans_for_all_releases
+from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
@@ -75,7 +75,7 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
     read = _read(store, options, now, namespace)
-    return read.added_to(make_plan(read.snapshot, options, **read.known))
+    return read.added_to(make_plan(read.snapshot, options, read.known))
 
 
 def first_look(
@@ -85,7 +85,7 @@ def first_look(
     read = _read(store, options, now, namespace)
     targets = (
         replace(target, plan=read.added_to(target.plan))
-        for target in plans_for_all_releases(read.snapshot, options, **read.known)
+        for target in plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
     pods = sum(map(all_pods, trees), Disruption())
@@ -97,7 +97,7 @@ def first_look(
         pods=pods.pods,
         gpus=pods.gpus,
         operator=read.operator,
-        running=read.known.get("running"),
+        running=read.known.running,
         record="" if run is None else _story(run, read.recorded, read.snapshot),
         resumes=None if run is None else run.target,
     )
@@ -119,13 +119,10 @@ def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read, for plans of any target: the snapshot, and the findings and the operator that each plan gets.
-
-    ``known`` are the planner's other inputs: the recorded tables, the time, the running release.
-    """
+    """What was read, for plans of any target, and the findings and the operator that each plan gets."""
 
     snapshot: Snapshot
-    known: Mapping[str, Any] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     operator: str | None = None
@@ -133,7 +130,7 @@ class _Read:
 
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with the findings."""
-        plan = replace(plan, operator=self.operator, running=self.known.get("running"))
+        plan = replace(plan, operator=self.operator, running=self.known.running)
         if not any(tree.changes for tree in plan.trees):
             return plan
         findings, not_checked = (*plan.findings, *self.findings), (*plan.not_checked, *self.not_checked)
@@ -151,17 +148,17 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
             "cluster?"
         )
     if not snapshot.trees:
-        return _Read(snapshot, {"now": now()})
+        return _Read(snapshot, Known(now=now()))
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
     except NotAuthorised as error:
-        unseen += operator_unseen(str(error))
+        unseen += [unjudged(code, str(error)) for code in ("GM-122", "GM-202")]
     try:
         seen = replace(seen, recorded=Recorder(store, seen.found.home or namespace).load())
     except NotAuthorised as error:
-        unseen.append(record_unseen(str(error)))
-    known = {"tables": seen.recorded.by_set(), "now": now(), "running": seen.release}
+        unseen.append(unjudged("GM-205", str(error)))
+    known = Known(seen.recorded.by_set(), now(), seen.release)
     found, installed = [*map(as_warning, seen.findings())], seen.operator
     if installed is not None and not installed.gone:
         ref = installed.pods[0].ref if installed.pods else None

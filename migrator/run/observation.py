@@ -12,11 +12,11 @@ from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
-from migrator.planning.guards.base import allowed_codes, report
+from migrator.planning.guards.base import report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
-from migrator.planning.planner import belongs_to, changes_of, make_plan, make_revert, template_digest
+from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
 from migrator.planning.releases import release_in
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
@@ -162,13 +162,11 @@ def read_sets(store: Store, seen: Observation, context: Context, *, written: boo
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
     plan = Plan(options.plan.source, options.plan.target, ())
-    allow = allowed_codes(options.plan.allow)
-    foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], allow))
+    foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], options.plan.allow))
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
     elif not (written and trees and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)):
-        tables_of_sets, now = recorded.by_set(), context.now()
-        plan = make_plan(snapshot, options.plan, tables=tables_of_sets, now=now, running=seen.release)
+        plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release))
     if any(tree.changes for tree in plan.trees) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     to_revert = tuple(tree for tree in undo if tree.changes)

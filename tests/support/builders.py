@@ -18,9 +18,10 @@ from migrator.grove.assemble import Objects, build
 from migrator.grove.hash_fields import HashSearch, stored_hashes
 from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
+from migrator.planning.guards.base import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import make_plan, make_revert
+from migrator.planning.planner import Known, make_plan, make_revert
 from migrator.run.record import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
@@ -217,11 +218,11 @@ class World:
         options = PlanOptions(
             source=source,
             target=target,
-            allow=frozenset(allow),
+            allow=allowed_codes(allow),
             skip_refused=skip_refused,
             selection=selection or Selection(),
         )
-        return make_plan(self.snapshot(is_cluster=is_cluster), options, tables=tables, now=now)
+        return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(tables or {}, now))
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
         """What a run would do with the only tree."""

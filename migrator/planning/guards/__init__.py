@@ -35,10 +35,7 @@ def check_set(facts: SetFacts) -> Iterator[Finding]:
 
 
 def judged(findings: Iterable[Finding], *, allow: frozenset[str], unchanged: bool) -> tuple[Finding, ...]:
-    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set.
-
-    ``allow`` has codes as :func:`~migrator.planning.guards.base.allowed_codes` gives them.
-    """
+    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set."""
     return tuple(_judged(finding, allow, unchanged=unchanged) for finding in findings)
 
 

@@ -12,10 +12,14 @@ from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, NotChecked, SetPlan, SetState
 from migrator.planning.options import PlanOptions
 
-_RUNNING: Final = "whether an operator is running"
-_AUTHORIZER: Final = "whether the authorizer webhook rejects label changes"
-_RECORD: Final = "whether an earlier run left a record"
-_OTHERS: Final = "whether other sets need this migration too"
+#: What the guards ask that are not always judged.
+_QUESTIONS: Final = {
+    "GM-116": "whether a gang would be terminated during the downtime",
+    "GM-122": "whether an operator is running",
+    "GM-201": "whether other sets need this migration too",
+    "GM-202": "whether the authorizer webhook rejects label changes",
+    "GM-205": "whether an earlier run left a record",
+}
 
 
 def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions) -> Iterator[Finding]:
@@ -45,19 +49,12 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
 def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
     """The guards that a dump cannot show, because it has no time and no operator; and namespaces that were not read."""
     if not snapshot.is_cluster and snapshot.trees:
-        yield NotChecked("GM-116", "whether a gang would be terminated during the downtime (a dump has no time)")
-        yield NotChecked("GM-122", f"{_RUNNING} (this is a dump)")
-        yield NotChecked("GM-202", f"{_AUTHORIZER} (this is a dump)")
-        yield NotChecked("GM-205", f"{_RECORD} (this is a dump)")
+        yield unjudged("GM-116", "a dump has no time")
+        yield from (unjudged(code, "this is a dump") for code in ("GM-122", "GM-202", "GM-205"))
     if snapshot.only is not None:
-        yield NotChecked("GM-201", f"{_OTHERS} (you are allowed to list namespace {snapshot.only} only)")
+        yield unjudged("GM-201", f"you are allowed to list namespace {snapshot.only} only")
 
 
-def operator_unseen(why: str) -> tuple[NotChecked, ...]:
-    """The guards that need the operator, which could not be looked for."""
-    return NotChecked("GM-122", f"{_RUNNING} ({why})"), NotChecked("GM-202", f"{_AUTHORIZER} ({why})")
-
-
-def record_unseen(why: str) -> NotChecked:
-    """The guard that needs the record of an earlier run, which could not be read."""
-    return NotChecked("GM-205", f"{_RECORD} ({why})")
+def unjudged(code: str, reason: str) -> NotChecked:
+    """A guard that could not be judged, such as those that need the operator or the record of an earlier run."""
+    return NotChecked(code, _QUESTIONS[code], reason)

@@ -10,7 +10,7 @@ import pytest
 from migrator.planning.known_issues import ISSUE_TITLES, KNOWN_ISSUES
 from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import make_plan
+from migrator.planning.planner import Known, make_plan
 from migrator.planning.releases import builds
 from migrator.render.summary import recreated_with_migration
 from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
@@ -26,7 +26,7 @@ SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
     """What ``plan`` makes of it."""
     options = PlanOptions(source=source, target=target, for_display=True)
-    return make_plan(world.snapshot(), options, now=NOW, running=running)
+    return make_plan(world.snapshot(), options, Known(now=NOW, running=running))
 
 
 def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:

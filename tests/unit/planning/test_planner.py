@@ -10,7 +10,7 @@ import pytest
 from migrator.errors import InputError
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import Target, make_plan, plans_for_all_releases, template_digest
+from migrator.planning.planner import Known, Target, make_plan, plans_for_all_releases, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
 
 
@@ -164,7 +164,9 @@ def test_trees_may_have_different_sources() -> None:
 
 def targets(world: World, running: str | None = None) -> list[Target]:
     """Every possible target."""
-    return list(plans_for_all_releases(world.snapshot(), PlanOptions(for_display=True), now=NOW, running=running))
+    return list(
+        plans_for_all_releases(world.snapshot(), PlanOptions(for_display=True), Known(now=NOW, running=running))
+    )
 
 
 def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
@@ -220,9 +222,9 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
 def test_a_kind_that_may_not_be_listed_refuses_a_run(*, for_display: bool) -> None:
     """What could not be searched refuses a run, unless it is allowed, and warns in a plan."""
     snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
-    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", for_display=for_display), now=NOW)
+    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", for_display=for_display), Known(now=NOW))
     (finding,) = plan.findings
     assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not for_display)
     allowed = PlanOptions(target="legacy-1.35", allow=frozenset({"GM-137"}))
-    assert refusals(make_plan(snapshot, allowed, now=NOW).findings) == []
-    assert make_plan(snapshot, PlanOptions(target="legacy-1.34"), now=NOW).findings == ()
+    assert refusals(make_plan(snapshot, allowed, Known(now=NOW)).findings) == []
+    assert make_plan(snapshot, PlanOptions(target="legacy-1.34"), Known(now=NOW)).findings == ()

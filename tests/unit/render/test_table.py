@@ -20,7 +20,7 @@ from migrator.planning.model import (
     Severity,
 )
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, plans_for_all_releases
+from migrator.planning.planner import Known, Outlook, plans_for_all_releases
 from migrator.render import summary
 from migrator.render.page import change_groups
 from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
@@ -268,8 +268,8 @@ def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
 
 def test_what_was_not_checked_is_no_warning() -> None:
     """A guard that could not be judged must not stand under a title that says what was not found."""
-    dump = [NotChecked(code, f"whether {code} is so (this is a dump)") for code in ("GM-202", "GM-205")]
-    unseen = NotChecked("GM-122", "whether an operator is running (forbidden)")
+    dump = [NotChecked(code, f"whether {code} is so", "this is a dump") for code in ("GM-202", "GM-205")]
+    unseen = NotChecked("GM-122", "whether an operator is running", "forbidden")
     made = replace(plan(tree_plan("demo")), not_checked=(unseen, *dump))
     text = plan_text(made)
     assert "unchecked GM-122 whether an operator is running (forbidden)\n" in text
@@ -320,7 +320,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
-        rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(), running=running), running)
+        rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(), Known(running=running)), running)
         assert len(summary.newer_plans(rows)) == newer
 
 
