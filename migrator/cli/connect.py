@@ -39,17 +39,10 @@ class ClusterFlags(NamedTuple):
     kubeconfig: str | None = None
     context: str | None = None
 
-    @property
-    def chosen(self) -> str | None:
-        """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-        from migrator.stores.kube.kubeconfig import Kubeconfig  # the client costs 0.2 s, and a dump does not need it
-
-        return self.context or Kubeconfig.read(self.kubeconfig).current
-
 
 def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
-    from migrator.stores.kube import store  # see above
+    from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
 
     return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
 

@@ -41,18 +41,17 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def announce(
-    store: Store, options: RunOptions, run: Context, shown: Progress, *, context: str | None, yes: bool
-) -> None:
+def announce(store: Store, options: RunOptions, run: Context, shown: Progress, *, yes: bool) -> None:
     """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
 
-    ``context`` is the kubeconfig's; ``shown`` learns how many patches are expected.
+    ``shown`` learns how many patches are expected.
     """
     try:
         with shown, shown.stage("reading"):
             preview = look_ahead(store, options, run)
     except ClusterError as error:
         raise unread(error, store.dry_run) from None
+    context = getattr(store, "context", None)
     where = f" (context {context})" if context else ""
     refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
     screen = [

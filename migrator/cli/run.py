@@ -149,7 +149,7 @@ def run(
     else:
         store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
         if dialogue.can_ask(in_a_pod=ours.namespace is not None):
-            dialogue.announce(store, options, ours, shown, context=cluster.chosen, yes=yes)
+            dialogue.announce(store, options, ours, shown, yes=yes)
     with connect.stop_on(ours.stop, *_SIGNALS):
         with shown, shown.stage("migrating"):
             result = migration.run(store, options, ours)
