@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from migrator.cli import log
-from migrator.cli.options import session
+from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.hashing import schemes
@@ -27,11 +25,6 @@ from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
-#: Flags that the next command needs too, if they were typed and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--from", "--from-binary"),
-    *("--kubeconfig", "--context", "--operator", "--target-image"),
-)
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -143,18 +136,3 @@ def _release(store: Store, found: Operator | None) -> tuple[str, str]:
             annotations = deployment["metadata"].get("annotations") or {}
     namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else '"$NAMESPACE"')
     return str(annotations.get(_RELEASE) or '"$RELEASE"'), str(namespace)
-
-
-def next_command(name: str, *flags: str) -> str:
-    """A command of ours with these flags, and with those that were typed and that it needs too."""
-    context = click.get_current_context()
-    root = context.find_root()
-    known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
-    words = [root.info_name or "grove-migrator", name]
-    for param in context.command.params:
-        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
-            for text in value if isinstance(value, tuple) else (value,):
-                words += [param.opts[0], shlex.quote(str(text))]
-    return " ".join([*words, *map(shlex.quote, flags)])

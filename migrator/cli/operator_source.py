@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from migrator.cli import log
-from migrator.cli.connect import ClusterFlags
+from migrator.cli.connect import ClusterFlags, adopt_recorded
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
 from migrator.planning.options import AUTO
@@ -47,9 +47,7 @@ def choose_schemes(
         source = _agreed("--from", None if source == AUTO else source, from_binary)
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(_READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
-        from migrator.cli import connect
-
-        connect.adopt_recorded(cluster)
+        adopt_recorded(cluster)
     release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):

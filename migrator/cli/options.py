@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import cleandoc
@@ -23,6 +24,11 @@ LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
+#: Flags that the next command needs too, if they were typed and it has them.
+_REPEATED: Final = (
+    *("--to", "--to-binary", "--from", "--from-binary"),
+    *("--kubeconfig", "--context", "--operator", "--target-image"),
+)
 _BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -221,3 +227,18 @@ def refuse_flags(reason: str, *names: str) -> None:
     for param in ctx.command.params:
         if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"{max(param.opts, key=len)} {reason}")
+
+
+def next_command(name: str, *flags: str) -> str:
+    """A command of ours with these flags, and with those that were typed and that it needs too."""
+    context = click.get_current_context()
+    root = context.find_root()
+    known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
+    words = [root.info_name or "grove-migrator", name]
+    for param in context.command.params:
+        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
+        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
+            for text in value if isinstance(value, tuple) else (value,):
+                words += [param.opts[0], shlex.quote(str(text))]
+    return " ".join([*words, *map(shlex.quote, flags)])

@@ -16,6 +16,7 @@ from migrator.cli.options import (
     FROM_BINARY,
     TO_BINARY,
     command,
+    next_command,
     option,
     output,
     refuse_flags,
@@ -146,8 +147,6 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
 
 def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
     """The cluster as it is, and all targets."""
-    from migrator.cli.dialogue import next_command
-
     if output_format in {"json", "yaml"}:
         found = list(map(summary.target_json, targets))
         document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
@@ -166,8 +165,6 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
 
 
 def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
-    from migrator.cli.dialogue import next_command
-
     if output_format in {"json", "yaml"}:
         return _document(summary.plan_json(result, origin), output_format)
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)

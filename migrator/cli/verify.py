@@ -6,7 +6,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from migrator.cli.options import CLUSTER, OPERATOR, TO_BINARY, command, duration, option, output, refuse_flags, target
+from migrator.cli.options import (
+    CLUSTER,
+    OPERATOR,
+    TO_BINARY,
+    command,
+    duration,
+    next_command,
+    option,
+    output,
+    refuse_flags,
+    target,
+)
 from migrator.cli.output import as_json, write
 from migrator.errors import VerificationFailed
 from migrator.planning.options import AUTO, PlanOptions, direction
@@ -112,8 +123,6 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
-    from migrator.cli.dialogue import next_command
-
     target = options.plan.target
     rows = []
     if result is not None:
