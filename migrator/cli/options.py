@@ -178,7 +178,7 @@ LOG: Final = (
         ["-v", "--verbose"],
         is_flag=True,
         is_eager=True,
-        help="Show debug events, each patch, and a traceback if there is a bug.",
+        help="Show each patch and each stage, and a traceback if there is a bug.",
         expose_value=False,
         callback=_remember,
     ),
