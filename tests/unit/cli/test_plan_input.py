@@ -98,6 +98,8 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."
     assert "v0.1.0-alpha.12-rc1   1.4        25    134                     0" in lines
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to v0.1.0-alpha.12-rc1"
+    lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()
+    assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to v0.1.0-alpha.12-rc1"
 
 
 def test_without_a_target_the_page_has_a_row_for_each_scheme(invoke: Invoke) -> None:
