@@ -30,7 +30,7 @@ from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
-from migrator.render.summary import Origin
+from migrator.render.summary import PlanHeader
 from migrator.selectors import matches_labels
 from migrator.store import DryRun
 
@@ -99,16 +99,16 @@ def plan(
         ours = connect.context(shown)
         with shown.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
-        origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
-        home = ours.namespace or connect.GROVE_NAMESPACE
+        header = PlanHeader(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
+        record_namespace = ours.namespace or connect.GROVE_NAMESPACE
         with shown.stage("planning"):
             try:
                 if to is None:
-                    look, targets = first_look(store, options, now=ours.now, namespace=home)
-                    text = _first_look_text(look, targets, output, source, origin)
+                    look, targets = first_look(store, options, now=ours.now, namespace=record_namespace)
+                    text = _first_look_text(look, targets, output, source, header)
                 else:
-                    result = preview(store, options, now=ours.now, namespace=home)
-                    text = _plan_text(result, output, origin, group_by)
+                    result = preview(store, options, now=ours.now, namespace=record_namespace)
+                    text = _plan_text(result, output, header, group_by)
             except NotAuthorised as error:
                 if namespace is not None or "HTTP 403" not in str(error):
                     raise
@@ -145,11 +145,13 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     return options
 
 
-def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
+def _first_look_text(
+    look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
+) -> str:
     """The cluster as it is, and all targets."""
     if output_format in {"json", "yaml"}:
         found = list(map(summary.target_json, targets))
-        document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
+        document = {"from": source, "targets": found, **asdict(header), "outlook": summary.outlook_json(look)}
         return _document(document, output_format)
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
@@ -160,17 +162,17 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
     else:
         following = next_command("releases")
     if output_format == "html":
-        return page.render_outlook(look, rows, origin, next_command=following)
+        return page.render_outlook(look, rows, header, next_command=following)
     return table.outlook_text(look, rows, next_command=following)
 
 
-def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
+def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format in {"json", "yaml"}:
-        return _document(summary.plan_json(result, origin), output_format)
+        return _document(summary.plan_json(result, header), output_format)
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, origin, group_by=group_by, next_command=following, guards=sections())
+        return page.render(result, header, group_by=group_by, next_command=following, guards=sections())
     return table.plan_text(result, next_command=following)
 
 

@@ -45,7 +45,7 @@ def plan_text(plan: Plan, *, next_command: str = "") -> str:
         wrapped(summary.headline(plan)),
         _sets(plan),
         "".join(finding_rows("refused", summary.refusals_of(plan))),
-        "".join(finding_rows("warning", summary.shown_warnings(plan))),
+        "".join(finding_rows("warning", summary.warnings_of(plan))),
         "".join(_issue_rows(plan.advisories)),
         "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
         rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
@@ -122,13 +122,13 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.trees:
         return ""
-    trees = summary.in_order(plan.trees)
-    sources = sorted({tree.source for tree in trees if tree.source})
+    set_plans = summary.in_order(plan.trees)
+    sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
-    cells = [_cells(tree, has_source=len(sources) > 1) for tree in trees]
+    cells = [_cells(set_plan, has_source=len(sources) > 1) for set_plan in set_plans]
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
-    names_of_sets = [f"{tree.tree.ref.namespace}/{tree.tree.ref.name}" for tree in trees]
+    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in set_plans]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
@@ -136,8 +136,8 @@ def _sets(plan: Plan) -> str:
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
     source, target = summary.upgrade(plan)
-    stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
-    schemes = f"Stored hashes: {stored}. Target: {new}."
+    targets = sorted({set_plan.target for set_plan in set_plans})
+    schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return "".join([wrapped(schemes), "\n", title, *named])
 
 
@@ -147,12 +147,12 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:
-    first, *more = summary.codes(tree.refusals) or [""]
+def _cells(set_plan: SetPlan, *, has_source: bool) -> tuple[str, ...]:
+    first, *more = summary.codes(set_plan.refusals) or [""]
     return (
-        f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
-        *((tree.source or "unknown",) if has_source else ()),
-        *(f"{len(tree.changes):,}", f"{tree.disruption.pods:,}", f"{tree.disruption.gpus:,}"),
+        f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
+        *((set_plan.source or "unknown",) if has_source else ()),
+        *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
     )
 
 

@@ -20,7 +20,7 @@ from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.unit.render.test_table import many, plan, tree, tree_plan
 
-ORIGIN = report.Origin(None, "2026-02-01T00:00:00+00:00", "1.2.3")
+ORIGIN = report.PlanHeader(None, "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
 
@@ -66,7 +66,7 @@ class Page(HTMLParser):
         return " ".join("".join(self.words).split())
 
 
-def render(made: Plan, origin: report.Origin = ORIGIN, **more: Any) -> str:
+def render(made: Plan, origin: report.PlanHeader = ORIGIN, **more: Any) -> str:
     """The page of a plan."""
     return page_module.render(made, origin, **more)
 

@@ -179,14 +179,7 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
     assert summary.notes(plan()) == []
     assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
     canonical = replace(tree_plan("demo", disruption=Disruption()), target="canonical-1.34")
-    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
-
-
-@pytest.mark.parametrize(("target", "noted"), [("v0.1.0-alpha.11", False), ("v0.1.0-alpha.3", True)])
-def test_who_does_not_know_on_delete_is_noted_of_such_targets_only(target: str, *, noted: bool) -> None:
-    """Operators before alpha.7 roll sets under OnDelete: worth a note where the target may be one."""
-    plan = World().grow(on_delete=True).plan(target=target)
-    assert (summary.ON_DELETE_NOTE in summary.notes(plan)) is noted
+    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE]
 
 
 def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
