@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
@@ -92,8 +92,7 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
 def _texts(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
         text = readable(statement.text)
-        joint = statement.joint if len(statement.refs) == 1 else ": "
-        yield f"{names(statement.refs)}{joint}{text}" if statement.refs else sentence(text)
+        yield f"{names(statement.refs)}: {text}" if statement.refs else sentence(text)
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)
@@ -113,7 +112,7 @@ def _not_checked(unchecked: Iterable[NotChecked]) -> str:
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
     for code, title, advice, refs in advice_groups(advisories):
         yield row("issue", f"{code} {sentence(title)}", indent=2)
-        yield row("", f"  {names(refs)}: {advice.message}" if refs else f"  {sentence(advice.message)}", indent=4)
+        yield row("", f"  {names(refs)}: {advice.message}", indent=4)
         yield row("", f"  -> {sentence(advice.remedy)}", indent=5)
         yield row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
 
@@ -192,14 +191,10 @@ def _paragraphs(*paragraphs: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a finding without its object's name, and every object to which it applies.
-
-    ``joint`` stands between the name of one object and the text: a space before a predicate, or a colon.
-    """
+    """The text of a finding without its object's name, and every object to which it applies."""
 
     text: str
     refs: tuple[Ref, ...]
-    joint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +232,10 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     by_id: dict[str, list[Advice]] = {}
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
-    groups = list[tuple[str, str, Advice, tuple[Ref, ...]]]()
-    for code, members in sorted(by_id.items()):
-        effect = members[0].message.removeprefix(f"{members[0].ref}: ")  # every object is named beside it
-        refs = tuple(dict.fromkeys(advice.ref for advice in members if advice.ref is not None))
-        groups.append((code, ISSUE_TITLES[code], replace(members[0], message=effect), refs))
-    return groups
+    return [
+        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
+        for code, members in sorted(by_id.items())
+    ]
 
 
 def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
@@ -257,14 +250,12 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
 
 
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
-    objects: dict[tuple[str, str], dict[Ref, None]] = {}
+    objects: dict[str, dict[Ref, None]] = {}
     for finding in findings:
-        text = finding.message.removeprefix(f"{finding.ref} ")
-        joint = ": " if text == finding.message else " "
-        text = text.removeprefix(f"{finding.ref}: ")
+        text = finding.message.removeprefix(f"{finding.ref} ").removeprefix(f"{finding.ref}: ")
         if text.startswith("holds ") and finding.field:
-            joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
-        refs = objects.setdefault((text, joint), {})
+            text = f"{finding.field} {text}"  # a value without its field does not show where to look
+        refs = objects.setdefault(text, {})
         if finding.ref is not None:
             refs[finding.ref] = None
-    return tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in objects.items())
+    return tuple(Statement(text, tuple(refs)) for text, refs in objects.items())

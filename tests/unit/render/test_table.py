@@ -317,11 +317,11 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
         assert len(summary.newer_plans(rows)) == newer
 
 
-def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
-    """A predicate follows a name without a colon; what is said of several objects stands behind a colon."""
+def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
+    """The same of one object and of several; the name that the message itself begins with is not repeated."""
     refs = [Ref("Pod", "default", name) for name in ("a", "b")]
     findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
-    assert "Pod default/a is left alone\n" in "".join(finding_rows("warning", findings[:1]))
+    assert "Pod default/a: is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
 
 
