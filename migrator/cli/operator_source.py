@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -16,8 +15,6 @@ from migrator.planning.releases import is_target, release_in
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
 
-#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
-_READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 #: The way to a program file, which is at this path in Grove's ``operator/Dockerfile``.
 _PROGRAM: Final = (
     "Take the program out of an operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
@@ -46,7 +43,7 @@ def choose_schemes(
     if from_binary is not None:
         source = _agreed("--from", None if source == AUTO else source, from_binary)
     known_names = {scheme.name for scheme in schemes.all_schemes()}
-    if cluster and any(_READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
+    if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
         adopt_recorded(cluster)
     release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
@@ -63,7 +60,7 @@ def choose_schemes(
 def _warn_of_unused(target: str) -> None:
     """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
     scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
-    if scheme is None or schemes.releases_with(scheme) or _READ_ELSEWHERE.fullmatch(target):
+    if scheme is None or schemes.releases_with(scheme) or schemes.READ_ELSEWHERE.fullmatch(target):
         return
     preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
     log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
