@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from migrator.cli import log
-from migrator.cli.options import command, complete_scheme, option, output
+from migrator.cli.options import command, option, output
 from migrator.cli.output import as_json, write
 from migrator.errors import DecodeError, InputError, UsageError, suggestion
 from migrator.exact_json import JSONObject
@@ -41,7 +41,6 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     "--scheme SCHEME|RELEASE",
     "Hash under this scheme; may be repeated. Default: all of them.",
     multiple=True,
-    shell_complete=complete_scheme,
 )
 @output(["json"], "A line of JSON for each set and scheme.")
 def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format

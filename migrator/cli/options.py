@@ -144,27 +144,13 @@ def source(command_name: str) -> Callable[[_F], _F]:
         "source",
         default="auto",
         show_default=True,
-        shell_complete=complete_scheme,
         envvar=f"{PREFIX}_{command_name.upper()}_FROM",
     )
 
 
 def target(meaning: str) -> Callable[[_F], _F]:
     """``--to``."""
-    return option("--to SCHEME|RELEASE|canonical", meaning, shell_complete=complete_scheme)
-
-
-def complete_scheme(_ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion: the schemes and releases that begin like this and that the flag accepts."""
-    from migrator.hashing import schemes
-
-    hashed = param.name == "scheme"
-    names = [*(s.name for s in schemes.all_schemes())]
-    names += [release.name for release in schemes.releases() if hashed or not release.hash_in_names]
-    dynamo = {version for release in schemes.releases() for version in release.dynamo}
-    names += [f"dynamo-{version}" for version in sorted(dynamo)]
-    names += [schemes.CANONICAL, *schemes.unread_releases()] if param.name == "to" else []
-    return [name for name in names if name.startswith(incomplete)]
+    return option("--to SCHEME|RELEASE|canonical", meaning)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001

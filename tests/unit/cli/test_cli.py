@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 
 from migrator import cli
 from migrator.cli import connect
@@ -147,21 +146,6 @@ def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
     """As kubectl-grove_migrate the usage line is what a person types: kubectl grove-migrate."""
     printed = invoke("plan", "--help", program="kubectl-grove_migrate")
     assert printed.out.startswith("Usage: kubectl grove-migrate plan ")
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("run --to", {"canonical-1.34", "canonical"}),
-        ("run --from", {"canonical-1.34"}),
-        ("run -f a -f b --to", {"canonical-1.34", "canonical"}),  # wrong, and not yet said
-    ],
-)
-def test_completion_knows_releases_and_schemes(typed: str, offered: set[str]) -> None:
-    """Click's completion offers what a flag accepts."""
-    completion = ShellComplete(cli.cli, {}, "grove-migrator", "_GROVE_MIGRATOR_COMPLETE")
-    found = {one.value for one in completion.get_completions(typed.split(), "can")}
-    assert found & {"canonical-1.34", "canonical"} == offered
 
 
 def failing(error: BaseException) -> Callable[..., None]:
