@@ -27,14 +27,8 @@ _STATES: Final = {
     SetState.DONE: "done already",
 }
 
-#: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
-RELOAD_SECONDS: Final = 600
-
 #: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
-
-_SHORT: Final = 120
-_FEW_HOURS: Final = 10
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
@@ -67,7 +61,7 @@ def render(
         numbers=report.summary(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
-        pause=duration_text(patches / PATCHES_PER_SECOND),
+        pause=count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
         guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
@@ -126,8 +120,6 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
         change_groups=change_groups,
         count=count,
         dynamo_of=report.dynamo_of,
-        hours=gpu_hours,
-        reload_time=duration_text(RELOAD_SECONDS),
         number=lambda value: f"{value:,}",
         refused=lambda plan: [set_plan.tree.ref for set_plan in plan.trees if set_plan.state is SetState.REFUSED],
         rest=report.recreated_with_migration,
@@ -162,20 +154,6 @@ def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Pla
         for name, some in members.items()
     ]
     return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))
-
-
-def gpu_hours(disruption: Disruption) -> str:
-    """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
-    hours = disruption.gpus * RELOAD_SECONDS / 3600
-    return f"{hours:,.1f}" if 0 < hours < _FEW_HOURS else f"{hours:,.0f}"
-
-
-def duration_text(seconds: float) -> str:
-    """``13 s``, ``25 min``, ``3 h``; rounded up."""
-    if seconds <= _SHORT:
-        return f"{math.ceil(seconds)} s"
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
 
 
 def change_groups(set_plan: SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:

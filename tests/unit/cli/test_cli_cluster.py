@@ -96,7 +96,7 @@ def test_plan_as_a_page_is_one_document(invoke: Invoke) -> None:
     page, other = invoke(*arguments).out, invoke(*arguments, "--group-by", "app").out
     assert page.startswith("<!doctype html>")
     assert page.rstrip().endswith("</html>")
-    assert "is away for 10 min" in page
+    assert "at an assumed 100 a second" in page
     assert "by label app" in other
 
 
