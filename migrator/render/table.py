@@ -61,15 +61,13 @@ def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_co
     some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
-        blocked or row("blocked", _BLOCKED[some]),
+        blocked
+        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "Nothing blocks a run."),
         _releases(rows),
         "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
         command_row("next", next_command),
     )
-
-
-_BLOCKED: Final = {False: "Nothing blocks a run.", True: "Some releases are blocked: see `plan --to RELEASE`."}
 
 
 def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -123,8 +121,8 @@ def _sets(plan: Plan) -> str:
         return ""
     set_plans = summary.in_order(plan.trees)
     sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
-    header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
-    cells = [_cells(set_plan, has_source=len(sources) > 1) for set_plan in set_plans]
+    header = ("SET", "STATE", *_NUMBERS[:3])
+    cells = list(map(_cells, set_plans))
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in set_plans]
@@ -146,11 +144,10 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells(set_plan: SetPlan, *, has_source: bool) -> tuple[str, ...]:
+def _cells(set_plan: SetPlan) -> tuple[str, ...]:
     first, *more = summary.codes(set_plan.refusals) or [""]
     return (
         f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
-        *((set_plan.source or "unknown",) if has_source else ()),
         *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
     )
 
@@ -238,11 +235,11 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     ]
 
 
-def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
-    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
+def names(refs: tuple[Ref, ...]) -> str:
+    """The first few objects, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""
     for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
-        path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
+        path = f"{ref.namespace}/{ref.name}".removeprefix("/")
         shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
         kind = ref.kind
     left = len(refs) - len(shown)
