@@ -36,6 +36,9 @@ from migrator.store import DryRun
 
 EXIT_CHANGES: Final = 10
 
+#: The version of the JSON and YAML that is printed: keys are only ever added to it.
+_API_VERSION: Final = "grove-migrator/v1"
+
 
 @command(
     "plan",
@@ -176,7 +179,8 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
     return table.plan_text(result, next_command=following)
 
 
-def _document(document: dict[str, Any], output_format: str) -> str:
+def _document(answer: dict[str, Any], output_format: str) -> str:
+    document = {"apiVersion": _API_VERSION, **answer}
     if output_format == "json":
         return as_json(document)
     import yaml
