@@ -34,13 +34,13 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def announce(store: Store, options: RunOptions, run: Context, shown: Progress, *, yes: bool) -> None:
+def announce(store: Store, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
     """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
 
-    ``shown`` learns how many patches are expected.
+    ``progress`` learns how many patches are expected.
     """
     try:
-        with shown, shown.stage("reading"):
+        with progress, progress.stage("reading"):
             preview = look_ahead(store, options, run)
     except ClusterError as error:
         raise unread(error, store.dry_run) from None
@@ -58,7 +58,7 @@ def announce(store: Store, options: RunOptions, run: Context, shown: Progress, *
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    shown.expected = preview.patch_count
+    progress.expected = preview.patch_count
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 

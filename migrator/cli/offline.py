@@ -145,13 +145,13 @@ def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
         nearest = layout.nearest(found.layout)
         yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against {layouts.title(nearest)}:"
         yield from (("", sentence) for sentence in layout.differences(layouts.load(nearest), found.layout))
-    shown = found.recognised
-    yield "algorithm", f"{shown.algorithm}, recognised by {len(shown.by)} functions:"
-    yield from (("", name) for name in shown.by)
+    algorithm = found.recognised
+    yield "algorithm", f"{algorithm.algorithm}, recognised by {len(algorithm.by)} functions:"
+    yield from (("", name) for name in algorithm.by)
     flags = {
-        "accepts legacy hashes": shown.accepts_legacy,
-        "puts the hash into object names": shown.hash_in_names,
-        "keeps PodGangMaps": shown.pod_gang_maps,
+        "accepts legacy hashes": algorithm.accepts_legacy,
+        "puts the hash into object names": algorithm.hash_in_names,
+        "keeps PodGangMaps": algorithm.pod_gang_maps,
     }
     yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
     yield from ((name.removeprefix("github.com/davecgh/"), text) for name, text in found.labels.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator import __version__
@@ -88,7 +87,8 @@ def plan(
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import connect, operator_source, progress
+    from migrator.cli import connect, operator_source
+    from migrator.cli.progress import Progress
     from migrator.run.dry_run import first_look, preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
@@ -98,19 +98,18 @@ def plan(
     )
     options = _options(source, to, namespace, selector)
     result: Plan | None = None
-    with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown)
-        with shown.stage("reading"):
+    with Progress(sys.stderr) as progress:
+        with progress.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
-        header = PlanHeader(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
-        record_namespace = ours.namespace or connect.GROVE_NAMESPACE
-        with shown.stage("planning"):
+        header = PlanHeader(getattr(store, "name", None), connect.now().isoformat("T", "seconds"), __version__)
+        namespace_of_record = connect.namespace_of_record()
+        with progress.stage("planning"):
             try:
                 if to is None:
-                    look, targets = first_look(store, options, now=ours.now, namespace=record_namespace)
+                    look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
                     text = _first_look_text(look, targets, output, source, header)
                 else:
-                    result = preview(store, options, now=ours.now, namespace=record_namespace)
+                    result = preview(store, options, now=connect.now, namespace=namespace_of_record)
                     text = _plan_text(result, output, header, group_by)
             except NotAuthorised as error:
                 if namespace is not None or "HTTP 403" not in str(error):

@@ -177,7 +177,7 @@ def test_an_error_is_one_object_and_its_exit_code(
     error: BaseException, code: int, reason: str, said: str, *, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong, stderr has one object, and no traceback and no value of a template."""
-    monkeypatch.setattr(connect, "context", failing(error))
+    monkeypatch.setattr(connect, "connect", failing(error))
     event = invoke("plan", code=code).failure
     assert (event["code"], event["exit_code"]) == (reason, code)
     assert said in event["message"]
@@ -186,7 +186,7 @@ def test_an_error_is_one_object_and_its_exit_code(
 
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
-    monkeypatch.setattr(connect, "context", failing(KeyError("key")))
+    monkeypatch.setattr(connect, "connect", failing(KeyError("key")))
     assert "Traceback" in invoke("plan", "-v", code=1).err
 
 
