@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from migrator import __version__, cli
+from migrator.cli import connect
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.resources import PODS
 from migrator.store import CONCURRENCY
@@ -111,6 +112,17 @@ def test_plan_reports_a_live_operator_and_disturbs_nothing(cluster: MemoryStore,
         ("GM-122", "Pod", "grove-operator-x"),
     ]
     assert cluster.writes() == []
+
+
+def test_in_a_pod_the_record_is_looked_for_beside_it(
+    cluster: MemoryStore, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an operator only the namespace of the Job's pod can have it."""
+    monkeypatch.setattr(connect, "own_namespace", lambda: "tools")
+    seen = set()
+    cluster.before.append(lambda request: seen.add((request.resource.plural, request.namespace)))
+    invoke("plan", *TO)
+    assert ("configmaps", "tools") in seen
 
 
 def test_a_selection_narrows_the_plan(cluster: MemoryStore, invoke: Invoke) -> None:

@@ -224,6 +224,7 @@ def test_costs_are_counted_and_their_assumptions_stated() -> None:
     assert "GPUs of these pods 40 16" in text
     assert "operator away for the writing * - about 1 minute" in text
     assert "4 patches at an assumed 100 a second" in text
+    assert "about 1 minute" in Page(render(plan(*(tree_plan(f"s{number}") for number in range(30))))).text
 
 
 def test_totals_by_namespace_and_by_label_add_up() -> None:
