@@ -75,17 +75,17 @@ def _ask(question: str) -> None:
 
 def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, tuple[str, ...]]:
     """The operator's state after a run on a cluster, and the next commands."""
-    found = result.operator
-    up = found is not None and found.live
-    state = sentence(_described(found)) + ("" if up else " Nothing is reconciled until an operator runs again.")
-    is_target = found is not None and options.is_target(found.image)
+    operator = result.operator
+    up = operator is not None and operator.live
+    state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
+    is_target = operator is not None and options.is_target(operator.image)
     verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
         return state, verify
-    if found is not None and found.deployment and is_target is not options.revert:
-        start = f"kubectl scale deployment/{found.deployment} -n {found.namespace} --replicas=1"
+    if operator is not None and operator.deployment and is_target is not options.revert:
+        start = f"kubectl scale deployment/{operator.deployment} -n {operator.namespace} --replicas=1"
         return state, (start, *verify)
-    release, namespace = _release(store, found)
+    release, namespace = _release(store, operator)
     if options.revert:
         return state, (f"helm rollback {release} -n {namespace}",)
     named = schemes.release_of(options.plan.target)
@@ -94,8 +94,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, t
     return state, (helm, *verify)
 
 
-def _described(found: Operator | None) -> str:
-    return found.description if found is not None else "none was found"
+def _described(operator: Operator | None) -> str:
+    return operator.description if operator is not None else "none was found"
 
 
 def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
@@ -127,12 +127,12 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
 
 
-def _release(store: Store, found: Operator | None) -> tuple[str, str]:
+def _release(store: Store, operator: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to."""
     annotations: dict[str, Any] = {}
-    if found is not None and found.deployment:
+    if operator is not None and operator.deployment:
         with suppress(MigratorError):
-            deployment = store.get(DEPLOYMENTS, found.namespace, found.deployment)
+            deployment = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)
             annotations = deployment["metadata"].get("annotations") or {}
-    namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else '"$NAMESPACE"')
+    namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else '"$NAMESPACE"')
     return str(annotations.get(_RELEASE) or '"$RELEASE"'), str(namespace)

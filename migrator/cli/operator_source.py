@@ -77,24 +77,24 @@ def require_target(target: str | None, to_binary: str | None, *, revert: bool = 
 
 def _agreed(flag: str, name: str | None, path: str) -> str:
     """The scheme of an operator's file, which agrees with ``name``; its layout is known by that from now on."""
-    found = read(path)
-    layouts.adopt(found.layout)
-    for warning in found.warnings:
+    operator = read(path)
+    layouts.adopt(operator.layout)
+    for warning in operator.warnings:
         log.write_warning("operator_binary", f"{path}: {warning}")
     # A name without a known scheme cannot contradict the binary.
     if name is not None and schemes.unread_release(name) is None:
         named = name if name == schemes.CANONICAL else schemes.resolve(name).name
-        if named not in {found.scheme.name, found.scheme.algorithm}:
+        if named not in {operator.scheme.name, operator.scheme.algorithm}:
             raise UsageError(
-                f"{flag} {name} is {named}, but {flag}-binary {path} is {found.scheme.name}: they are two different "
+                f"{flag} {name} is {named}, but {flag}-binary {path} is {operator.scheme.name}: they are two different "
                 "operators; leave one out"
             )
-    if found.recognised.hash_in_names:
+    if operator.recognised.hash_in_names:
         raise Refused(
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
             "only `hash` accepts it"
         )
-    return found.scheme.name
+    return operator.scheme.name
 
 
 def read(path: str) -> OperatorScheme:

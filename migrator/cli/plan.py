@@ -152,9 +152,8 @@ def _first_look_text(
 ) -> str:
     """The cluster as it is, and all targets."""
     if output_format in {"json", "yaml"}:
-        found = list(map(summary.target_json, targets))
-        document = {"from": source, "targets": found, **asdict(header), "outlook": summary.outlook_json(look)}
-        return _document(document, output_format)
+        answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
+        return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
     if look.resumes is not None:
