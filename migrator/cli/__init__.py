@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -83,8 +83,7 @@ def main(args: Sequence[str] | None = None) -> None:
     Until a run begins, SIGTERM is what Ctrl-C is: the first process of a container would ignore it otherwise.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    code = invoke(args, program=os.path.basename(sys.argv[0]))  # noqa: PTH119 - pathlib would cost a tenth of --help
-    sys.exit(code)
+    sys.exit(invoke(args, program=Path(sys.argv[0]).name))
 
 
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
@@ -138,5 +137,5 @@ def _usage(error: click.ClickException, session: Session) -> int:
 def _bug(error: Exception) -> str:
     # Not the exception's own text: it may quote a value of somebody's pod template.
     where = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(where.filename)}:{where.lineno}"  # noqa: PTH119 - see main
+    place = f"{Path(where.filename).name}:{where.lineno}"
     return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"

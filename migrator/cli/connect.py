@@ -26,7 +26,7 @@ from migrator.run.leases import monotonic
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
 
-#: The operator's namespace in Grove's documentation. The record is looked for there if no operator is found.
+#: The operator's namespace in Grove's documentation.
 GROVE_NAMESPACE: Final = "grove-system"
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
@@ -39,17 +39,10 @@ class ClusterFlags(NamedTuple):
     kubeconfig: str | None = None
     context: str | None = None
 
-    @property
-    def chosen(self) -> str | None:
-        """The kubeconfig context that is used; ``None`` without a kubeconfig, as in a pod."""
-        from migrator.stores.kube.kubeconfig import Kubeconfig  # the client costs 0.2 s, and a dump does not need it
-
-        return self.context or Kubeconfig.read(self.kubeconfig).current
-
 
 def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
     """The cluster that the flags name, or the one that we run in."""
-    from migrator.stores.kube import store  # see above
+    from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
 
     return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
 
@@ -72,7 +65,7 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
     run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
         clock=monotonic,
-        now=lambda: datetime.now(UTC),
+        now=now,
         sleep=lambda seconds: (stop.wait(seconds), None)[1],
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
@@ -91,11 +84,21 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
     )
 
 
+def now() -> datetime:
+    """The time on the wall."""
+    return datetime.now(UTC)
+
+
 def adopt_recorded(cluster: ClusterFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
     store = connect(cluster, dry_run=DryRun.CLIENT)
     found = operator.find(store, operator.OperatorFlags(), everywhere=False)
-    record.Recorder(store, found.home or own_namespace() or GROVE_NAMESPACE).load()
+    record.Recorder(store, found.home or namespace_of_record()).load()
+
+
+def namespace_of_record() -> str:
+    """Where the record of a run is looked for if no operator is found."""
+    return own_namespace() or GROVE_NAMESPACE
 
 
 def own_namespace() -> str | None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from migrator.cli import log
-from migrator.cli.options import session
+from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.hashing import schemes
@@ -27,11 +25,6 @@ from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
-#: Flags that the next command needs too, if they were typed and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--from", "--from-binary"),
-    *("--kubeconfig", "--context", "--operator", "--target-image"),
-)
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -41,18 +34,17 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def announce(
-    store: Store, options: RunOptions, run: Context, shown: Progress, *, context: str | None, yes: bool
-) -> None:
+def announce(store: Store, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
     """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
 
-    ``context`` is the kubeconfig's; ``shown`` learns how many patches are expected.
+    ``progress`` learns how many patches are expected.
     """
     try:
-        with shown, shown.stage("reading"):
+        with progress, progress.stage("reading"):
             preview = look_ahead(store, options, run)
     except ClusterError as error:
         raise unread(error, store.dry_run) from None
+    context = getattr(store, "context", None)
     where = f" (context {context})" if context else ""
     refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
     screen = [
@@ -66,7 +58,7 @@ def announce(
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    shown.expected = preview.patch_count
+    progress.expected = preview.patch_count
     if store.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
@@ -83,17 +75,17 @@ def _ask(question: str) -> None:
 
 def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, tuple[str, ...]]:
     """The operator's state after a run on a cluster, and the next commands."""
-    found = result.operator
-    up = found is not None and found.live
-    state = sentence(_described(found)) + ("" if up else " Nothing is reconciled until an operator runs again.")
-    is_target = found is not None and options.is_target(found.image)
+    operator = result.operator
+    up = operator is not None and operator.live
+    state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
+    is_target = operator is not None and options.is_target(operator.image)
     verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
         return state, verify
-    if found is not None and found.deployment and is_target is not options.revert:
-        start = f"kubectl scale deployment/{found.deployment} -n {found.namespace} --replicas=1"
+    if operator is not None and operator.deployment and is_target is not options.revert:
+        start = f"kubectl scale deployment/{operator.deployment} -n {operator.namespace} --replicas=1"
         return state, (start, *verify)
-    release, namespace = _release(store, found)
+    release, namespace = _release(store, operator)
     if options.revert:
         return state, (f"helm rollback {release} -n {namespace}",)
     named = schemes.release_of(options.plan.target)
@@ -102,8 +94,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, t
     return state, (helm, *verify)
 
 
-def _described(found: Operator | None) -> str:
-    return found.description if found is not None else "none was found"
+def _described(operator: Operator | None) -> str:
+    return operator.description if operator is not None else "none was found"
 
 
 def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
@@ -135,27 +127,12 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
 
 
-def _release(store: Store, found: Operator | None) -> tuple[str, str]:
+def _release(store: Store, operator: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to."""
     annotations: dict[str, Any] = {}
-    if found is not None and found.deployment:
+    if operator is not None and operator.deployment:
         with suppress(MigratorError):
-            deployment = store.get(DEPLOYMENTS, found.namespace, found.deployment)
+            deployment = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)
             annotations = deployment["metadata"].get("annotations") or {}
-    namespace = annotations.get(_RELEASE_NAMESPACE) or (found.namespace if found is not None else '"$NAMESPACE"')
+    namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else '"$NAMESPACE"')
     return str(annotations.get(_RELEASE) or '"$RELEASE"'), str(namespace)
-
-
-def next_command(name: str, *flags: str) -> str:
-    """A command of ours with these flags, and with those that were typed and that it needs too."""
-    context = click.get_current_context()
-    root = context.find_root()
-    known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
-    words = [root.info_name or "grove-migrator", name]
-    for param in context.command.params:
-        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
-            for text in value if isinstance(value, tuple) else (value,):
-                words += [param.opts[0], shlex.quote(str(text))]
-    return " ".join([*words, *map(shlex.quote, flags)])

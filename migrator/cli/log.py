@@ -70,8 +70,6 @@ def logger(
 
     Processors in ``first`` see every event, those that people do not see too.
     """
-    import logging
-
     import structlog
 
     to_people = is_console(stream, log_format)
@@ -90,7 +88,7 @@ def logger(
     made: FilteringBoundLogger = structlog.wrap_logger(
         structlog.WriteLogger(cast("TextIO", Unbreakable(stream))),
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
     ).bind(**({} if to_people else bound))
     return made
 

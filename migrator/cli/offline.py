@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from migrator.cli import log
-from migrator.cli.options import command, complete_scheme, option, output
+from migrator.cli.options import command, option, output
 from migrator.cli.output import as_json, write
 from migrator.errors import DecodeError, InputError, UsageError, suggestion
 from migrator.exact_json import JSONObject
@@ -41,7 +41,6 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     "--scheme SCHEME|RELEASE",
     "Hash under this scheme; may be repeated. Default: all of them.",
     multiple=True,
-    shell_complete=complete_scheme,
 )
 @output(["json"], "A line of JSON for each set and scheme.")
 def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
@@ -128,39 +127,39 @@ def scheme(*, binary: str, output: str) -> None:
     """
     from migrator.cli import operator_source
 
-    found = operator_source.read(binary)
+    operator = operator_source.read(binary)
     if output == "json":
-        write(schemefile.encode(found))
+        write(schemefile.encode(operator))
         return
-    for title, text in _facts(found):
+    for title, text in _facts(operator):
         write(row(title, text))
 
 
-def _facts(found: OperatorScheme) -> Iterator[tuple[str, str]]:
+def _facts(operator: OperatorScheme) -> Iterator[tuple[str, str]]:
     """What a binary computes, and what it says of itself: title and text."""
-    used_by = ", ".join(release.name for release in schemes.releases_with(found.scheme))
-    yield "scheme", f"{found.scheme} (used by {used_by or 'no release in the table'})"
-    if found.scheme.minor in layouts.minors():
-        yield "layout", f"that of {layouts.title(found.scheme.minor)}, {layouts.digest(found.layout)}"
+    used_by = ", ".join(release.name for release in schemes.releases_with(operator.scheme))
+    yield "scheme", f"{operator.scheme} (used by {used_by or 'no release in the table'})"
+    if operator.scheme.minor in layouts.minors():
+        yield "layout", f"that of {layouts.title(operator.scheme.minor)}, {layouts.digest(operator.layout)}"
     else:
-        nearest = layout.nearest(found.layout)
-        yield "layout", f"not one of ours, {layouts.digest(found.layout)}; against {layouts.title(nearest)}:"
-        yield from (("", sentence) for sentence in layout.differences(layouts.load(nearest), found.layout))
-    shown = found.recognised
-    yield "algorithm", f"{shown.algorithm}, recognised by {len(shown.by)} functions:"
-    yield from (("", name) for name in shown.by)
+        nearest = layout.nearest(operator.layout)
+        yield "layout", f"unknown, {layouts.digest(operator.layout)}. Differences from {layouts.title(nearest)}:"
+        yield from (("", sentence) for sentence in layout.differences(layouts.load(nearest), operator.layout))
+    algorithm = operator.recognised
+    yield "algorithm", f"{algorithm.algorithm}, recognised by {len(algorithm.by)} functions:"
+    yield from (("", name) for name in algorithm.by)
     flags = {
-        "accepts legacy hashes": shown.accepts_legacy,
-        "puts the hash into object names": shown.hash_in_names,
-        "keeps PodGangMaps": shown.pod_gang_maps,
+        "accepts legacy hashes": algorithm.accepts_legacy,
+        "puts the hash into object names": algorithm.hash_in_names,
+        "keeps PodGangMaps": algorithm.pod_gang_maps,
     }
     yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
-    yield from ((name.removeprefix("github.com/davecgh/"), text) for name, text in found.labels.items())
-    commit = found.labels.get("commit", "")
+    yield from ((name.removeprefix("github.com/davecgh/"), text) for name, text in operator.labels.items())
+    commit = operator.labels.get("commit", "")
     release = next((one for one in schemes.releases() if one.commit and commit.startswith(one.commit)), None)
-    if release is not None and release.scheme != found.scheme:
+    if release is not None and release.scheme != operator.scheme:
         yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the binary decides"
-    yield from (("warning", warning) for warning in found.warnings)
+    yield from (("warning", warning) for warning in operator.warnings)
 
 
 @command(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from migrator.cli import log
-from migrator.cli.connect import ClusterFlags
+from migrator.cli.connect import ClusterFlags, adopt_recorded
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
 from migrator.planning.options import AUTO
@@ -16,8 +15,6 @@ from migrator.planning.releases import is_target, release_in
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
 
-#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.name_of`.
-_READ_ELSEWHERE: Final = re.compile(r"(?:legacy|canonical)-x[0-9a-f]{12}")
 #: The way to a program file, which is at this path in Grove's ``operator/Dockerfile``.
 _PROGRAM: Final = (
     "Take the program out of an operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
@@ -46,10 +43,8 @@ def choose_schemes(
     if from_binary is not None:
         source = _agreed("--from", None if source == AUTO else source, from_binary)
     known_names = {scheme.name for scheme in schemes.all_schemes()}
-    if cluster and any(_READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
-        from migrator.cli import connect
-
-        connect.adopt_recorded(cluster)
+    if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
+        adopt_recorded(cluster)
     release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
@@ -65,7 +60,7 @@ def choose_schemes(
 def _warn_of_unused(target: str) -> None:
     """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
     scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
-    if scheme is None or schemes.releases_with(scheme) or _READ_ELSEWHERE.fullmatch(target):
+    if scheme is None or schemes.releases_with(scheme) or schemes.READ_ELSEWHERE.fullmatch(target):
         return
     preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
     log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
@@ -82,24 +77,24 @@ def require_target(target: str | None, to_binary: str | None, *, revert: bool = 
 
 def _agreed(flag: str, name: str | None, path: str) -> str:
     """The scheme of an operator's file, which agrees with ``name``; its layout is known by that from now on."""
-    found = read(path)
-    layouts.adopt(found.layout)
-    for warning in found.warnings:
+    operator = read(path)
+    layouts.adopt(operator.layout)
+    for warning in operator.warnings:
         log.write_warning("operator_binary", f"{path}: {warning}")
     # A name without a known scheme cannot contradict the binary.
     if name is not None and schemes.unread_release(name) is None:
         named = name if name == schemes.CANONICAL else schemes.resolve(name).name
-        if named not in {found.scheme.name, found.scheme.algorithm}:
+        if named not in {operator.scheme.name, operator.scheme.algorithm}:
             raise UsageError(
-                f"{flag} {name} is {named}, but {flag}-binary {path} is {found.scheme.name}: they are two different "
+                f"{flag} {name} is {named}, but {flag}-binary {path} is {operator.scheme.name}: they are two different "
                 "operators; leave one out"
             )
-    if found.recognised.hash_in_names:
+    if operator.recognised.hash_in_names:
         raise Refused(
             f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
             "only `hash` accepts it"
         )
-    return found.scheme.name
+    return operator.scheme.name
 
 
 def read(path: str) -> OperatorScheme:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import cleandoc
@@ -23,6 +24,11 @@ LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
+#: Flags that the next command needs too, if they were typed and it has them.
+_REPEATED: Final = (
+    *("--to", "--to-binary", "--from", "--from-binary"),
+    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace", "--selector"),
+)
 _BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -138,27 +144,13 @@ def source(command_name: str) -> Callable[[_F], _F]:
         "source",
         default="auto",
         show_default=True,
-        shell_complete=complete_scheme,
         envvar=f"{PREFIX}_{command_name.upper()}_FROM",
     )
 
 
 def target(meaning: str) -> Callable[[_F], _F]:
     """``--to``."""
-    return option("--to SCHEME|RELEASE|canonical", meaning, shell_complete=complete_scheme)
-
-
-def complete_scheme(_ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion: the schemes and releases that begin like this and that the flag accepts."""
-    from migrator.hashing import schemes
-
-    hashed = param.name == "scheme"
-    names = [*(s.name for s in schemes.all_schemes())]
-    names += [release.name for release in schemes.releases() if hashed or not release.hash_in_names]
-    dynamo = {version for release in schemes.releases() for version in release.dynamo}
-    names += [f"dynamo-{version}" for version in sorted(dynamo)]
-    names += [schemes.CANONICAL, *schemes.unread_releases()] if param.name == "to" else []
-    return [name for name in names if name.startswith(incomplete)]
+    return option("--to SCHEME|RELEASE|canonical", meaning)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
@@ -172,7 +164,7 @@ LOG: Final = (
         ["-v", "--verbose"],
         is_flag=True,
         is_eager=True,
-        help="Show debug events, each patch, and a traceback if there is a bug.",
+        help="Show each patch and each stage, and a traceback if there is a bug.",
         expose_value=False,
         callback=_remember,
     ),
@@ -221,3 +213,18 @@ def refuse_flags(reason: str, *names: str) -> None:
     for param in ctx.command.params:
         if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"{max(param.opts, key=len)} {reason}")
+
+
+def next_command(name: str, *flags: str) -> str:
+    """A command of ours with these flags, and with those that were typed and that it needs too."""
+    context = click.get_current_context()
+    root = context.find_root()
+    known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
+    words = [root.info_name or "grove-migrator", name]
+    for param in context.command.params:
+        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
+        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
+            for text in value if isinstance(value, tuple) else (value,):
+                words += [param.opts[0], shlex.quote(str(text))]
+    return " ".join([*words, *map(shlex.quote, flags)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator import __version__
@@ -16,6 +15,7 @@ from migrator.cli.options import (
     FROM_BINARY,
     TO_BINARY,
     command,
+    next_command,
     option,
     output,
     refuse_flags,
@@ -29,11 +29,14 @@ from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
-from migrator.render.summary import Origin
+from migrator.render.summary import PlanHeader
 from migrator.selectors import matches_labels
 from migrator.store import DryRun
 
 EXIT_CHANGES: Final = 10
+
+#: The version of the JSON and YAML that is printed: keys are only ever added to it.
+_API_VERSION: Final = "grove-migrator/v1"
 
 
 @command(
@@ -84,7 +87,8 @@ def plan(
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import connect, operator_source, progress
+    from migrator.cli import connect, operator_source
+    from migrator.cli.progress import Progress
     from migrator.run.dry_run import first_look, preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
@@ -94,20 +98,19 @@ def plan(
     )
     options = _options(source, to, namespace, selector)
     result: Plan | None = None
-    with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown)
-        with shown.stage("reading"):
+    with Progress(sys.stderr) as progress:
+        with progress.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
-        origin = Origin(getattr(store, "name", None), datetime.now(UTC).isoformat("T", "seconds"), __version__)
-        home = ours.namespace or connect.GROVE_NAMESPACE
-        with shown.stage("planning"):
+        header = PlanHeader(getattr(store, "name", None), connect.now().isoformat("T", "seconds"), __version__)
+        namespace_of_record = connect.namespace_of_record()
+        with progress.stage("planning"):
             try:
                 if to is None:
-                    look, targets = first_look(store, options, now=ours.now, namespace=home)
-                    text = _first_look_text(look, targets, output, source, origin)
+                    look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
+                    text = _first_look_text(look, targets, output, source, header)
                 else:
-                    result = preview(store, options, now=ours.now, namespace=home)
-                    text = _plan_text(result, output, origin, group_by)
+                    result = preview(store, options, now=connect.now, namespace=namespace_of_record)
+                    text = _plan_text(result, output, header, group_by)
             except Forbidden as error:
                 if namespace is not None:
                     raise
@@ -144,14 +147,13 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     return options
 
 
-def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: str, source: str, origin: Origin) -> str:
+def _first_look_text(
+    look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
+) -> str:
     """The cluster as it is, and all targets."""
-    from migrator.cli.dialogue import next_command
-
     if output_format in {"json", "yaml"}:
-        found = list(map(summary.target_json, targets))
-        document = {"from": source, "targets": found, **asdict(origin), "outlook": summary.outlook_json(look)}
-        return _document(document, output_format)
+        answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
+        return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
     if look.resumes is not None:
@@ -161,23 +163,22 @@ def _first_look_text(look: Outlook, targets: Iterator[Target], output_format: st
     else:
         following = next_command("releases")
     if output_format == "html":
-        return page.render_outlook(look, rows, origin, next_command=following)
+        return page.render_outlook(look, rows, header, next_command=following)
     return table.outlook_text(look, rows, next_command=following)
 
 
-def _plan_text(result: Plan, output_format: str, origin: Origin, group_by: str | None) -> str:
-    from migrator.cli.dialogue import next_command
-
+def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format in {"json", "yaml"}:
-        return _document(summary.plan_json(result, origin), output_format)
+        return _document(summary.plan_json(result, header), output_format)
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, origin, group_by=group_by, next_command=following, guards=sections())
+        return page.render(result, header, group_by=group_by, next_command=following, guards=sections())
     return table.plan_text(result, next_command=following)
 
 
-def _document(document: dict[str, Any], output_format: str) -> str:
+def _document(answer: dict[str, Any], output_format: str) -> str:
+    document = {"apiVersion": _API_VERSION, **answer}
     if output_format == "json":
         return as_json(document)
     import yaml

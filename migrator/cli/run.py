@@ -113,7 +113,8 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    from migrator.cli import connect, dialogue, operator_source, progress
+    from migrator.cli import connect, dialogue, operator_source
+    from migrator.cli.progress import Progress
     from migrator.run import migration
     from migrator.run.context import RunOptions
     from migrator.run.endings import unread
@@ -139,20 +140,20 @@ def run(
         target_image=target_image,
     )
     direction(options.plan)  # a mistyped release is reported before a cluster is asked
-    shown = progress.Progress(sys.stderr)
-    ours = connect.context(shown, timeout or None, concurrency=concurrency)
+    progress = Progress(sys.stderr)
+    run_context = connect.context(progress, timeout or None, concurrency=concurrency)
     store: Store
     dump: DumpStore | None = None
     if filename is not None:
-        with shown, shown.stage(f"reading {printable(filename)}"):
+        with progress, progress.stage(f"reading {printable(filename)}"):
             store = dump = connect.read_dump(filename)
     else:
-        store = connect.connect(cluster, dry_run=mode, deadline=ours.deadline)
-        if dialogue.can_ask(in_a_pod=ours.namespace is not None):
-            dialogue.announce(store, options, ours, shown, context=cluster.chosen, yes=yes)
-    with connect.stop_on(ours.stop, *_SIGNALS):
-        with shown, shown.stage("migrating"):
-            result = migration.run(store, options, ours)
+        store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
+        if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
+            dialogue.announce(store, options, run_context, progress, yes=yes)
+    with connect.stop_on(run_context.stop, *_SIGNALS):
+        with progress, progress.stage("migrating"):
+            result = migration.run(store, options, run_context)
             connect.ignore(*_SIGNALS)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
@@ -161,7 +162,7 @@ def run(
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
         numbers = {"trees": result.trees, "patches": result.patches, "seconds": result.seconds}
-        ours.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
+        run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
     return 0
 
 

@@ -6,7 +6,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from migrator.cli.options import CLUSTER, OPERATOR, TO_BINARY, command, duration, option, output, refuse_flags, target
+from migrator.cli.options import (
+    CLUSTER,
+    OPERATOR,
+    TO_BINARY,
+    command,
+    duration,
+    next_command,
+    option,
+    output,
+    refuse_flags,
+    target,
+)
 from migrator.cli.output import as_json, write
 from migrator.errors import VerificationFailed
 from migrator.planning.options import AUTO, PlanOptions, direction
@@ -61,7 +72,8 @@ def verify(
 
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator.cli import connect, operator_source, progress
+    from migrator.cli import connect, operator_source
+    from migrator.cli.progress import Progress
     from migrator.run import verify as core
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
@@ -82,14 +94,14 @@ def verify(
     )
     direction(options.plan)  # a mistyped release is reported before a cluster is asked
     result, failure = None, None
-    with progress.Progress(sys.stderr) as shown:
-        ours = connect.context(shown)
-        with shown.stage("reading"):
+    with Progress(sys.stderr) as progress:
+        run_context = connect.context(progress)
+        with progress.stage("reading"):
             writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
             store = connect.open_store(cluster, *filter(None, [filename]), dry_run=writes)
-        with shown.stage("verifying"):
+        with progress.stage("verifying"):
             try:
-                result = core.verify(store, options, ours, namespace=ours.namespace or connect.GROVE_NAMESPACE)
+                result = core.verify(store, options, run_context, namespace=connect.namespace_of_record())
             except VerificationFailed as error:
                 failure = error
     problems = failure.problems if failure else ()
@@ -112,8 +124,6 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
-    from migrator.cli.dialogue import next_command
-
     target = options.plan.target
     rows = []
     if result is not None:

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from migrator.errors import UnknownScheme, UnreadRelease
+from migrator.errors import UnknownScheme, UnreadRelease, suggestion
 from migrator.hashing import layouts
 
 LEGACY: Final = "legacy"
 CANONICAL: Final = "canonical"
 _ALGORITHMS: Final = (LEGACY, CANONICAL)
+
+#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.digest_name`.
+READ_ELSEWHERE: Final = re.compile("(?:legacy|canonical)-x[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def by_name(name: str) -> Scheme:
     unread = unread_release(name)
     if unread is None:
         raise _unknown(name)
-    raise UnreadRelease(f"The source of {unread} could not be read, so its hashes are not known. {WAY_OUT}")
+    raise UnreadRelease(f"The source of {unread} could not be read, so its hashes are not known. {USE_BINARY_ADVICE}")
 
 
 def release_of(tag: str) -> Release | None:
@@ -199,12 +202,12 @@ def _version(text: str) -> tuple[int | str, ...] | None:
 
 
 #: What to do about a release whose hashes are not known.
-WAY_OUT: Final = "Give its program with --to-binary (`run` and `verify` also need --target-image)."
+USE_BINARY_ADVICE: Final = "Give its program with --to-binary (`run` and `verify` also need --target-image)."
 _LIST: Final = "`grove-migrator releases` lists what is known."
 
 
 def _unknown(text: str) -> UnknownScheme:
-    if re.fullmatch("(?:legacy|canonical)-x[0-9a-f]{12}", text):
+    if READ_ELSEWHERE.fullmatch(text):
         return UnknownScheme(
             f"{text} is a layout that was read from a program and is not recorded here. Give that program, or the "
             "scheme.json made of it, with --to-binary or --from-binary."
@@ -223,20 +226,8 @@ def _unknown(text: str) -> UnknownScheme:
         )
     newest = max(filter(None, map(_version, builds)))
     if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
-        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release in the table. {WAY_OUT}")
-    meant = _meant(text, builds)
-    suggestion = f"Did you mean {meant}? " if meant else ""
-    return UnknownScheme(f"{text!r} is not a known release or scheme. {suggestion}{_LIST}")
-
-
-def _meant(text: str, builds: Iterable[str]) -> str | None:
-    """The name that was probably meant. Never a scheme of another minor, because it is another set of hashes."""
-    import difflib  # noqa: PLC0415 - only an error needs it
-
-    named = [scheme.name for scheme in all_schemes()]
-    if re.fullmatch(r"(?:legacy|canonical)-[\d.]+", text):
-        return next((name for name in named if name.startswith(text)), None)
-    names = {name.removeprefix("v0.1.0-"): name for name in builds}
-    names |= {name: name for name in (CANONICAL, *named, *builds)}
-    close = difflib.get_close_matches(text, names, n=1)
-    return names[close[0]] if close else None
+        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release in the table. {USE_BINARY_ADVICE}")
+    names = [CANONICAL, *map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
+    if re.fullmatch(r"(?:legacy|canonical)-[\d.]+", text):  # never another minor, because it is another set of hashes
+        names = [name for name in names if name.startswith(f"{text}-")]
+    return UnknownScheme(f"{text!r} is not a known release or scheme.{suggestion(text, names)} {_LIST}")

@@ -214,7 +214,7 @@ _OUTSIDE: Final = re.compile(
 )
 _HASH_INPUT: Final = ("kubernetes.podTemplateSpecHashInput", ["OrderKey string", "PodTemplateSpec *v1.PodTemplateSpec"])
 _NAMES_OF_GANGS: Final = ("/api/common.GeneratePodGangName", "/api/common.GenerateScaledPodGangName")
-_WAY_OUT: Final = "it may hash in a way that is not known here, so do not migrate to it"
+_UNKNOWN_CODE_ADVICE: Final = "it may hash in a way that is not known here, so do not migrate to it"
 
 
 def recognise(functions: Functions, types: GoTypes) -> Recognised:
@@ -231,7 +231,7 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
     if not canonical and names != _LEGACY_NAMES:
         strange = sorted(names - _CANONICAL_NAMES - {_ACCEPTS_LEGACY}) or sorted(names)
-        raise InputError(f"it has unknown functions around the hash ({', '.join(strange[:5])}): {_WAY_OUT}")
+        raise InputError(f"it has unknown functions around the hash ({', '.join(strange[:5])}): {_UNKNOWN_CODE_ADVICE}")
     asking = {own + _GENERATION, *(own + place + _TEMPLATE for place in _COMPONENTS)}
     if canonical:
         asking |= {own + _COMPONENTS[0] + helper for helper in _CANONICAL_HELPERS}
@@ -245,7 +245,7 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
         made = types.named(name, "")
         fields = [f"{field.name.text} {types.at(field.type).text}" for field in made.fields] if made else []
         if fields != wanted:
-            raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_WAY_OUT}")
+            raise InputError(f"{name} has the fields {fields} instead of {wanted}: {_UNKNOWN_CODE_ADVICE}")
     gangs = {own + name for name in _NAMES_OF_GANGS}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
@@ -300,10 +300,10 @@ def _demand_known(edges: set[tuple[str, str]], making: set[str], asking: set[str
     known = making | asking
     for caller, called in sorted(edges):
         if caller in known and called not in known and not _OUTSIDE.fullmatch(called):
-            raise InputError(f"{caller} calls {called}, which is not known there: {_WAY_OUT}")
+            raise InputError(f"{caller} calls {called}, which is not known there: {_UNKNOWN_CODE_ADVICE}")
         makes = called in making or called in _PRINTING
         if makes and caller not in {*known, _FOR_HASH}:
-            raise InputError(f"a hash is made by {caller}, which is not known to do so: {_WAY_OUT}")
+            raise InputError(f"a hash is made by {caller}, which is not known to do so: {_UNKNOWN_CODE_ADVICE}")
 
 
 def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making: set[str]) -> None:
@@ -316,7 +316,7 @@ def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making:
     if for_hash == {_FOR_HASH_IN_UTILS}:
         for_hash = printers[_FOR_HASH_IN_UTILS]
     if for_hash != {_SPEW}:
-        raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_WAY_OUT}")
+        raise InputError(f"{_FOR_HASH} does not call {_SPEW} alone but {sorted(for_hash)}: {_UNKNOWN_CODE_ADVICE}")
     templates = [own + place + _TEMPLATE for place in _COMPONENTS if own + place + _TEMPLATE in calls]
     for start in (generation, *(templates or [_TEMPLATE])):
         reached, waiting = set(), [start]
@@ -327,4 +327,4 @@ def _demand_path(edges: set[tuple[str, str]], generation: str, own: str, making:
                 waiting += calls.get(one, ())
         missing = sorted({_FOR_HASH, _FNV, _ENCODE} - reached)
         if missing or not reached & making:
-            raise InputError(f"no calls lead from {start} to {', '.join(missing)}: {_WAY_OUT}")
+            raise InputError(f"no calls lead from {start} to {', '.join(missing)}: {_UNKNOWN_CODE_ADVICE}")

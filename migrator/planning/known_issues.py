@@ -213,8 +213,7 @@ def advise(
     targets = builds_of(options.target, schemes.by_name(target) if target else None)
     for issue, effect in _effects(_sources(tree, options, running, source), targets):
         for item in issue.concerned(tree):
-            message = f"{item.ref}: {effect}"
-            yield Advice(issue.id, item.ref, message, issue.source, issue.remedy, issue.confidence)
+            yield Advice(issue.id, item.ref, effect, issue.source, issue.remedy, issue.confidence)
 
 
 @cache

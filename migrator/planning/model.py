@@ -52,7 +52,7 @@ class Advice:
     """A known issue of an upgrade; it never refuses."""
 
     id: str
-    ref: Ref | None
+    ref: Ref
     message: str
     source: str
     remedy: str

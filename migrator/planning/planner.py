@@ -111,7 +111,7 @@ def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, runn
     """The plan for a release whose hashes are not known: its known issues."""
     selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
     message = f"the hashes of {release} are not known, because its source could not be read"
-    finding = report("GM-310", None, None, message, schemes.WAY_OUT)
+    finding = report("GM-310", None, None, message, schemes.USE_BINARY_ADVICE)
     advisories = (advice for tree in selected for advice in advise(tree, options, running))
     return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
 

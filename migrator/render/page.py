@@ -27,14 +27,8 @@ _STATES: Final = {
     SetState.DONE: "done already",
 }
 
-#: How long a recreated pod is assumed to be away, in seconds: the loading of its model included.
-RELOAD_SECONDS: Final = 600
-
 #: The name of the share of sets without the label.
 UNLABELLED: Final = "(without it)"
-
-_SHORT: Final = 120
-_FEW_HOURS: Final = 10
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
@@ -42,7 +36,7 @@ SHOWN, SHOWN_SHARES = 50, 10
 
 def render(
     plan: Plan,
-    origin: report.Origin,
+    header: report.PlanHeader,
     *,
     group_by: str | None = None,
     next_command: str = "",
@@ -54,38 +48,38 @@ def render(
     refuse in this plan are printed.
     """
     refusals = grouped(report.refusals_of(plan))
-    trees = sorted(plan.trees, key=_weight)
-    patches = sum(patch_count(tree.changes) for tree in plan.trees if tree.state is SetState.MIGRATE)
+    set_plans = sorted(plan.trees, key=_weight)
+    patches = sum(patch_count(set_plan.changes) for set_plan in plan.trees if set_plan.state is SetState.MIGRATE)
     return _rendered(
         "page.html",
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
-        origin=origin,
+        header=header,
         operator=plan.operator,
         upgrade=" → ".join(end or "not known" for end in report.upgrade(plan)),
         numbers=report.summary(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
-        pause=duration_text(patches / PATCHES_PER_SECOND),
+        pause=count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
-        reasons_of={tree.tree.ref: grouped(tree.refusals) for tree in trees if tree.refusals},
+        reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
         guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
         next_steps=report.next_steps(plan),
         states=_STATES,
-        warnings=grouped(report.shown_warnings(plan)),
+        warnings=grouped(report.warnings_of(plan)),
         issues=advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         label=group_by,
-        trees=trees,
-        ids={tree.tree.ref: f"set-{number}" for number, tree in enumerate(trees)},
+        set_plans=set_plans,
+        ids={set_plan.tree.ref: f"set-{number}" for number, set_plan in enumerate(set_plans)},
         notes=report.notes(plan),
         next_command=next_command,
     )
 
 
 def render_outlook(
-    outlook: Outlook, rows: Sequence[report.TargetRow], origin: report.Origin, *, next_command: str = ""
+    outlook: Outlook, rows: Sequence[report.TargetRow], header: report.PlanHeader, *, next_command: str = ""
 ) -> str:
     """The page without a named target: a line for each newer release."""
     plans = report.newer_plans(rows)
@@ -96,7 +90,7 @@ def render_outlook(
         outlook=outlook,
         some=bool(outlook.sets),
         headline=headline if outlook.sets else "Nothing to do: there are no PodCliqueSets.",
-        origin=origin,
+        header=header,
         operator=outlook.operator,
         upgrade="to each newer release",
         refusals=grouped(report.common_refusals(plans)),
@@ -126,10 +120,8 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
         change_groups=change_groups,
         count=count,
         dynamo_of=report.dynamo_of,
-        hours=gpu_hours,
-        reload_time=duration_text(RELOAD_SECONDS),
         number=lambda value: f"{value:,}",
-        refused=lambda plan: [tree.tree.ref for tree in plan.trees if tree.state is SetState.REFUSED],
+        refused=lambda plan: [set_plan.tree.ref for set_plan in plan.trees if set_plan.state is SetState.REFUSED],
         rest=report.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
@@ -137,17 +129,17 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     return environment.get_template(name).render(values)
 
 
-def _weight(tree: SetPlan) -> tuple[object, ...]:
+def _weight(set_plan: SetPlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
-    return list(_STATES).index(tree.state), -tree.disruption.gpus, -tree.disruption.pods, tree.tree.ref
+    return list(_STATES).index(set_plan.state), -set_plan.disruption.gpus, -set_plan.disruption.pods, set_plan.tree.ref
 
 
 def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Plan]]]]:
     """The totals by namespace, if there are several, and by label, each with its title."""
-    by_namespace = _parts(plan, lambda tree: tree.tree.ref.namespace)
+    by_namespace = _parts(plan, lambda set_plan: set_plan.tree.ref.namespace)
     found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
     if label is not None:
-        of_label = _parts(plan, lambda tree: tree.tree.pcs.labels.get(label) or UNLABELLED)
+        of_label = _parts(plan, lambda set_plan: set_plan.tree.pcs.labels.get(label) or UNLABELLED)
         found.append((f"label {label}", of_label))
     return found
 
@@ -155,46 +147,32 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Pl
 def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Plan]]:
     """The plan in parts, one for the sets of each name; most GPUs first."""
     members: dict[str, list[SetPlan]] = {}
-    for tree in plan.trees:
-        members.setdefault(name_of(tree), []).append(tree)
+    for set_plan in plan.trees:
+        members.setdefault(name_of(set_plan), []).append(set_plan)
     parts = [
-        (name, replace(plan, trees=tuple(trees), cluster_disruption=sum((t.disruption for t in trees), Disruption())))
-        for name, trees in members.items()
+        (name, replace(plan, trees=tuple(some), cluster_disruption=sum((one.disruption for one in some), Disruption())))
+        for name, some in members.items()
     ]
     return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))
 
 
-def gpu_hours(disruption: Disruption) -> str:
-    """The GPU-hours that are lost if each recreated pod is away for :data:`RELOAD_SECONDS`."""
-    hours = disruption.gpus * RELOAD_SECONDS / 3600
-    return f"{hours:,.1f}" if 0 < hours < _FEW_HOURS else f"{hours:,.0f}"
-
-
-def duration_text(seconds: float) -> str:
-    """``13 s``, ``25 min``, ``3 h``; rounded up."""
-    if seconds <= _SHORT:
-        return f"{math.ceil(seconds)} s"
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes <= _SHORT else f"{math.ceil(minutes / 60)} h"
-
-
-def change_groups(tree: SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:
-    """The changes of a tree that replace the same value by the same value: generation hash first, then the cliques.
+def change_groups(set_plan: SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:
+    """The changes of a set that replace the same value by the same value: generation hash first, then the cliques.
 
     For each group: what it is a hash of, the old value, the new one, and the number of objects of each kind.
     """
     groups: dict[tuple[bool, str, str], set[Ref]] = {}
-    for change in tree.changes:
+    for change in set_plan.changes:
         # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
         # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
         is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
         groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
     for is_template, old, new in sorted(groups):
-        what = _cliques(tree, new) if is_template else "generation hash"
+        what = _cliques(set_plan, new) if is_template else "generation hash"
         yield what, old, new, Counter(ref.kind for ref in groups[is_template, old, new])
 
 
-def _cliques(tree: SetPlan, new: str) -> str:
-    known = tree.target_hashes.templates if tree.target_hashes else {}
+def _cliques(set_plan: SetPlan, new: str) -> str:
+    known = set_plan.target_hashes.templates if set_plan.target_hashes else {}
     names = [name for name, value in known.items() if value == new]
     return f"pod template of {', '.join(names)}" if names else "pod template"

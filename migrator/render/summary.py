@@ -6,33 +6,31 @@ values are null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
+from migrator.hashing.schemes import CANONICAL
 from migrator.planning.disruption import live_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
+from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
-from migrator.planning.releases import build_range, builds, builds_of, builds_with, knows_on_delete
+from migrator.planning.releases import build_range, builds, builds_with
 from migrator.render.text import count
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
-#: Which builds use the canonical schemes.
-CANONICAL_NOTE = "Only builds of Grove's pull request #566 use the canonical schemes; no release does."
-#: Why a canonical target over the same layout does not recreate pods.
-ACCEPTED_NOTE = "Builds of pull request #566 accept the legacy hash of their layout, so they do not recreate pods."
-
-#: What ``-n`` and ``-l`` leave out.
-_SELECTION: Final = "GM-201"
-#: Why sets under OnDelete may count.
-ON_DELETE_NOTE = "Operators before v0.1.0-alpha.7 ignore the update strategy OnDelete and recreate such sets too."
+#: Which builds use the canonical schemes, and why a canonical target over the same layout does not recreate pods.
+CANONICAL_NOTE = (
+    "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
+    "of their own layout, so they do not recreate its pods."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PlanHeader:
     """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
 
     Its fields are keys of the JSON.
@@ -56,15 +54,15 @@ class TargetRow:
     is_older: bool = False
 
 
-def plan_json(plan: Plan, origin: Origin | None = None) -> dict[str, Any]:
+def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``."""
     return {
         "from": plan.requested_source,
         "to": plan.requested_target,
         "summary": summary(plan) if plan.known else {},
-        "trees": [_tree(tree) for tree in in_order(plan.trees)],
+        "trees": [_set_json(set_plan) for set_plan in in_order(plan.trees)],
         **_found(plan),
-        **(asdict(origin) if origin else {}),
+        **(asdict(header) if header else {}),
     }
 
 
@@ -98,10 +96,9 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
     """
     found: dict[str, TargetRow] = {}
-    sources: set[str] = set()
+    sources: set[str | None] = set()
     for target in targets:
-        sources |= {tree.source for tree in target.plan.trees if tree.source and tree.state is not SetState.DONE}
-        sources |= {tree.target for tree in target.plan.trees if tree.state is SetState.DONE}
+        sources |= {plan.target if plan.state is SetState.DONE else plan.source for plan in target.plan.trees}
         found |= {release: TargetRow(release, target.scheme.name, target.plan) for release in target.releases}
     order = builds()
     running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
@@ -120,9 +117,9 @@ def upgrade(plan: Plan) -> tuple[str, str]:
 
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
     """
-    source = plan.running if plan.requested_source == "auto" else plan.requested_source
+    source = plan.running if plan.requested_source == AUTO else plan.requested_source
     if source is None:
-        used = {schemes.by_name(tree.source) for tree in plan.trees if tree.source}
+        used = {schemes.by_name(set_plan.source) for set_plan in plan.trees if set_plan.source}
         found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
         return ", ".join(found), _named(plan.requested_target)
     return _named(source), _named(plan.requested_target)
@@ -143,14 +140,14 @@ def dynamo_of(release: str) -> str:
 
 def common_refusals(plans: Iterable[Plan]) -> list[Finding]:
     """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
-    found = [refusals_of(plan) for plan in plans if any(tree.changes for tree in plan.trees)]
+    found = [refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.trees)]
     shared = set.intersection(*({_place(one) for one in refusals} for refusals in found)) if found else set()
     return [one for one in found[0] if _place(one) in shared] if found else []
 
 
-def in_order(trees: Iterable[SetPlan]) -> list[SetPlan]:
+def in_order(set_plans: Iterable[SetPlan]) -> list[SetPlan]:
     """Sets by namespace and name."""
-    return sorted(trees, key=lambda tree: (tree.tree.ref.namespace, tree.tree.ref.name))
+    return sorted(set_plans, key=lambda set_plan: (set_plan.tree.ref.namespace, set_plan.tree.ref.name))
 
 
 def object_json(ref: Ref | None) -> dict[str, str | None]:
@@ -167,10 +164,10 @@ def summary(plan: Plan) -> dict[str, int]:
     rest = recreated_with_migration(plan)
     return {
         "podCliqueSets": len(plan.trees),
-        "podCliques": sum(len(tree.tree.pod_cliques) for tree in plan.trees),
-        "podCliqueScalingGroups": sum(len(tree.tree.scaling_groups) for tree in plan.trees),
-        "pods": sum(live_pods(tree.tree) for tree in plan.trees),
-        "changes": sum(len(tree.changes) for tree in plan.trees),
+        "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.trees),
+        "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.trees),
+        "pods": sum(live_pods(set_plan.tree) for set_plan in plan.trees),
+        "changes": sum(len(set_plan.changes) for set_plan in plan.trees),
         "refusals": len(refusals_of(plan)),
         "warnings": len(warnings_of(plan)),
         "podsRecreatedWithoutMigration": plan.cluster_disruption.pods,
@@ -182,9 +179,10 @@ def summary(plan: Plan) -> dict[str, int]:
 
 def recreated_with_migration(plan: Plan) -> Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total, before = plan.cluster_disruption, sum((tree.disruption for tree in plan.trees), Disruption())
-    migrated = (tree.remaining if tree.state is SetState.MIGRATE else tree.disruption for tree in plan.trees)
-    after = sum(migrated, Disruption())
+    total, before = plan.cluster_disruption, sum((set_plan.disruption for set_plan in plan.trees), Disruption())
+    after = sum(
+        (one.remaining if one.state is SetState.MIGRATE else one.disruption for one in plan.trees), Disruption()
+    )
     return Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,
@@ -202,11 +200,6 @@ def warnings_of(plan: Plan) -> list[Finding]:
     return _findings(plan, Severity.WARNING)
 
 
-def shown_warnings(plan: Plan) -> list[Finding]:
-    """The warnings that people see as such. What ``-n`` and ``-l`` leave out refuses a run; of a plan it is a note."""
-    return [finding for finding in warnings_of(plan) if finding.code != _SELECTION]
-
-
 def codes(findings: Iterable[Finding]) -> list[str]:
     """The codes of findings, each once."""
     return sorted({finding.code for finding in findings})
@@ -214,7 +207,7 @@ def codes(findings: Iterable[Finding]) -> list[str]:
 
 def number(plan: Plan, state: SetState) -> int:
     """How many sets are in this state."""
-    return sum(tree.state is state for tree in plan.trees)
+    return sum(set_plan.state is state for set_plan in plan.trees)
 
 
 def headline(plan: Plan) -> str:
@@ -224,7 +217,7 @@ def headline(plan: Plan) -> str:
     if not plan.trees and not plan.cluster_disruption.pods:
         return "Nothing to do: there are no PodCliqueSets."
     refused = number(plan, SetState.REFUSED)
-    if not plan.cluster_disruption.pods and all(tree.state is SetState.DONE for tree in plan.trees):
+    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.trees):
         sets = count(len(plan.trees), "set")
         return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
@@ -254,32 +247,14 @@ def next_steps(plan: Plan) -> list[str]:
 
 def notes(plan: Plan) -> list[str]:
     """Remarks without which a reader could misread the numbers."""
-    targets = {tree.target for tree in plan.trees if tree.state in {SetState.MIGRATE, SetState.REFUSED}}
-    canonical = plan.requested_target == "canonical" or any(target.startswith("canonical-") for target in targets)
-    accepted = any(tree.source and tree.target == tree.source.replace("legacy-", "canonical-") for tree in _live(plan))
-    return [
-        *(finding.message for finding in warnings_of(plan) if finding.code == _SELECTION),
-        *([DRA_NOTE] if plan.cluster_disruption.pods else []),
-        *([CANONICAL_NOTE] if canonical else []),
-        *([ACCEPTED_NOTE] if accepted else []),
-        *([ON_DELETE_NOTE] if any(_may_roll(plan, tree) for tree in _live(plan)) else []),
-    ]
-
-
-def _live(plan: Plan) -> Iterator[SetPlan]:
-    return (tree for tree in plan.trees if tree.state in {SetState.MIGRATE, SetState.REFUSED} and tree.changes)
-
-
-def _may_roll(plan: Plan, tree: SetPlan) -> bool:
-    """Whether the set is under OnDelete, and the target may be an operator that does not know it."""
-    oldest = builds_of(plan.requested_target, schemes.by_name(tree.target))[:1]
-    return tree.tree.pcs.on_delete and not knows_on_delete(oldest)
+    is_canonical = any(set_plan.target.startswith(CANONICAL) for set_plan in plan.trees)
+    return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
 
 
 def _recreated(plan: Plan) -> str:
     if not plan.cluster_disruption.pods:
         return "0 pods"
-    hit = [tree.disruption for tree in plan.trees if tree.disruption.pods]
+    hit = [set_plan.disruption for set_plan in plan.trees if set_plan.disruption.pods]
     selected, sets = sum(hit, Disruption()), count(len(hit), "set")
     if selected == plan.cluster_disruption:
         return f"{_amount(selected)} in {sets}"
@@ -290,17 +265,17 @@ def _amount(disruption: Disruption) -> str:
     return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
 
 
-def _tree(tree: SetPlan) -> dict[str, Any]:
-    changes = sorted(tree.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
+def _set_json(set_plan: SetPlan) -> dict[str, Any]:
+    changes = sorted(set_plan.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
     return {
-        "namespace": tree.tree.ref.namespace,
-        "name": tree.tree.ref.name,
-        "from": tree.source,
-        "to": tree.target,
-        "state": tree.state.value,
-        "pods": tree.disruption.pods,
-        "runningPods": tree.disruption.running,
-        "gpus": tree.disruption.gpus,
+        "namespace": set_plan.tree.ref.namespace,
+        "name": set_plan.tree.ref.name,
+        "from": set_plan.source,
+        "to": set_plan.target,
+        "state": set_plan.state.value,
+        "pods": set_plan.disruption.pods,
+        "runningPods": set_plan.disruption.running,
+        "gpus": set_plan.disruption.gpus,
         "changes": [
             {**object_json(one.ref), "uid": one.ref.uid, "field": one.field, "old": one.old, "new": one.new}
             for one in changes
@@ -328,7 +303,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _findings(plan: Plan, severity: Severity) -> list[Finding]:
-    found = (*plan.findings, *(finding for tree in plan.trees for finding in tree.findings))
+    found = (*plan.findings, *(finding for set_plan in plan.trees for finding in set_plan.findings))
     return sorted((finding for finding in found if finding.severity is severity), key=_place)
 
 

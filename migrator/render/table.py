@@ -7,7 +7,7 @@ object, and nobody reads four hundred such sentences about four hundred pods. Th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
@@ -44,7 +44,7 @@ def plan_text(plan: Plan, *, next_command: str = "") -> str:
         wrapped(summary.headline(plan)),
         _sets(plan),
         "".join(finding_rows("refused", summary.refusals_of(plan))),
-        "".join(finding_rows("warning", summary.shown_warnings(plan))),
+        "".join(finding_rows("warning", summary.warnings_of(plan))),
         "".join(_issue_rows(plan.advisories)),
         "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
         rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
@@ -60,15 +60,13 @@ def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_co
     some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
-        blocked or row("blocked", _BLOCKED[some]),
+        blocked
+        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "Nothing blocks a run."),
         _releases(rows),
         "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
         command_row("next", next_command),
     )
-
-
-_BLOCKED: Final = {False: "Nothing blocks a run.", True: "Some releases are blocked: see `plan --to RELEASE`."}
 
 
 def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -91,8 +89,7 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
 def _texts(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
         text = readable(statement.text)
-        joint = statement.joint if len(statement.refs) == 1 else ": "
-        yield f"{names(statement.refs)}{joint}{text}" if statement.refs else sentence(text)
+        yield f"{names(statement.refs)}: {text}" if statement.refs else sentence(text)
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)
@@ -110,7 +107,7 @@ def _not_checked(unchecked: Iterable[NotChecked]) -> str:
 def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
     for code, title, advice, refs in advice_groups(advisories):
         yield row("issue", f"{code} {sentence(title)}", indent=2)
-        yield row("", f"  {names(refs)}: {advice.message}" if refs else f"  {sentence(advice.message)}", indent=4)
+        yield row("", f"  {names(refs)}: {advice.message}", indent=4)
         yield row("", f"  -> {sentence(advice.remedy)}", indent=5)
         yield row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
 
@@ -119,13 +116,13 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.trees:
         return ""
-    trees = summary.in_order(plan.trees)
-    sources = sorted({tree.source for tree in trees if tree.source})
-    header = ("SET", "STATE", *(("FROM",) if len(sources) > 1 else ()), *_NUMBERS[:3])
-    cells = [_cells(tree, has_source=len(sources) > 1) for tree in trees]
+    set_plans = summary.in_order(plan.trees)
+    sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
+    header = ("SET", "STATE", *_NUMBERS[:3])
+    cells = list(map(_cells, set_plans))
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
-    names_of_sets = [f"{tree.tree.ref.namespace}/{tree.tree.ref.name}" for tree in trees]
+    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in set_plans]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
@@ -133,8 +130,8 @@ def _sets(plan: Plan) -> str:
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
     source, target = summary.upgrade(plan)
-    stored, new = _releases_of(sources, source), _releases_of(sorted({tree.target for tree in trees}), target)
-    schemes = f"Stored hashes: {stored}. Target: {new}."
+    targets = sorted({set_plan.target for set_plan in set_plans})
+    schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return "".join([wrapped(schemes), "\n", title, *named])
 
 
@@ -144,12 +141,11 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells(tree: SetPlan, *, has_source: bool) -> tuple[str, ...]:
-    first, *more = summary.codes(tree.refusals) or [""]
+def _cells(set_plan: SetPlan) -> tuple[str, ...]:
+    first, *more = summary.codes(set_plan.refusals) or [""]
     return (
-        f"{tree.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
-        *((tree.source or "unknown",) if has_source else ()),
-        *(f"{len(tree.changes):,}", f"{tree.disruption.pods:,}", f"{tree.disruption.gpus:,}"),
+        f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
+        *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
     )
 
 
@@ -189,14 +185,10 @@ def _paragraphs(*paragraphs: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a finding without its object's name, and every object to which it applies.
-
-    ``joint`` stands between the name of one object and the text: a space before a predicate, or a colon.
-    """
+    """The text of a finding without its object's name, and every object to which it applies."""
 
     text: str
     refs: tuple[Ref, ...]
-    joint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +226,17 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     by_id: dict[str, list[Advice]] = {}
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
-    groups = list[tuple[str, str, Advice, tuple[Ref, ...]]]()
-    for code, members in sorted(by_id.items()):
-        effect = members[0].message.removeprefix(f"{members[0].ref}: ")  # every object is named beside it
-        refs = tuple(dict.fromkeys(advice.ref for advice in members if advice.ref is not None))
-        groups.append((code, ISSUE_TITLES[code], replace(members[0], message=effect), refs))
-    return groups
+    return [
+        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
+        for code, members in sorted(by_id.items())
+    ]
 
 
-def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
-    """The first few objects, without their ``namespace``, and how many more; a kind is printed where it changes."""
+def names(refs: tuple[Ref, ...]) -> str:
+    """The first few objects, and how many more; a kind is printed where it changes."""
     shown, kind = [], ""
     for ref in refs if len(refs) <= NAMED + 1 else refs[:NAMED]:
-        path = f"{ref.namespace}/{ref.name}" if ref.namespace not in {"", namespace} else ref.name
+        path = f"{ref.namespace}/{ref.name}".removeprefix("/")
         shown.append(path if ref.kind == kind else f"{ref.kind} {path}")
         kind = ref.kind
     left = len(refs) - len(shown)
@@ -254,14 +244,12 @@ def names(refs: tuple[Ref, ...], namespace: str = "") -> str:
 
 
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
-    objects: dict[tuple[str, str], dict[Ref, None]] = {}
+    objects: dict[str, dict[Ref, None]] = {}
     for finding in findings:
-        text = finding.message.removeprefix(f"{finding.ref} ")
-        joint = ": " if text == finding.message else " "
-        text = text.removeprefix(f"{finding.ref}: ")
+        text = finding.message.removeprefix(f"{finding.ref} ").removeprefix(f"{finding.ref}: ")
         if text.startswith("holds ") and finding.field:
-            joint, text = ": ", f"{finding.field} {text}"  # a value without its field does not show where to look
-        refs = objects.setdefault((text, joint), {})
+            text = f"{finding.field} {text}"  # a value without its field does not show where to look
+        refs = objects.setdefault(text, {})
         if finding.ref is not None:
             refs[finding.ref] = None
-    return tuple(Statement(text, tuple(refs), joint) for (text, joint), refs in objects.items())
+    return tuple(Statement(text, tuple(refs)) for text, refs in objects.items())

@@ -16,6 +16,8 @@ import yaml
 from kubernetes.config import incluster_config
 from urllib3.exceptions import InsecureRequestWarning
 
+from migrator import cli
+from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
@@ -86,6 +88,21 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     ask()
     ask(context="other")
     assert [seen.path for seen in api.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
+    assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
+
+
+def test_a_kubeconfig_that_can_be_read_once_is_enough(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that asks a person names the context, and `--kubeconfig <(...)` is a pipe."""
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    path = kubeconfig(tmp_path / "config", serve(status(403, "not you")).url)
+    read, write = os.pipe()
+    os.write(write, Path(path).read_bytes())
+    os.close(write)
+    code = cli.invoke(["run", "--to", "v0.1.0-alpha.11", "--kubeconfig", f"/dev/fd/{read}"])
+    os.close(read)
+    assert (code, "HTTP 403" in capsys.readouterr().err) == (1, True)
 
 
 def text_of(folder: Path, **parts: Any) -> str:
@@ -235,7 +252,9 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    configuration = api_client(None, None)[0].configuration
+    client, context, _ = api_client(None, None)
+    configuration = client.configuration
+    assert context is None
     assert configuration.host == "https://127.0.0.1:443"
     assert configuration.auth_settings()["BearerToken"]["value"] == "bearer first"
     token.write_text("second", encoding="utf-8")
@@ -292,7 +311,7 @@ def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Pat
 def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    client, _ = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
+    client, *_ = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
     context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
     assert context.get_ca_certs()
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -316,7 +335,7 @@ def test_an_authority_of_the_kubeconfig_counts_alone(tmp_path: Path, monkeypatch
     first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
     (tmp_path / "one.crt").write_text(first + end, encoding="utf-8")
     path = with_cluster(tmp_path / "config", **{"certificate-authority": str(tmp_path / "one.crt")})
-    client, _ = api_client(path, None)
+    client, *_ = api_client(path, None)
     assert len(client.rest_client.pool_manager.connection_pool_kw["ssl_context"].get_ca_certs()) == 1
 
 
@@ -335,7 +354,7 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str)
 
 def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path) -> None:
     """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
-    client, _ = api_client(with_cluster(tmp_path / "config", **{"insecure-skip-tls-verify": True}), None)
+    client, *_ = api_client(with_cluster(tmp_path / "config", **{"insecure-skip-tls-verify": True}), None)
     assert client.rest_client.pool_manager.connection_pool_kw["ssl_context"].verify_mode is ssl.CERT_NONE
     warnings.warn("unverified", InsecureRequestWarning, stacklevel=1)
 

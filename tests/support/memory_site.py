@@ -74,8 +74,7 @@ def main() -> int:
     """Run the command line."""
     site = Site()
     connect.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
-    connect.ClusterFlags.chosen = property(lambda _: "lab")  # type: ignore[assignment]
-    MemoryStore.name = "https://lab.test"  # type: ignore[attr-defined]
+    MemoryStore.name, MemoryStore.context = "https://lab.test", "lab"  # type: ignore[attr-defined]
     code = cli.invoke()
     if "LEFT" in os.environ:
         left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}

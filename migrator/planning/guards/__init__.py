@@ -72,10 +72,7 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
         some = "1 PodCliqueSet outside the selection also needs"
         if len(others) > 1:
             some = f"{len(others)} PodCliqueSets outside the selection also need"
-        message = (
-            f"{some} this migration, for instance {others[0].tree.ref}: the operator serves the whole cluster and "
-            "would recreate their pods"
-        )
+        message = f"{some} this migration: the operator serves the whole cluster and would recreate their pods"
         yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
     for kind in snapshot.forbidden_kinds if any(p.changes for p in plans) else ():
         message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"

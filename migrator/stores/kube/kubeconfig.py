@@ -162,11 +162,11 @@ class Credentials:
         self._asked, self._expired = -math.inf, True
 
 
-def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callable[[], object]]:
-    """A client whose pool makes connections to the cluster, and what reads its credentials anew; nothing is sent yet.
+def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, str | None, Callable[[], object]]:
+    """A client whose pool makes connections to the cluster, the context, and what reads its credentials anew.
 
-    The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``, else the pod's
-    that we run in. Raises :class:`~migrator.errors.UsageError` if none of them is usable, and
+    Nothing is sent yet. The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``,
+    else the pod's that we run in. Raises :class:`~migrator.errors.UsageError` if none of them is usable, and
     :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
     configuration = Configuration()
@@ -192,7 +192,7 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, Callab
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
-    return client, lambda: load(flag, chosen, configuration)  # whatever the current context is by then
+    return client, chosen, lambda: load(flag, chosen, configuration)  # whatever the current context is by then
 
 
 def load(flag: str | None, context: str | None, configuration: Configuration) -> str | None:

@@ -46,16 +46,17 @@ def connect(
 
     Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
-    client, renew = api_client(kubeconfig, context)
+    client, chosen, renew = api_client(kubeconfig, context)
     transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
-    return KubeStore(transport, dry_run=dry_run)
+    return KubeStore(transport, chosen, dry_run)
 
 
 @dataclass(frozen=True)
 class KubeStore:
-    """A cluster, behind one transport."""
+    """A cluster, behind one transport; ``context`` is the kubeconfig's, ``None`` in a pod."""
 
     _transport: Transport
+    context: str | None = None
     dry_run: DryRun = DryRun.NONE
     _left: Callable[[], float] | None = None
     is_cluster: ClassVar = True

@@ -11,7 +11,7 @@ import pytest
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render.page import SHOWN, render, render_outlook
-from migrator.render.summary import Origin, target_rows
+from migrator.render.summary import PlanHeader, target_rows
 from tests.repo.browser import chromium
 from tests.repo.browser.chromium import Page
 from tests.support.builders import World
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 PHONE, DESK = 375, 1280
 
-ORIGIN = Origin("https://a-cluster-with-a-long-name.eu-west-1.example:6443", "2026-02-01T00:00:00+00:00", "1.2.3")
+ORIGIN = PlanHeader("https://a-cluster-with-a-long-name.eu-west-1.example:6443", "2026-02-01T00:00:00+00:00", "1.2.3")
 
 #: Elements that stick out of the window, and what each of them is.
 OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 
 from migrator import cli
 from migrator.cli import connect
@@ -149,21 +148,6 @@ def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
     assert printed.out.startswith("Usage: kubectl grove-migrate plan ")
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("run --to", {"canonical-1.34", "canonical"}),
-        ("run --from", {"canonical-1.34"}),
-        ("run -f a -f b --to", {"canonical-1.34", "canonical"}),  # wrong, and not yet said
-    ],
-)
-def test_completion_knows_releases_and_schemes(typed: str, offered: set[str]) -> None:
-    """Click's completion offers what a flag accepts."""
-    completion = ShellComplete(cli.cli, {}, "grove-migrator", "_GROVE_MIGRATOR_COMPLETE")
-    found = {one.value for one in completion.get_completions(typed.split(), "can")}
-    assert found & {"canonical-1.34", "canonical"} == offered
-
-
 def failing(error: BaseException) -> Callable[..., None]:
     """A function that raises this, whatever it is called with."""
 
@@ -193,7 +177,7 @@ def test_an_error_is_one_object_and_its_exit_code(
     error: BaseException, code: int, reason: str, said: str, *, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong, stderr has one object, and no traceback and no value of a template."""
-    monkeypatch.setattr(connect, "context", failing(error))
+    monkeypatch.setattr(connect, "connect", failing(error))
     event = invoke("plan", code=code).failure
     assert (event["code"], event["exit_code"]) == (reason, code)
     assert said in event["message"]
@@ -202,7 +186,7 @@ def test_an_error_is_one_object_and_its_exit_code(
 
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
-    monkeypatch.setattr(connect, "context", failing(KeyError("key")))
+    monkeypatch.setattr(connect, "connect", failing(KeyError("key")))
     assert "Traceback" in invoke("plan", "-v", code=1).err
 
 

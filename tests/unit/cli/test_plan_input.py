@@ -90,7 +90,9 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     found = invoke("plan", "-f", DUMP, "-o", "json").json
     assert [target["scheme"] for target in found["targets"]] == ["legacy-1.33", "legacy-1.34", "legacy-1.35"]
     assert [target["summary"]["podsRecreatedWithoutMigration"] for target in found["targets"]] == [25, 0, 25]
-    assert list(found) == ["from", "targets", "cluster", "time", "version", "outlook"]
+    planned = invoke("plan", "-f", DUMP, *TO, "-o", "json").json
+    assert found["apiVersion"] == planned["apiVersion"] == "grove-migrator/v1"
+    assert list(found) == ["apiVersion", "from", "targets", "cluster", "time", "version", "outlook"]
     keys = ["scheme", "releases", "running", "summary", "refusals", "warnings", "notChecked", "advisories"]
     assert {tuple(target) for target in found["targets"]} == {tuple(keys)}
     assert (found["outlook"]["podCliqueSets"], found["outlook"]["pods"], found["outlook"]["gpus"]) == (3, 25, 134)
@@ -98,6 +100,8 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."
     assert "v0.1.0-alpha.12-rc1   1.4        25    134                     0" in lines
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to v0.1.0-alpha.12-rc1"
+    lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()
+    assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to v0.1.0-alpha.12-rc1"
 
 
 def test_without_a_target_the_page_has_a_row_for_each_scheme(invoke: Invoke) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import (
+    Advice,
     Change,
     Disruption,
     Finding,
@@ -27,6 +28,7 @@ from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
 from migrator.render.text import columns, count, printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
+from tests.support.paths import ROOT
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
@@ -76,6 +78,25 @@ def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
     assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
     assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
     assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message", "remedy"]
+
+
+def keys_of(value: Any) -> set[str]:
+    """The keys of a document, at any depth."""
+    if isinstance(value, list):
+        return set[str]().union(*map(keys_of, value))
+    return set(value).union(*map(keys_of, value.values())) if isinstance(value, dict) else set()
+
+
+def test_a_page_names_every_key_of_the_json() -> None:
+    """Whoever writes a script finds all of them in one place."""
+    ref, header = Ref("Pod", "a", "b"), summary.PlanHeader("dump", "now", "1")
+    issue, unseen = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen"), NotChecked("GM-122", "whether")
+    made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
+    made = replace(made, advisories=(issue,), not_checked=(unseen,))
+    look = summary.outlook_json(Outlook("dump", is_cluster=False))
+    targets = list(map(summary.target_json, plans_for_all_releases(World().grow().snapshot(), PlanOptions())))
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").replace("[]`", "`")
+    assert [key for key in keys_of([summary.plan_json(made, header), targets, look]) if f"`{key}`" not in page] == []
 
 
 def test_json_counts_objects_and_only_pods_that_stay() -> None:
@@ -179,14 +200,7 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
     assert summary.notes(plan()) == []
     assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
     canonical = replace(tree_plan("demo", disruption=Disruption()), target="canonical-1.34")
-    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE, summary.ACCEPTED_NOTE]
-
-
-@pytest.mark.parametrize(("target", "noted"), [("v0.1.0-alpha.11", False), ("v0.1.0-alpha.3", True)])
-def test_who_does_not_know_on_delete_is_noted_of_such_targets_only(target: str, *, noted: bool) -> None:
-    """Operators before alpha.7 roll sets under OnDelete: worth a note where the target may be one."""
-    plan = World().grow(on_delete=True).plan(target=target)
-    assert (summary.ON_DELETE_NOTE in summary.notes(plan)) is noted
+    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE]
 
 
 def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
@@ -324,11 +338,11 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
         assert len(summary.newer_plans(rows)) == newer
 
 
-def test_a_finding_about_one_object_is_a_sentence_and_one_about_several_is_a_list() -> None:
-    """A predicate follows a name without a colon; what is said of several objects stands behind a colon."""
+def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
+    """The same of one object and of several; the name that the message itself begins with is not repeated."""
     refs = [Ref("Pod", "default", name) for name in ("a", "b")]
     findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
-    assert "Pod default/a is left alone\n" in "".join(finding_rows("warning", findings[:1]))
+    assert "Pod default/a: is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
 
 
