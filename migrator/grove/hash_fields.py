@@ -153,16 +153,17 @@ def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str,
     """The pointer, value and identity of each hash that an object holds in a place; an ``epoch`` identifies entries."""
     part, *steps = place.path
     root: Any = {"labels": item.labels} if part == "metadata" else getattr(item, part)
-    found: list[tuple[str, Any, tuple[str, str] | None]] = []
-    if _EACH in steps:
-        above, below = steps[: steps.index(_EACH)], steps[steps.index(_EACH) + 1 :]
-        for index, entry in enumerate(_value(root, above) or ()):
-            at, epoch = (part, *above, index), entry.get("epoch")
+    if _EACH not in steps:
+        value = _value(root, steps)
+        if value and isinstance(value, str):
+            yield place.pointer, value, None
+        return
+    above, below = steps[: steps.index(_EACH)], steps[steps.index(_EACH) + 1 :]
+    for index, entry in enumerate(_value(root, above) or ()):
+        value, epoch, at = _value(entry, below), entry.get("epoch"), (part, *above, index)
+        if value and isinstance(value, str):
             identity = (pointer(*at, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
-            found.append((pointer(*at, *below), _value(entry, below), identity))
-    else:
-        found.append((place.pointer, _value(root, steps), None))
-    return ((at, value, identity) for at, value, identity in found if value and isinstance(value, str))
+            yield pointer(*at, *below), value, identity
 
 
 def _value(node: Any, steps: Iterable[str]) -> Any:  # noqa: ANN401 - any JSON value

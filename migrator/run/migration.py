@@ -150,7 +150,7 @@ class _Run:
     def _look(self, *, everywhere: bool = False) -> None:
         """Operators, the record and the sets, as they are now."""
         self._look_at_operators(everywhere=everywhere)
-        self._read()
+        self._read(search=True)
 
     def _look_at_operators(self, *, everywhere: bool = False) -> None:
         """Operators and the record; while we hold our own Lease, nobody else writes that."""
@@ -169,10 +169,14 @@ class _Run:
         self._store = self._unfenced.within(self._leases.seconds_left)
         self._recorder = Recorder(self._store, home)
 
-    def _read(self) -> None:
-        """Read the sets, and plan what is to be done to them."""
+    def _read(self, *, search: bool = False) -> None:
+        """Read the sets, and plan what is to be done to them; with ``search`` also look for hashes in unknown places.
+
+        That takes as long as everything else of a reading, and what it refuses never gets as far as the lock.
+        """
         with self._timed("verify" if self._wrote else "snapshot"):
-            self._seen = read_sets(self._unfenced, self._seen, self._context, written=self._wrote)
+            how = {"search": search, "written": self._wrote}
+            self._seen = read_sets(self._unfenced, self._seen, self._context, **how)
         self._pods = self._pods or self._seen.pods
         if gone := self._gone():
             self._log.warning("pods_gone", pods=gone)

@@ -153,10 +153,12 @@ class Observation:
             yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
-def read_sets(store: Store, seen: Observation, context: Context, *, written: bool = False) -> Observation:
+def read_sets(
+    store: Store, seen: Observation, context: Context, *, search: bool = True, written: bool = False
+) -> Observation:
     """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
-    snapshot = read_snapshot(store, search=not written)
+    snapshot = read_snapshot(store, search=search)
     _check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)

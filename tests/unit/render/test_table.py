@@ -90,7 +90,7 @@ def keys_of(value: Any) -> set[str]:
 def test_a_page_names_every_key_of_the_json() -> None:
     """Whoever writes a script finds all of them in one place."""
     ref, header = Ref("Pod", "a", "b"), summary.PlanHeader("dump", "now", "1")
-    issue, unseen = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen"), NotChecked("GM-122", "whether")
+    issue, unseen = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen"), NotChecked("GM-122", "whether", "why")
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
     look = summary.outlook_json(Outlook("dump", is_cluster=False))
