@@ -6,8 +6,10 @@ outdated pods. A few values are the target's from the beginning: a revert must n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
 
 from migrator.grove.objects import LABEL_PART_OF, LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import podcliqueset, schemes
@@ -130,47 +132,21 @@ def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
     return translated(before, _new_hashes(before.values()))
 
 
+@cache
+def computed(spec: str, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+    """The hashes that a scheme gives a set with this spec, which is JSON."""
+    return podcliqueset.hash_pod_clique_set({"spec": json.loads(spec)}, schemes.by_name(scheme))
+
+
 def hashes(objects: Mapping[Key, Object]) -> dict[Key, Object]:
     """Labels and statuses: a scale moves other fields."""
     return {key: {**(item["metadata"].get("labels") or {}), **item.get("status", {})} for key, item in objects.items()}
-
-
-def strays(found: Mapping[Key, Object], before: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
-    """Where an object is gone, is new, or holds a value that is neither the one of before nor the one of after."""
-    strange = [f"{key} is {'new' if key in found else 'gone'}" for key in found.keys() ^ before.keys()]
-    for key in found.keys() & before.keys():
-        strange += (f"{key}{path}" for path in _strays(found[key], before[key], after[key], ""))
-    return strange
-
-
-def early_commits(found: Mapping[Key, Object], after: Mapping[Key, Object]) -> list[str]:
-    """Sets that say they are migrated while something of theirs is not: the commit record must come last."""
-    early = []
-    for key in (key for key in found if key[0] == "PodCliqueSet"):
-        committed = found[key]["status"]["currentGenerationHash"] == after[key]["status"]["currentGenerationHash"]
-        early += [
-            f"{key[2]} is committed, and {other} is not migrated"
-            for other in found
-            if committed and set_of(found[other]) == key[2] and found[other] != after[other]
-        ]
-    return early
 
 
 def set_of(item: Object) -> str:
     """The name of the PodCliqueSet that an object belongs to."""
     name: str = item["metadata"].get("labels", {}).get(LABEL_PART_OF, item["metadata"]["name"])
     return name
-
-
-def _strays(found: Any, before: Any, after: Any, path: str) -> Iterator[str]:
-    if isinstance(found, dict) and isinstance(before, dict) and found.keys() == before.keys():
-        for name, value in found.items():
-            yield from _strays(value, before[name], after[name], f"{path}/{name}")
-    elif isinstance(found, list) and isinstance(before, list) and len(found) == len(before):
-        for index, value in enumerate(found):
-            yield from _strays(value, before[index], after[index], f"{path}/{index}")
-    elif found not in (before, after):
-        yield f"{path}: {found!r} is neither {before!r} nor {after!r}"
 
 
 def _new_hashes(objects: Iterable[Object]) -> dict[str, str]:

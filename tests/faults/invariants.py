@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from migrator import resources
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from migrator.hashing import podcliqueset, schemes
+from migrator.resources import Resource
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.cluster import Key, set_of
 from tests.faults.ownership import clique_of, containers_of
-from tests.faults.process import Step
-from tests.faults.steps import GROVE
-from tests.faults.world import World
 from tests.support.memory_objects import copied
+
+if TYPE_CHECKING:
+    from tests.faults.process import Step
+    from tests.faults.world import World
 
 Objects = Mapping[Key, Object]
 Path = tuple[str, ...]
@@ -50,32 +51,25 @@ class HashField:
 
 
 class HashTable:
-    """The hashes of every spec that was ever seen, by set and clique."""
+    """The hashes of every spec that was ever seen, by set and clique, under the schemes of one migration."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str = cluster.SOURCE, target: str = cluster.TARGET) -> None:
+        self._schemes = source, target
         self._pairs: dict[tuple[str, str | None], set[HashPair]] = {}
-        self._specs: dict[str, dict[str | None, HashPair]] = {}
 
-    def learn(self, objects: Objects) -> None:
-        """Take in the present specs of all sets."""
-        for key, item in objects.items():
-            if key[0] == "PodCliqueSet":
-                for clique, pair in self.present(item).items():
-                    self._pairs.setdefault((key[2], clique), set()).add(pair)
+    def learn(self, sets: Iterable[Object]) -> None:
+        """Take in the present specs of these sets."""
+        for pcs in sets:
+            for clique, pair in self.present(pcs).items():
+                self._pairs.setdefault((pcs["metadata"]["name"], clique), set()).add(pair)
 
     def present(self, pcs: Object) -> dict[str | None, HashPair]:
         """The pairs of a set's present spec, by clique; the generation's under ``None``."""
-        text = json.dumps(pcs["spec"], sort_keys=False)
-        if text not in self._specs:
-            old, new = (
-                podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(name))
-                for name in (cluster.SOURCE, cluster.TARGET)
-            )
-            found: dict[str | None, HashPair] = {
-                name: HashPair(value, new.pod_template_hashes[name]) for name, value in old.pod_template_hashes.items()
-            }
-            self._specs[text] = {**found, None: HashPair(old.generation_hash, new.generation_hash)}
-        return self._specs[text]
+        old, new = (cluster.computed(json.dumps(pcs["spec"]), scheme) for scheme in self._schemes)
+        found: dict[str | None, HashPair] = {
+            name: HashPair(value, new.pod_template_hashes[name]) for name, value in old.pod_template_hashes.items()
+        }
+        return {**found, None: HashPair(old.generation_hash, new.generation_hash)}
 
     def of(self, hash_field: HashField) -> set[HashPair]:
         """The pairs of which one value may stand in a field."""
@@ -103,12 +97,16 @@ def all_hash_fields(objects: Objects) -> dict[HashField, str]:
 
 @dataclass
 class InvariantChecker:
-    """Checks every write of the migrators, and keeps what is wrong in ``wrongs``."""
+    """Checks every write of all migrators in a cluster, and keeps what is wrong in ``wrongs``."""
 
     world: World
-    table: HashTable
+    table: HashTable = field(default_factory=HashTable)
     wrongs: list[str] = field(default_factory=list)
     _before: dict[str, Object | None] = field(default_factory=dict)
+
+    def learn(self) -> None:
+        """Take in the specs of the sets as they are now."""
+        self.table.learn(self.world.store.everything(resources.POD_CLIQUE_SETS))
 
     def before_write(self, write: Step) -> None:
         """Before a write: its process must hold our Lease, and to write to Grove's objects the operator's is parked."""
@@ -117,18 +115,20 @@ class InvariantChecker:
         holder = (self.world.lease(OWN_LEASE).get("spec") or {}).get("holderIdentity")
         if holder != write.process.name:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {holder!r} has our Lease")
-        if write.resource in GROVE and self.world.holder != PARKED:
+        if write.is_grove and self.world.holder != PARKED:
             self.wrongs.append(f"{write.process.name} writes {write.target}, and {self.world.holder!r} has the Lease")
 
     def remember(self, write: Step) -> None:
         """Right before the write is applied, and after other events of that moment."""
-        self._before[write.process.name] = self._read(write)
+        if write.is_grove:
+            self.learn()
+            self._before[write.process.name] = self._read(write.resource, write.name)
 
     def after_write(self, write: Step) -> None:
         """After a write: only hashes changed, from the old one of that field to its new one or back."""
-        if write.resource not in GROVE:
+        if not write.is_grove:
             return
-        before, after = self._before.pop(write.process.name), self._read(write)
+        before, after = self._before.pop(write.process.name), self._read(write.resource, write.name)
         if before is None or after is None:
             self.wrongs.append(f"{write.target} was {'created' if before is None else 'deleted'} by a migrator")
             return
@@ -143,13 +143,17 @@ class InvariantChecker:
         if _without_hashes(before) != _without_hashes(after):
             self.wrongs.append(f"{write.target}: more than hashes was changed")
 
-    def _read(self, write: Step) -> Object | None:
-        if write.resource is None or write.resource not in GROVE:
-            return None
+    def _read(self, resource: Resource | None, name: str) -> Object | None:
         try:
-            return self.world.store.read(write.resource, "default", write.name)
+            return self.world.store.read(resource, "default", name) if resource else None
         except KeyError:
             return None
+
+
+def none(what: str, found: Collection[object]) -> None:
+    """Raise ``AssertionError`` if any of this was found."""
+    if found:
+        raise AssertionError(f"{what}: {found}")
 
 
 def strange(objects: Objects, table: HashTable, others: set[str]) -> list[str]:
@@ -163,17 +167,12 @@ def strange(objects: Objects, table: HashTable, others: set[str]) -> list[str]:
 
 def half_committed(objects: Objects, table: HashTable) -> list[str]:
     """Sets whose commit record is the new hash of their present spec, and fields that still hold an old one of it."""
-    found = all_hash_fields(objects)
-    wrong = []
-    for key, pcs in objects.items():
-        if key[0] == "PodCliqueSet" and is_committed(pcs, table):
-            pairs = table.present(pcs)
-            wrong += [
-                f"{key[2]} is committed, and {hash_field.key} has the old {'/'.join(hash_field.path)}"
-                for hash_field, value in found.items()
-                if hash_field.set_name == key[2] and value == pairs[hash_field.clique].old
-            ]
-    return wrong
+    committed = {key[2]: pcs for key, pcs in objects.items() if key[0] == "PodCliqueSet" and is_committed(pcs, table)}
+    return [
+        f"{found.set_name} is committed, and {found.key} has the old {'/'.join(found.path)}"
+        for found, value in all_hash_fields(objects).items()
+        if found.set_name in committed and value == table.present(committed[found.set_name])[found.clique].old
+    ]
 
 
 def is_committed(pcs: Object, table: HashTable) -> bool:

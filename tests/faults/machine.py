@@ -1,15 +1,15 @@
 """A state machine: users, operators and migrators act on one cluster in any order, and invariants hold after each step.
 
 The same happens in a second cluster, but no migrator ever runs there: an operator must never replace more pods in the
-first one. :mod:`tests.faults.shadow` has the invariants, :mod:`tests.faults.run_faults` what happens to a run.
+first one. :mod:`tests.faults.shadow` has the invariants.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
@@ -25,21 +25,67 @@ from hypothesis.stateful import (
 
 from tests.faults import cluster, users
 from tests.faults.interleaving import Interleaving
+from tests.faults.invariants import none
 from tests.faults.operators import ALPHA_11, ALPHA_12_RC1, MAIN, Line
-from tests.faults.process import DONE, MOMENTS, NO_RECORD, REFUSED, STUCK, Ending, Moment
-from tests.faults.run_faults import RunFault, at_writes, numbers, run_faults
-from tests.faults.shadow import ShadowedCluster, none
+from tests.faults.process import DONE, MOMENTS, NO_RECORD, REFUSED, STUCK, At, Ending, Moment, Step
+from tests.faults.products import FAULTS, RESTORED
+from tests.faults.shadow import ShadowedCluster
+
+numbers: Final = st.integers(0, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFault:
+    """What happens at a run's write of that number; ``choice`` is whom it happens to, where that matters."""
+
+    kind: str
+    write: int
+    moment: Moment
+    choice: int = 0
+
+    def strike(self, clusters: ShadowedCluster, step: Step) -> None:
+        """Let it happen, if it is due at that step of a run."""
+        fault = FAULTS.get(self.kind)
+        lasts = fault is not None and fault.lasts and self.write < step.write
+        if step.moment != self.moment or not (lasts or self.write == step.write):
+            return
+        if fault is None:
+            clusters.happens(self.kind, self.choice, 1 + self.choice % 3, written=True)
+        elif fault.may(step):
+            clusters.restored = clusters.restored or self.kind == RESTORED
+            fault.strike(step.process)
+
+
+def at_writes(clusters: ShadowedCluster, faults: Sequence[RunFault]) -> At:
+    """The faults of one run; what ends it comes last."""
+
+    def strike(step: Step) -> None:
+        for fault in sorted(faults, key=lambda fault: fault.kind in FAULTS):
+            fault.strike(clusters, step)
+
+    return strike
+
+
+#: What leads to endings after a write, and what only a check right before each write sees, comes more often.
+_KINDS: Final = (
+    *("a kill", "a kill", "a lost reply", "a conflict", "a failed test", "an outage", *["a lasting outage"] * 2),
+    *(*["a theft of the Leases"] * 4, "a long pause", "SIGTERM", *[RESTORED] * 3, *users.USERS),
+)
+
+run_faults: Final = st.builds(
+    RunFault,
+    kind=st.sampled_from(_KINDS),
+    write=st.integers(10, 44),
+    moment=st.sampled_from(MOMENTS),
+    choice=numbers,
+)
 
 
 class Machine(RuleBasedStateMachine):
-    """The steps that the two clusters can take.
-
-    ``looks`` counts the checks of the invariant, ``ended`` how often a run ended with each code.
-    """
+    """The steps that the two clusters can take; ``ended`` is how often a run ended with each code."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = 0
         self.ended: Counter[int] = Counter()
         self.clusters = ShadowedCluster(cluster.grown())
 
@@ -102,7 +148,7 @@ class Machine(RuleBasedStateMachine):
     @rule(write=st.integers(1, 55), moment=st.sampled_from(MOMENTS))
     def die(self, write: int, moment: Moment) -> None:
         """A run that is killed at a write."""
-        self._run([RunFault("kill", write, moment, 0)])
+        self._run([RunFault("a kill", write, moment)])
 
     @precondition(lambda self: self.clusters.pending)
     @rule()
@@ -166,29 +212,19 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def what_must_hold(self) -> None:
         """The migrators did nothing that they may not do, and no operator replaces more pods than without them."""
-        self.looks += 1
         self.clusters.look()
 
 
-@dataclass
-class Tally:
-    """What was tried: runs by exit code, and steps."""
-
-    endings: Counter[int] = field(default_factory=Counter)
-    steps: int = 0
-
-
-def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool = True) -> Tally:
-    """Let the machine run; raises what an invariant raises.
+def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool = True) -> Counter[int]:
+    """Let the machine run; returns how many runs ended with each exit code, and raises what an invariant raises.
 
     Without a ``seed`` the examples are the same every time. ``shrink`` finds the shortest history that fails.
     """
-    tally = Tally()
+    tally = Counter[int]()
 
     class Tallied(Machine):
         def teardown(self) -> None:
-            tally.endings += self.ended
-            tally.steps += self.looks
+            tally.update(self.ended)
 
     machine = Tallied if seed is None else hypothesis.seed(seed)(Tallied)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

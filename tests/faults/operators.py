@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, LABEL_SCALING_GROUP_REPLICA_INDEX
-from migrator.hashing import podcliqueset, schemes
 from testbed.trees import Hashes, Object
-from tests.faults.cluster import Key
+from tests.faults.cluster import Key, computed
 from tests.faults.ownership import FOREVER, OwnershipTree, clique_of, hash_of, sync
 from tests.support.memory_objects import copied
 
@@ -72,7 +70,7 @@ class Operator:
             if item["metadata"].get("deletionTimestamp"):
                 self._tree.remove(item)
         for pcs in self._tree.all("PodCliqueSet"):
-            _reconcile(OneSet(self._tree, pcs, _computed(json.dumps(pcs["spec"]), self.scheme), self.line))
+            _reconcile(OneSet(self._tree, pcs, computed(json.dumps(pcs["spec"]), self.scheme), self.line))
         return self.deleted[before:]
 
     def settle(self) -> list[str]:
@@ -90,11 +88,6 @@ def would_roll(objects: Mapping[Key, Object], scheme: str, line: Line = ALPHA_11
     """The pods that an operator of this scheme and line would replace if it were started now, by name."""
     model = Operator(copied(dict(objects)), scheme, line)
     return frozenset(model.settle()) & {key[2] for key in objects if key[0] == "Pod"}
-
-
-@cache
-def _computed(spec: str, scheme: str) -> podcliqueset.PodCliqueSetHashes:
-    return podcliqueset.hash_pod_clique_set({"spec": json.loads(spec)}, schemes.by_name(scheme))
 
 
 @dataclass(frozen=True, slots=True)

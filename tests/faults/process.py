@@ -10,17 +10,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.errors import (
-    ApiError,
-    Conflict,
-    Interrupted,
-    LostReply,
-    MigratorError,
-    NotAuthorised,
-    Rejected,
-    TestFailed,
-    Unreachable,
-)
+from migrator.errors import Interrupted, MigratorError
 from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
 from migrator.run import migration, verify
@@ -28,6 +18,7 @@ from migrator.run.context import Context, RunOptions
 from migrator.run.verify import VerifyOptions
 from migrator.store import Deadline, DryRun
 from tests.faults import cluster
+from tests.faults.invariants import none
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryStore, Request
 
@@ -44,20 +35,6 @@ FAILED: Final = 1
 NO_RECORD: Final = 2
 REFUSED: Final = 3
 STUCK: Final = 6
-
-
-#: What the API server, a proxy before it or the network can answer with.
-ERRORS: Final[dict[str, Callable[[], BaseException]]] = {
-    "a lost reply": lambda: LostReply("no answer"),
-    "a conflict": lambda: Conflict("modified"),
-    "a failed test": lambda: TestFailed("a test does not hold"),
-    "a rejection": lambda: Rejected("is invalid: spec: forbidden"),
-    "an outage": lambda: Unreachable("HTTP 503, 8 times"),
-    "a lasting outage": lambda: Unreachable("HTTP 503, at every request"),
-    "a bug of the server": lambda: ApiError("HTTP 400"),
-    "a missing right": lambda: NotAuthorised("HTTP 403"),
-    "a void token": lambda: NotAuthorised("HTTP 401"),
-}
 
 
 class Killed(BaseException):
@@ -81,6 +58,11 @@ class Step:
     resource: Resource | None = None
     name: str = ""
     subresource: str = ""
+
+    @property
+    def is_grove(self) -> bool:
+        """Whether it is a write to an object of Grove's."""
+        return self.write > 0 and self.resource in cluster.RESOURCES.values()
 
 
 At = Callable[[Step], None]
@@ -148,12 +130,22 @@ class Process:
     @property
     def wrote(self) -> bool:
         """Whether the cluster applied a write of its to an object of Grove's."""
-        return any(step.resource in cluster.RESOURCES.values() for step in self.applied)
+        return any(step.is_grove for step in self.applied)
 
     def kill(self) -> None:
         """End it here and now: what it would do next never happens."""
         self._dead = True
         raise Killed
+
+    def beside(self, *, alive: bool) -> Process:
+        """Another process, which begins while this one stands still or, ``alive``, renews its Leases."""
+
+        def sleep(seconds: float) -> None:
+            self.world.advance(seconds)
+            if alive:
+                self.renew()
+
+        return self.world.start(sleep=sleep)
 
     def renew(self) -> None:
         """Do what threads of its own do in the product."""
@@ -181,16 +173,18 @@ class Process:
             of_write = (len(self.writes) + 1, request.resource, request.name, request.subresource)
             step = Step(next(self._steps), "before", "write", request.verb, request.target, self, *of_write)
             self.writes.append(step)
+            self.world.checker.before_write(step)
         else:
             kind: Kind = "read" if request.reads else "dry run"
             target = f"{request.resource.plural}/{request.name}" if request.reads else request.target
             step = Step(next(self._steps), "before", kind, request.verb, target, self)
         self._at(step)
+        self.world.checker.remember(step)
         yield
-        after = replace(step, moment="after")
         if step.write:
             self.applied.append(step)
-        self._at(after)
+            self.world.checker.after_write(step)
+        self._at(replace(step, moment="after"))
 
     def _rest(self, seconds: float) -> None:
         """Sleep; the Lease is renewed meanwhile."""
@@ -222,6 +216,11 @@ class Process:
         )
 
     def _ended(self, command: Callable[[], object]) -> Ending:
+        ending = self._ending(command)
+        none("wrong writes", self.world.checker.wrongs)
+        return ending
+
+    def _ending(self, command: Callable[[], object]) -> Ending:
         try:
             command()
         except MigratorError as error:

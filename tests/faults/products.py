@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from migrator.errors import Reverted
-from migrator.resources import LEASES
+from migrator.errors import (
+    ApiError,
+    Conflict,
+    LostReply,
+    NotAuthorised,
+    NotFound,
+    Rejected,
+    Reverted,
+    TestFailed,
+    Unreachable,
+)
+from migrator.resources import LEASES, POD_CLIQUE_SETS
+from migrator.run.leases import PARKED
+from migrator.run.record import RUN_NAME
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.invariants import none
 from tests.faults.process import (
     DONE,
-    ERRORS,
     FAILED,
     KILLED,
     MOMENTS,
@@ -27,9 +39,11 @@ from tests.faults.process import (
     Step,
     raising,
 )
-from tests.faults.steps import Command, perform, prepared, steps
-from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.faults.steps import perform, prepared, steps
+from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
 
+#: GitOps gives the operator its replicas back.
+RESTORED: Final = "replicas that come back"
 _YEAR: Final = timedelta(days=365)
 _SHORTER_THAN_A_HOLD: Final = 20.0
 _STEPS: Final = 2000  # more than any command takes that ends by itself
@@ -37,7 +51,7 @@ _STEPS: Final = 2000  # more than any command takes that ends by itself
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens to a process at one step; ``kinds`` are the steps to which it can.
+    """Something that happens to a process at one step, of these ``kinds`` and that is ``of`` its sort.
 
     ``lasts``: at every step from then on.
     """
@@ -47,15 +61,26 @@ class Fault:
     kinds: frozenset[str] = frozenset({"read", "dry run", "write", "sleep"})
     moments: tuple[Moment, ...] = ("before",)
     lasts: bool = False
+    of: Callable[[Step], bool] = lambda _step: True
 
     def may(self, step: Step) -> bool:
-        """Whether it can happen there: only a patch fails by a test, only what writes is rejected."""
-        patched = self.name in {"a failed test", "a conflict"} and step.verb != "patch"
-        return step.kind in self.kinds and step.moment in self.moments and not patched
+        """Whether it can happen there."""
+        return step.kind in self.kinds and step.moment in self.moments and self.of(step)
 
 
-def _error(name: str, kinds: frozenset[str], *moments: Moment, lasts: bool = False) -> Fault:
-    return Fault(name, raising(ERRORS[name]), kinds, moments or ("before",), lasts)
+def _patches(step: Step) -> bool:
+    """Only a patch has tests and a version."""
+    return step.verb == "patch"
+
+
+def _is_grove(step: Step) -> bool:
+    """Among the writes to Grove's objects the operator is stopped."""
+    return step.is_grove
+
+
+def _lists_sets(step: Step) -> bool:
+    """Of other kinds an object may be absent, so that 404 is no fault."""
+    return step.target == f"{POD_CLIQUE_SETS.plural}/"
 
 
 def _jump(by: timedelta) -> Callable[[Process], object]:
@@ -69,82 +94,72 @@ _REQUESTS: Final = frozenset({"read", "dry run", "write"})
 _SENT: Final = frozenset({"write", "dry run"})
 _ALL: Final = (
     Fault("a kill", Process.kill, moments=MOMENTS),
-    _error("a lost reply", _SENT, *MOMENTS),
-    _error("an outage", _REQUESTS),
-    _error("a lasting outage", _REQUESTS, lasts=True),
-    _error("a bug of the server", _REQUESTS),
-    _error("a missing right", _REQUESTS),
-    _error("a void token", _REQUESTS, lasts=True),
-    _error("a rejection", _SENT),
-    _error("a failed test", _SENT),
-    _error("a conflict", frozenset({"write"})),
+    Fault("a lost reply", raising(lambda: LostReply("no answer")), _SENT, MOMENTS),
+    Fault("an outage", raising(lambda: Unreachable("HTTP 503, 8 times")), _REQUESTS),
+    Fault("a lasting outage", raising(lambda: Unreachable("HTTP 503, at every request")), _REQUESTS, lasts=True),
+    Fault("a bug of the server", raising(lambda: ApiError("HTTP 400")), _REQUESTS),
+    Fault("a missing right", raising(lambda: NotAuthorised("HTTP 403")), _REQUESTS),
+    Fault("a void token", raising(lambda: NotAuthorised("HTTP 401")), _REQUESTS, lasts=True),
+    Fault("a rejection", raising(lambda: Rejected("is invalid: spec: forbidden")), _SENT),
+    Fault("a failed test", raising(lambda: TestFailed("a test does not hold")), _SENT, of=_patches),
+    Fault("a conflict", raising(lambda: Conflict("modified")), frozenset({"write"}), of=_patches),
+    Fault("a missing kind", raising(lambda: NotFound("no such resource")), frozenset({"read"}), of=_lists_sets),
     Fault("a bug of ours", raising(lambda: ValueError("timeout"))),
     Fault("too little memory", raising(MemoryError)),
     Fault("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
     Fault("two signals", raising(KeyboardInterrupt), moments=MOMENTS),
     Fault("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
-    Fault("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE)),
-    Fault("a pause in which others take the Leases", lambda process: process.world.steal_leases()),
+    Fault("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE), moments=MOMENTS),
+    Fault("a theft of the Leases", lambda process: process.world.steal_leases(), moments=MOMENTS),
+    Fault(RESTORED, lambda process: process.world.deploy(replicas=1), frozenset({"write"}), MOMENTS, of=_is_grove),
     Fault("a clock that jumps ahead", _jump(_YEAR)),
     Fault("a clock that jumps back", _jump(-_YEAR)),
 )
 FAULTS: Final = {fault.name: fault for fault in _ALL}
 
 
-def chosen(command: Command, name: str, *, every: int = 1, first: int = 0) -> Iterator[tuple[int, Moment]]:
-    """At which steps it happens: at every one, or at one of so many."""
-    able = [(step.number, step.moment) for step in steps(command) if FAULTS[name].may(step)]
-    yield from able[first % every :: every]
+def able(command: Command, name: str) -> list[Step]:
+    """The steps at which a fault can happen."""
+    return [step for step in steps(command) if FAULTS[name].may(step)]
 
 
-def strikes(fault: Fault, number: int, moment: Moment) -> At:
+def strikes(fault: Fault, where: Step) -> At:
     """The fault, at that step; afterwards nothing may go on for ever."""
 
     def at(step: Step) -> None:
         assert step.number < _STEPS, "the command does not end"
-        if (step.number, step.moment) == (number, moment) or (fault.lasts and step.number > number and fault.may(step)):
+        lasts = fault.lasts and step.number > where.number and fault.may(step)
+        if lasts or (step.number, step.moment) == (where.number, where.moment):
             fault.strike(step.process)
 
     return at
 
 
-def suffer(command: Command, name: str, number: int, moment: Moment, *, back: bool = False) -> int:
+def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> int:
     """One history: what the exit code says is so, and what comes next ends well: a rerun, or with ``back`` a revert.
 
     Returns that exit code.
     """
     world = prepared(command)
-    process = world.start(at=strikes(FAULTS[name], number, moment))
+    process = world.start(at=strikes(FAULTS[name], where))
     ending = perform(process, command)
     truthful(world, process, command, ending)
-    world.free_leases()
     put_right(world, command, back=back)
     return ending.code
 
 
 def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
     """What the exit code of the only command that ran says is so."""
-    found = world.grove()
-    if command == "forward":
-        assert world.lies(ending) == []
-    elif command == "revert":
-        assert world.wrongs == []
-        if ending.code == DONE:
-            assert (found == world.before, world.replicas) == (True, 1), str(ending)
-        elif ending.code in {FAILED, NO_RECORD, REFUSED}:
-            assert (found == world.after, world.replicas) == (True, 0), str(ending)
-        else:
-            assert ending.code in {STUCK, KILLED}, str(ending)
-    else:
-        assert (found == world.after, world.replicas, process.wrote) == (True, 1, False), str(ending)
-        assert {step.resource.plural for step in process.writes} <= {LEASES.plural, "configmaps"}
-    wrote_as_claimed(process, ending)
+    none("lies", world.lies(ending, command))
+    wrote_as_claimed(process, command, ending)
 
 
-def wrote_as_claimed(process: Process, ending: Ending) -> None:
-    """Exit 1 to 3 says that nothing was written, or that all of it was restored."""
+def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None:
+    """Exit 1 to 3 says that nothing was written, or that all of it was restored; a verification writes its record."""
     if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
         assert not process.wrote, str(ending)
+    if command == "verify":
+        assert {step.resource.plural for step in process.writes if step.resource} <= {LEASES.plural, "configmaps"}
 
 
 def put_right(world: World, command: Command, *, back: bool) -> None:
@@ -158,7 +173,7 @@ def put_right(world: World, command: Command, *, back: bool) -> None:
         _revert(world)
     ending = world.run()
     assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
-    assert "grove-migrator-run" in world.records
+    assert (world.holder != PARKED, RUN_NAME in world.records) == (True, True)
     if not back:
         _revert(world)
 
@@ -166,7 +181,7 @@ def put_right(world: World, command: Command, *, back: bool) -> None:
 def _revert(world: World) -> None:
     """A revert ends well; without a record there is nothing to undo, and after it there is none."""
     stopped = world.replicas == 0
-    code = DONE if "grove-migrator-run" in world.records else NO_RECORD
+    code = DONE if RUN_NAME in world.records else NO_RECORD
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.before, world.replicas) == (code, True, 1), str(ending)
     assert world.records == [] or not stopped
@@ -178,7 +193,7 @@ def _last_look(command: Command) -> int:
     return max(step.number for step in looks)
 
 
-def overtaken(first: Command, second: Command, number: int, moment: Moment, *, alive: bool) -> None:
+def overtaken(first: Command, second: Command, where: Step, *, alive: bool) -> None:
     """A whole second command while the first stands at one of its steps, or, ``alive``, renews its Leases there."""
     world = prepared(first)
     met: list[Ending] = []
@@ -186,30 +201,23 @@ def overtaken(first: Command, second: Command, number: int, moment: Moment, *, a
 
     def at(step: Step) -> None:
         assert step.number < _STEPS, "the command does not end"
-        if (step.number, step.moment) != (number, moment) or met:
+        if (step.number, step.moment) != (where.number, where.moment) or met:
             return
         met.append(Ending(KILLED))
         found.append(world.grove())
-
-        def sleep(seconds: float) -> None:
-            world.advance(seconds)
-            if alive:
-                step.process.renew()
-
-        other = world.start(sleep=sleep)
+        other = step.process.beside(alive=alive)
         met[:] = [perform(other, second)]
         if met[0].code == DONE and second != "verify":
             assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
-        wrote_as_claimed(other, met[0])
+        wrote_as_claimed(other, second, met[0])
 
     process = world.start(at=at)
     ending = perform(process, first)
     assert met
-    assert world.wrongs == [], (str(ending), str(met[0]))
     if ending.code == DONE and first != "verify":
-        seen = found[0] if number > _last_look(first) else world.grove()
+        seen = found[0] if where.number > _last_look(first) else world.grove()
         assert seen == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
-    wrote_as_claimed(process, ending)
+    wrote_as_claimed(process, first, ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()

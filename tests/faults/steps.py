@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, Literal
+from typing import Final
 
-from migrator.resources import PODS
 from tests.faults import cluster
 from tests.faults.process import Ending, Process, Step
-from tests.faults.world import World
+from tests.faults.world import Command, World
 
-Command = Literal["forward", "revert", "verify"]
 COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
 GROVE: Final = frozenset(cluster.RESOURCES.values())
 
@@ -54,11 +52,6 @@ def first(plural: str, subresource: str = "") -> int:
     """The number of the first write to objects of this kind."""
     found = (w for w in undisturbed() if w.resource is not None and w.resource.plural == plural)
     return next(write.write for write in found if write.subresource == subresource)
-
-
-def first_patch() -> int:
-    """The step at which a run sends its first patch of a pod."""
-    return next(write.number for write in undisturbed() if write.resource == PODS)
 
 
 def points() -> list[Step]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from migrator import resources
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import RUN_NAME, Recorder
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.invariants import HashTable
 from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
 
 
 def migrated_world(*, upgraded: bool = False) -> World:
@@ -75,16 +75,6 @@ def test_a_revert_of_sets_that_were_all_made_again_has_nothing_to_restore() -> N
     ending = world.run(revert=True)
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
     assert world.grove() == before
-
-
-def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
-    """The record is deleted last: the old operator that was started again must not wait for an hour."""
-    world = migrated_world()
-    forgets = when(lambda step: (step.verb, step.moment) == ("delete", "after"), lambda step: step.process.kill())
-    assert world.run(forgets, revert=True).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
-    assert (world.replicas, world.records, world.grove() == world.before) == (1, [], True)
-    assert world.holder.startswith("grove-operator")
 
 
 def test_an_interruption_while_the_error_is_recorded_is_no_other_ending() -> None:
@@ -150,10 +140,19 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
     assert (world.grove() == world.before, world.replicas) == (True, 1)
 
 
-@pytest.mark.parametrize(("source", "target"), [("legacy-1.33", cluster.TARGET), ("legacy-1.33", cluster.SOURCE)])
-def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str) -> None:
-    """A wrong --from, or the flags of another run, write nothing where the record has what was there before."""
+@table(
+    "source target later",
+    ("A wrong --from.", ("legacy-1.33", cluster.TARGET, False)),
+    ("The flags of another run.", ("legacy-1.33", cluster.SOURCE, False)),
+    ("A later run that died before its first table hides no earlier one.", ("legacy-1.33", cluster.TARGET, True)),
+)
+def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str, *, later: bool) -> None:
+    """It writes nothing where the record has what was there before."""
     world = migrated_world()
+    if later:
+        assert world.run(kill_at(3, "after"), target="legacy-1.36", source=cluster.TARGET).code == KILLED
+        assert world.record_state == "stopping"
+        world.advance(100)
     records, process = world.records, world.start(at=kill_at(100, "before"))
     ending = process.run(revert=True, source=source, target=target)
     assert ending.code == NO_RECORD
@@ -169,6 +168,7 @@ def test_a_later_migration_can_be_undone_alone() -> None:
     world = World()
     assert world.run().code == DONE
     later, source = "legacy-1.36", cluster.TARGET
+    world.checker.table = HashTable(source, later)
     before = world.grove()
     ending = world.run(kill_at(14, "before"), target=later, source=source)
     assert ending.code == KILLED
@@ -176,15 +176,3 @@ def test_a_later_migration_can_be_undone_alone() -> None:
     world.advance(100)
     assert world.run(kill_at(200, "before"), target=later, source=source, revert=True).code == DONE
     assert world.grove() == before
-
-
-@pytest.mark.parametrize("state", ["stopping", "closed"])
-def test_a_revert_with_the_wrong_source_is_refused_before_and_after_a_later_run_dies(state: str) -> None:
-    """A later run that died before its first table hides no earlier migration from a revert with other flags."""
-    world = migrated_world()
-    if state == "stopping":
-        assert world.run(kill_at(3, "after"), target="legacy-1.36", source=cluster.TARGET).code == KILLED
-        assert world.record_state == "stopping"
-        world.advance(100)
-    ending = world.run(kill_at(200, "before"), revert=True, source="legacy-1.33", target=cluster.TARGET)
-    assert (ending.code, world.grove() == world.after) == (NO_RECORD, True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from migrator import resources
 from migrator.exact_json import JSONObject
@@ -18,16 +18,17 @@ from migrator.run.record import Recorder
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.invariants import InvariantChecker, half_committed
 from tests.faults.operators import ALPHA_11, Line, Operator
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
 from tests.support.memory_store import MemoryStore
 
+Command = Literal["forward", "revert", "verify"]
+
 LONGER_THAN_A_LEASE: Final = 70.0
 _ENDING: Final = 2.0  # seconds from a pod's deletion to its end
 _STARTING: Final = 2.0  # seconds from an operator's start to its first action, as measured
-_LEASES: Final = (OWN_LEASE, cluster.LEASE)
-_THIEF: Final = "another_1"
 _START: Final = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -49,6 +50,8 @@ class World:
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
+        self.checker = InvariantChecker(self)
+        self.checker.learn()
         self.on_awake: Callable[[str], None] = lambda _image: None
         self._controllers = Controllers(self)
         self._controllers.step()
@@ -66,25 +69,26 @@ class World:
         """Grove's objects."""
         return cluster.by_key(self.store.everything(*cluster.RESOURCES.values()))
 
-    @property
-    def wrongs(self) -> list[str]:
-        """What must hold at any moment and does not: see :func:`cluster.strays` and :func:`cluster.early_commits`."""
+    def lies(self, ending: Ending, command: Command = "forward") -> list[str]:
+        """What is not as the exit code of the only command says that others did not disturb."""
+        untouched, migrated = (self.before, 1), (self.after, 0)
+        before, done = {
+            "forward": (untouched, migrated),
+            "revert": (migrated, untouched),
+            "verify": ((self.after, 1), (self.after, 1)),
+        }[command]
         found = self.grove()
-        return cluster.strays(found, self.before, self.after) + cluster.early_commits(found, self.after)
-
-    def lies(self, ending: Ending) -> list[str]:
-        """What is not as the exit code of a migration says, of a cluster that was untouched before."""
-        found, wrong = self.grove(), self.wrongs
-        if ending.code == DONE:
-            wrong += _differences("done, but not migrated", found, self.after)
-            wrong += ["done, but the old operator may run"] if self.replicas else []
-        elif ending.code in {FAILED, NO_RECORD, REFUSED}:
-            wrong += _differences("not as before", found, self.before)
-            wrong += [] if self.replicas == 1 else [f"replicas are {self.replicas}"]
-        elif ending.code not in {STUCK, KILLED}:
+        wrong = half_committed(found, self.checker.table)
+        if ending.code not in {STUCK, KILLED} or command == "verify":
+            claimed, replicas = done if ending.code == DONE else before
+            wrong += _differences("not as claimed", found, claimed)
+            wrong += [] if self.replicas == replicas else [f"replicas are {self.replicas}"]
+        if ending.code not in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED} and command != "verify":
             wrong.append("no exit code that a run may have")
-        if self.replicas and self.holder != PARKED and _differences("migrated", found, self.before):
-            wrong.append("something is migrated, and the old operator may run")
+        if self.replicas and self.holder != PARKED and self.image == cluster.OLD_IMAGE:
+            wrong += _differences("the old operator may run beside what is migrated", found, self.before)
+        if ending.code in {DONE, KILLED} and self.holder == PARKED and not self.records:
+            wrong.append("operators are kept out, and no record says why")
         return [f"exit {ending.code}: {problem} ({ending})" for problem in wrong]
 
     @property
@@ -145,17 +149,11 @@ class World:
         transitions = (body.get("spec") or {}).get("leaseTransitions", -1) + 1
         self.store.put({**body, "spec": {**spec, "leaseTransitions": transitions}})
 
-    def steal_leases(self, thief: str = _THIEF, *, seconds: int = 600) -> None:
-        """Let another process hold both Leases, and as much time pass as ours would last."""
-        for name in _LEASES:
-            self.hand_lease_to(thief, seconds=seconds, name=name)
+    def steal_leases(self) -> None:
+        """Let another process hold both Leases for a while, longer than ours would last."""
+        for name in (OWN_LEASE, cluster.LEASE):
+            self.hand_lease_to("thief", name=name)
         self.advance(LONGER_THAN_A_LEASE)
-
-    def free_leases(self) -> None:
-        """Let the process that stole Leases let go of them."""
-        for name in _LEASES:
-            if (self.lease(name).get("spec") or {}).get("holderIdentity") == _THIEF:
-                self.hand_lease_to("", seconds=1, name=name)
 
     def deploy(self, *, replicas: int, image: str | None = None) -> None:
         """Change the operator's Deployment as Helm, GitOps or a person would."""

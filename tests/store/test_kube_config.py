@@ -25,6 +25,8 @@ from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
 
+LOCAL = "https://127.0.0.1:1"
+
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,13 +38,15 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def kubeconfig(path: Path, server: str, *, current: str = "main", name: str = "me", user: Any = None) -> str:
-    """Write a kubeconfig with the contexts ``main`` and ``other``."""
+def kubeconfig(
+    path: Path, server: str = LOCAL, *, current: str = "main", name: str = "me", user: Any = None, **cluster: Any
+) -> str:
+    """Write a kubeconfig with the contexts ``main`` and ``other``; ``cluster`` are more fields of their clusters."""
     path.parent.mkdir(exist_ok=True)
     servers = {"main": server, "other": f"{server}/other"}
     document = {
         "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in servers],
-        "clusters": [{"name": main, "cluster": {"server": address}} for main, address in servers.items()],
+        "clusters": [{"name": main, "cluster": {"server": address, **cluster}} for main, address in servers.items()],
         "users": [{"name": name, "user": user or {"token": "sesame"}}],
         "current-context": current,
     }
@@ -311,7 +315,7 @@ def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Pat
 def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    client, *_ = api_client(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), None)
+    client, *_ = api_client(kubeconfig(tmp_path / "config"), None)
     context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
     assert context.get_ca_certs()
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -319,22 +323,12 @@ def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: 
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
 
 
-def with_cluster(path: Path, **fields: Any) -> str:
-    """Write a kubeconfig with these fields in every cluster."""
-    kubeconfig(path, "https://127.0.0.1:1")
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for entry in document["clusters"]:
-        entry["cluster"] |= fields
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return str(path)
-
-
 def test_an_authority_of_the_kubeconfig_counts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has a certificate of a public authority is not the cluster that the kubeconfig names."""
     monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
     first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
     (tmp_path / "one.crt").write_text(first + end, encoding="utf-8")
-    path = with_cluster(tmp_path / "config", **{"certificate-authority": str(tmp_path / "one.crt")})
+    path = kubeconfig(tmp_path / "config", **{"certificate-authority": str(tmp_path / "one.crt")})
     client, *_ = api_client(path, None)
     assert len(client.rest_client.pool_manager.connection_pool_kw["ssl_context"].get_ca_certs()) == 1
 
@@ -344,9 +338,8 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str)
     """Nothing is sent with it, and nothing of it is quoted."""
     (tmp_path / "bad.crt").write_text("sesame", encoding="utf-8")
     bad = str(tmp_path / "bad.crt")
-    path = with_cluster(tmp_path / "config", **({"certificate-authority": bad} if whose == "cluster" else {}))
-    if whose == "user":
-        path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user={"client-certificate": bad})
+    parts: dict[str, Any] = {"user": {"client-certificate": bad}}
+    path = kubeconfig(tmp_path / "config", **(parts if whose == "user" else {"certificate-authority": bad}))
     with pytest.raises(UsageError, match="the certificates of the kubeconfig cannot be used: ") as refused:
         kube_store.connect(kubeconfig=path)
     assert "same" not in str(refused.value)
@@ -354,7 +347,7 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str)
 
 def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path) -> None:
     """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
-    client, *_ = api_client(with_cluster(tmp_path / "config", **{"insecure-skip-tls-verify": True}), None)
+    client, *_ = api_client(kubeconfig(tmp_path / "config", **{"insecure-skip-tls-verify": True}), None)
     assert client.rest_client.pool_manager.connection_pool_kw["ssl_context"].verify_mode is ssl.CERT_NONE
     warnings.warn("unverified", InsecureRequestWarning, stacklevel=1)
 

@@ -162,7 +162,7 @@ class Lab(Cluster):
     def in_mid_run(self, before: Photo, target: Build, *, pods: int = 0) -> Iterator[Caught]:
         """Run slowly; the block begins once the run has written to so many pods (a third), and ends with the run."""
         command = self.command("run", *target.target, "--stop-operator", "--concurrency", "1")
-        slowly = {**os.environ, "PYTHONPATH": str(ROOT / "tests/support/slow_network"), "PATCH_DELAY": "0.12"}
+        slowly = {**os.environ, "PYTHONPATH": str(ROOT / "tests/upgrade/slow_network"), "PATCH_DELAY": "0.12"}
         log = self._directory / "mid-run.txt"
         old, pods = before.labels(), pods or len(before.pods()) // 3
         with log.open("wb") as output:

@@ -11,8 +11,8 @@ from migrator.stores.kube.store import KubeStore
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import put
 from testbed.controlplane.server import ControlPlane
+from tests.cluster.store.things import ABSENT, NAMESPACE, THINGS, Both
 from tests.support.memory_store import MemoryStore
-from tests.support.things import ABSENT, NAMESPACE, THINGS, Both
 
 
 @pytest.fixture(scope="package")

@@ -11,8 +11,8 @@ from migrator.exact_json import JSONNumber, JSONObject
 from migrator.resources import POD_CLIQUES, Op, Resource
 from migrator.store import Store
 from migrator.stores.kube.store import KubeStore
+from tests.cluster.store.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing
 from tests.support.memory_store import MemoryStore
-from tests.support.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing
 
 pytestmark = pytest.mark.controlplane
 

@@ -10,8 +10,8 @@ from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, PODS, Op
 from migrator.store import FIELD_MANAGER, DryRun
 from migrator.stores.kube.store import KubeStore
 from testbed import operator_installation as installation
+from tests.cluster.store.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
 from tests.support.memory_objects import SELF_SUBJECT_REVIEWS
-from tests.support.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
 
 pytestmark = pytest.mark.controlplane
 

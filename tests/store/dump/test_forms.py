@@ -19,7 +19,7 @@ from migrator.exact_json import JSONNumber
 from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS
 from migrator.stores.dump import reader
 from migrator.stores.dump.store import DumpStore
-from tests.support.dumps import OBJECTS, PCS, POD, REGENERATED, RELABELLED, SERVICE, as_yaml, dump, read, written
+from tests.store.dump.dumps import OBJECTS, PCS, POD, REGENERATED, RELABELLED, SERVICE, as_yaml, dump, read, written
 
 LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
 

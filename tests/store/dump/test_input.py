@@ -13,7 +13,7 @@ import pytest
 from migrator.errors import InputError
 from migrator.stores.dump import reader
 from migrator.stores.dump.store import DumpStore
-from tests.support.dumps import PCS, POD, SERVICE, as_yaml, dump
+from tests.store.dump.dumps import PCS, POD, SERVICE, as_yaml, dump
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from migrator.errors import OutputError
 from migrator.resources import PODS
 from migrator.stores.dump.store import DumpStore
-from tests.support.dumps import POD, RELABELLED, as_yaml, dump, read
+from tests.store.dump.dumps import POD, RELABELLED, as_yaml, dump, read
 
 
 @pytest.fixture

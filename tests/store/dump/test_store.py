@@ -10,7 +10,7 @@ import pytest
 
 from migrator.errors import NotFound
 from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, PODS
-from tests.support.dumps import OBJECTS, PCS, read
+from tests.store.dump.dumps import OBJECTS, PCS, read
 
 
 def test_reading_what_is_there(tmp_path: Path) -> None:
