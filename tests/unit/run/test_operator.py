@@ -21,8 +21,6 @@ from tests.support.installed import CONFIG, IMAGE, deployment, found_in, install
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
-NEW_IMAGE = installation.image("v0.1.0-alpha.11")
-
 
 def manager(**options: Any) -> JSONObject:
     """A Deployment whose container has a name of its own."""
@@ -112,20 +110,12 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     assert [(f.severity, f.ref.name) for f in found.findings if f.ref] == [(Severity.WARNING, "grove-operator-2")]
 
 
-@pytest.mark.parametrize(
-    ("phase", "terminating", "counts"),
-    [
-        ("Failed", False, False),
-        ("Succeeded", False, False),
-        ("Failed", True, True),
-        ("Pending", False, True),
-        ("Unknown", False, True),
-    ],
-)
-def test_pods_that_have_ended_do_not_count(phase: str, *, terminating: bool, counts: bool) -> None:
+@pytest.mark.parametrize("terminating", [False, True])
+@pytest.mark.parametrize(("phase", "lives"), [("Failed", 0), ("Succeeded", 0), ("Pending", 1), ("Unknown", 1)])
+def test_pods_that_have_ended_do_not_count(phase: str, lives: int, *, terminating: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
     cluster = MemoryStore(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
-    assert bool(found_in(cluster).pods) is counts
+    assert len(found_in(cluster).pods) == (1 if terminating else lives)
 
 
 @pytest.mark.parametrize(
@@ -329,3 +319,63 @@ def test_scaling_against_somebody_else_is_bounded() -> None:
     cluster.meanwhile(fight, verb="patch", times=1000)
     with pytest.raises(LostRace, match="grove-system/grove-operator"):
         operator.scale(cluster, found, 0)
+
+
+# --- the Lease by which it elects its leader, as its mounted configuration names it -----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "lease"),
+    [
+        ("leaderElection: {enabled: true}", "grove-operator-leader-election"),
+        ("leaderElection: {enabled: true, leaseDuration: 1m30s, resourceName: mine}", "mine"),
+        ("leaderElection: {enabled: false, leaseDuration: 2s}", None),
+        ("runtimeClientConnection: {}", None),
+        ("leaderElection:", None),
+    ],
+)
+def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None:
+    """Its name comes from the mounted configuration, with the operator's own default; none without election."""
+    found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
+    assert found.lease_name == lease
+    names = operator.lease_names(found)
+    assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
+
+
+@pytest.mark.parametrize("release", ["v0.1.0-alpha.1", "0.1.0-alpha.2", "v0.1.0-alpha.3"])
+def test_the_first_releases_elect_no_leader(release: str) -> None:
+    """Their configuration's key is not read, so no Lease keeps them out, which is said."""
+    cluster = installed(image=f"grove-operator:{release}")
+    assert found_in(cluster).lease_name is None
+    assert [f.code for f in look(cluster).findings if "leader election" in f.message] == [operator.NO_ELECTION]
+
+
+BROKEN = ("kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5")
+
+
+@table(
+    "config_map said",
+    *(("It is none.", (installation.config_map(config), "grove-operator-cm-0123abcd, key")) for config in BROKEN),
+    ("It has another key.", ({**installation.config_map(), "data": {"unrelated": "x"}}, "restore the ConfigMap")),
+    ("It is absent.", ({**installation.config_map(), "metadata": {"name": "other"}}, "restore the ConfigMap")),
+)
+def test_a_configuration_that_cannot_be_read_refuses(config_map: JSONObject, said: str) -> None:
+    """A wrong guess about the Lease would let an operator start while we write: what to mend is named."""
+    assert said in refusals(MemoryStore(deployment(), config_map))
+
+
+def test_a_configuration_that_may_not_be_read_fails_closed() -> None:
+    """A missing right on ConfigMaps is reported as such."""
+    cluster = installed()
+    cluster.fail(NotAuthorised("configmaps is forbidden"), verb="get")
+    with pytest.raises(NotAuthorised):
+        look(cluster)
+
+
+def test_items_rename_the_configuration_key() -> None:
+    """The key is the one that the volume mounts as config.yaml."""
+    body = deployment()
+    body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
+    config = installation.config_map()
+    config["data"] = {"own": CONFIG}
+    assert found_in(MemoryStore(body, config)).lease_name
