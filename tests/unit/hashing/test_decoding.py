@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from migrator import exact_json
 from migrator.errors import DecodeError
-from migrator.hashing import layouts, quantity, schemes
-from migrator.hashing.podcliqueset import TemplateHasher, hash_pod_clique_set
+from migrator.hashing import layouts, quantity, schemes, spew
+from migrator.hashing.fnv import Piece, plain
+from migrator.hashing.podcliqueset import hash_pod_clique_set
 from testbed.workloads import standalone
 
 LEGACY = schemes.by_name("legacy-1.34")
@@ -31,8 +33,12 @@ def with_template(**fields: Any) -> dict[str, Any]:
         (with_template(cliques=["a"]), "spec.template.cliques[0]"),
         (with_template(cliques=[{"name": 1}]), "spec.template.cliques[0].name"),
         (with_template(cliques=[{"name": "a", "spec": 1}]), "spec.template.cliques[0].spec"),
-        ({"spec": {"replicas": "one"}}, "spec.replicas"),
+        *(({"spec": {"replicas": count}}, "spec.replicas") for count in ("one", 1.5, True)),
         (with_template(cliques=[{"spec": {"minAvailable": 1 << 31}}]), "spec.template.cliques[0].spec.minAvailable"),
+        (
+            with_template(cliques=[{"spec": {"podSpec": {"terminationGracePeriodSeconds": 1 << 63}}}]),
+            "spec.template.cliques[0].spec.podSpec.terminationGracePeriodSeconds",
+        ),
         (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
         (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
     ],
@@ -44,30 +50,19 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], p
     assert refused.value.path == path
 
 
-def test_a_set_without_cliques_has_the_hash_of_nothing() -> None:
-    """Absent, null and empty lists of cliques give the sum of no bytes."""
-    without = with_template()
-    del without["spec"]["template"]["cliques"]
-    found = [
-        hash_pod_clique_set(pcs, LEGACY) for pcs in (without, with_template(cliques=None), with_template(cliques=[]))
-    ]
-    assert found == [hash_pod_clique_set({}, LEGACY)] * 3
-
-
 @pytest.mark.parametrize(
-    ("pod_spec", "message"),
+    ("cpu", "message"),
     [
-        ({"terminationGracePeriodSeconds": 1 << 63}, "does not fit into int64"),
-        ({"containers": [{"resources": {"limits": {"cpu": "4kk"}}}]}, "suffix is unknown"),
-        ({"containers": [{"resources": {"limits": {"cpu": "e-99"}}}]}, "no quantity"),
-        ({"containers": [{"resources": {"limits": {"cpu": "4e99999999999999999999"}}}]}, "suffix is unknown"),
-        ({"containers": [{"resources": {"limits": {"cpu": "1" * 4001}}}]}, "more than 4000 characters"),
+        *((text, "suffix is unknown") for text in ("4kk", "4e99999999999999999999")),
+        ("e-99", "no quantity"),
+        ("1" * 4001, "more than 4000 characters"),
+        ("1" * 30 + "e200000", "more than a hundred thousand digits"),
     ],
 )
-def test_a_number_that_go_cannot_hold_is_refused(pod_spec: dict[str, Any], message: str) -> None:
-    """An integer beyond its type, a quantity with a suffix that Kubernetes does not know, and one without a digit."""
+def test_a_quantity_that_go_cannot_hold_is_refused(cpu: str, message: str) -> None:
+    """One with a suffix that Kubernetes does not know, one without a digit, and more digits than any resource has."""
     with pytest.raises(DecodeError, match=message):
-        TemplateHasher({"podSpec": pod_spec}).under(LEGACY)
+        quantity.parse(cpu)
 
 
 def test_a_quantity_of_four_thousand_characters_is_read() -> None:
@@ -101,3 +96,25 @@ def test_white_space_around_a_quantity_is_refused_where_its_spelling_decides(tex
     with pytest.raises(DecodeError, match="white space around it"):
         quantity.parse(text)
     assert quantity.parse(" 2Gi ") == quantity.parse("2Gi")
+
+
+def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
+    """Unexported fields print their zero; a type that no layout knows is an error that names it."""
+    layout = {
+        "v1.Odd": (("hidden", None, "int32"), ("Shown", "shown", "string")),
+        "v1.Bad": (("Field", "field", "v1.None"),),
+    }
+    types = spew.Types(layout)
+    out: list[Piece] = []
+    types.printer("v1.Odd").emit({"shown": "x"}, out)
+    assert plain(out) == "{hidden:(int32)0 Shown:(string)x}"
+    with pytest.raises(TypeError, match=r"the layout has no type v1\.None"):
+        types.printer("v1.Bad")
+
+
+def test_only_json_is_read_and_written() -> None:
+    """NaN is not JSON, and a value of Python's own has no JSON text."""
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        exact_json.loads("[NaN]")
+    with pytest.raises(TypeError, match="set is not a JSON value"):
+        exact_json.dumps({"a": {1}})

@@ -1,8 +1,7 @@
-"""How a hash must answer to a change of its input where golden vectors, which set each place, have no example."""
+"""How a hash must answer to its input where golden vectors, which set each place, have no example."""
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import pytest
 
 from migrator.errors import DecodeError
-from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import TemplateHasher, dump_template, hash_pod_clique_set
+from migrator.hashing import podcliqueset, schemes
+from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, clean, fold
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from testbed.oracle import MINORS
-from tests.golden.compare import UNKNOWABLE, template_hash
+from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.golden.vectors import vectors
 from tests.support.layout_walk import REFUSED, Place, document, places
 
@@ -59,44 +59,6 @@ def test_null_is_absent(minor: str) -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_fields_of_other_minors_are_ignored(minor: str) -> None:
-    """A field that only other minors know is as good as absent, whatever its value."""
-    known = set(places(minor))
-    foreign = {place for other in MINORS for place in places(other)} - known
-    assert foreign
-    values: tuple[Any, ...] = ("anything", 5, [], {"x": 1})
-    for place in foreign:
-        if any(place.path[: len(outer.path)] == outer.path for outer in foreign - {place}):
-            continue  # its parent is as foreign
-        without = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
-        for value in values:
-            assert _hash(document(place.path, value), f"legacy-{minor}") == without, place
-
-
-def _set(startup: str | None, *names: str) -> dict[str, Any]:
-    cliques = [{"name": name, "spec": {"podSpec": {"hostname": f"of-{name}"}}} for name in names]
-    return {"spec": {"template": {"cliqueStartupType": startup, "cliques": cliques}}}
-
-
-def _generation(pcs: Mapping[str, Any], scheme: str) -> str:
-    return hash_pod_clique_set(pcs, schemes.by_name(scheme)).generation_hash
-
-
-def test_nothing_beside_the_templates_is_hashed() -> None:
-    """Replicas, roles, dependencies, scaling groups and metadata reach no hash."""
-    plain = _set(None, "a", "b")
-    dressed = copy.deepcopy(plain)
-    dressed["metadata"] = {"name": "n", "labels": {"l": "1"}, "generation": 7}
-    dressed["status"] = {"currentGenerationHash": "x"}
-    dressed["spec"]["replicas"] = 9
-    dressed["spec"]["template"]["podCliqueScalingGroups"] = [{"name": "g", "cliqueNames": ["a"]}]
-    dressed["spec"]["template"]["cliques"][1]["spec"] |= {"replicas": 5, "roleName": "r", "startsAfter": ["a"]}
-    for name in vectors.SCHEMES:
-        scheme = schemes.by_name(name)
-        assert hash_pod_clique_set(dressed, scheme) == hash_pod_clique_set(plain, scheme)
-
-
-@pytest.mark.parametrize("minor", MINORS)
 def test_what_depends_on_the_operators_process_is_refused(minor: str) -> None:
     """A time is printed with the operator's time zone, and fieldsV1 as its bytes: set they are refused, null is nil."""
     refused = [place for place in places(minor) if place.type.removeprefix("*") in REFUSED]
@@ -116,17 +78,54 @@ def test_keys_that_go_cannot_tell_apart_are_refused() -> None:
             _hash({"labels": {"\ud800": "a", other: "a"}}, "legacy-1.35")
 
 
-def test_the_dump_is_what_the_facts_say() -> None:
-    """The text of the worked example begins, ends and measures as Go printed it."""
-    template = {
-        "labels": {"b": "2", "a": "1"},
-        "podSpec": {
-            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}, "env": []}],
-            "priorityClassName": "ignored",
-        },
-    }
-    text = dump_template(template, schemes.by_name("legacy-1.35"))
-    assert text.startswith("(*v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
-    assert text.endswith(" HostnameOverride:(*string)<nil> WorkloadRef:(*v1.WorkloadReference)<nil>}}")
-    assert len(text.encode()) == 3027
-    assert _hash(template, "legacy-1.35") == "585f88995f9f7c5c9b5f"
+# --- a hash is that of the printed text, byte by byte -----------------------------------------------------------------
+
+
+STATES = (OFFSET, 0, 1, 0x7F, 0x80, 0xFF, MASK)
+
+
+def feed(state: int, data: bytes) -> int:
+    """FNV-1a as it is defined, byte by byte."""
+    for byte in data:
+        state = (state ^ byte) * PRIME & MASK
+    return state
+
+
+@pytest.mark.parametrize("text", ["", "a", " Name:(string)", "x" * 300, "\x7f\x00"])
+def test_a_text_that_recurs_takes_every_state_where_its_bytes_do(text: str) -> None:
+    """The sums that are kept for each of the low seven bits are those of the bytes."""
+    piece = Fixed(text)
+    for low in range(256):
+        for state in (low, *(state & ~0xFF | low for state in STATES)):
+            assert fold(state, [piece]) == feed(state, text.encode())
+
+
+@pytest.mark.parametrize("text", ["", "a", "é", "\u2028 wide ☃ text", "\ud800"])
+def test_any_other_text_is_hashed_by_its_bytes(text: str) -> None:
+    """Text of any script takes every state where its UTF-8 does; a lone surrogate is U+FFFD."""
+    for state in STATES:
+        assert fold(state, [Fixed("a"), text]) == feed(feed(state, b"a"), clean(text).encode())
+
+
+def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:
+    """A field that no layout knows may be nested deeper than Python recurses."""
+    scheme = schemes.by_name("legacy-1.35")
+    deep: Any = "x"
+    for _ in range(5000):
+        deep = [deep]
+    hashes = {TemplateHasher({"podSpec": spec}).under(scheme) for spec in ({"unknown": deep}, {})}
+    assert len(hashes) == 1
+
+
+def test_schemes_share_work_and_nothing_else() -> None:
+    """One hasher gives under every scheme, in any order and twice, what a new one gives."""
+    known = (vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values())
+    sets = [vector for vector in known if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE][::4]
+    rng = random.Random(3)  # noqa: S311 - nothing here is a secret
+    for vector in sets:
+        hasher = SetHasher(vector.input)
+        for name in [*rng.sample(vectors.SCHEMES, len(vectors.SCHEMES)), vectors.SCHEMES[0]]:
+            found = hasher.under(schemes.by_name(name))
+            assert found == podcliqueset.hash_pod_clique_set(vector.input, schemes.by_name(name)), vector.id
+            assert found.generation_hash == vector.hashes[name]["generationHash"], vector.id
+    assert len(sets) > 20
