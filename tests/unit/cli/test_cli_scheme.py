@@ -10,7 +10,7 @@ import pytest
 from migrator.hashing import layouts, schemes
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
-from tests.support.command_line import DUMP, MANIFESTS, Invoke, objects
+from tests.support.command_line import DUMP, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.operator_files import changed_layout, described
 
@@ -146,14 +146,6 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes, tmp_path: Path, inv
         assert invoke("plan", "-f", DUMP, "--to-binary", name, code=2).message.startswith(str(name))
 
 
-@pytest.mark.parametrize("command", [["run", "--dry-run=client"], ["verify"]])
-def test_a_target_is_required(command: list[str], invoke: Invoke) -> None:
-    """Without --to and --to-binary: exit 2, and both are named."""
-    said = invoke(*command, "-f", DUMP, code=2).message
-    assert "--to" in said
-    assert "--to-binary" in said
-
-
 def test_a_layout_of_its_own_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """After a run to a layout that is not shipped, verify and revert need its name only, and no file."""
     invoke.on(MemoryStore(NAMESPACE, *objects()))
@@ -173,12 +165,3 @@ def test_a_name_without_a_record_asks_for_the_file(invoke: Invoke) -> None:
     """The name of a layout that nobody recorded refuses, and says what to give."""
     invoke.on(MemoryStore())
     assert "--to-binary" in invoke("verify", "--to", "legacy-x0123456789ab", code=2).message
-
-
-def test_previews_are_hashed_by_name_only(invoke: Invoke) -> None:
-    """Without --scheme no minor is used that has no release yet."""
-    everything = {scheme.name: scheme.preview for scheme in schemes.all_schemes()}
-    said = invoke("hash", "-f", MANIFESTS).column("scheme")
-    assert set(said) == {name for name, preview in everything.items() if not preview}
-    flags = [f"--scheme={name}" for name in everything]
-    assert set(invoke("hash", "-f", MANIFESTS, *flags).column("scheme")) == everything.keys()
