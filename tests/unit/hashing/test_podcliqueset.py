@@ -11,7 +11,7 @@ import pytest
 from migrator.errors import DecodeError
 from migrator.hashing import podcliqueset, schemes
 from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, clean, fold
-from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template
 from testbed.oracle import MINORS
 from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
 from tests.golden.vectors import vectors
@@ -76,6 +76,22 @@ def test_keys_that_go_cannot_tell_apart_are_refused() -> None:
     for other in ("\udc00", "\ufffd"):
         with pytest.raises(DecodeError, match="one key to Go"):
             _hash({"labels": {"\ud800": "a", other: "a"}}, "legacy-1.35")
+
+
+def test_the_dump_is_what_the_facts_say() -> None:
+    """The text of the worked example begins, ends and measures as Go printed it."""
+    template = {
+        "labels": {"b": "2", "a": "1"},
+        "podSpec": {
+            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}, "env": []}],
+            "priorityClassName": "ignored",
+        },
+    }
+    text = dump_template(template, schemes.by_name("legacy-1.35"))
+    assert text.startswith("(*v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
+    assert text.endswith(" HostnameOverride:(*string)<nil> WorkloadRef:(*v1.WorkloadReference)<nil>}}")
+    assert len(text.encode()) == 3027
+    assert _hash(template, "legacy-1.35") == "585f88995f9f7c5c9b5f"
 
 
 # --- a hash is that of the printed text, byte by byte -----------------------------------------------------------------

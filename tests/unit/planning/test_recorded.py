@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from migrator.errors import UsageError
 from migrator.planning.model import SetState, Table
 from tests.support.builders import DELETION, LABEL, LATER, World, clique, refusals, warnings
 
@@ -22,6 +23,13 @@ def test_a_revert_without_record_gives_back_every_value(written: int) -> None:
     world.apply(back.changes)
     assert world.values() == before
     assert world.revert("legacy-1.34").trees[0].state is SetState.DONE
+
+
+def test_a_revert_without_record_and_source_is_refused() -> None:
+    """Where to is never guessed; without sets there is nothing to guess."""
+    with pytest.raises(UsageError, match="name the scheme or release to return to with --from"):
+        World().grow().revert()
+    assert World().revert().trees == ()
 
 
 def test_a_revert_leaves_what_was_the_targets_before() -> None:
