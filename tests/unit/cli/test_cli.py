@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,19 +32,15 @@ def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
 
 
-def python(code: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python with the project on its path."""
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, **more)
-
-
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
 def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str]) -> None:
     """What must be quick imports neither the Kubernetes client nor structlog, rich or YAML."""
     heavy = "{'kubernetes', 'structlog', 'rich', 'yaml', 'jsonpatch'}"
-    done = python(
+    code = (
         "import sys\nfrom migrator.cli import invoke\n"
         f"code = invoke({args!r})\nprint(sorted({heavy} & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
     )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr == "[]\n"
     assert done.stdout
@@ -99,10 +94,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
-        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "Did you mean v0.1.0-alpha.11?"),
-        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "is not a known release or scheme"),
-        (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
-        (["plan", "--to", "legacy-1.53"], "unknown-scheme", "`grove-migrator releases` lists"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
         (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "v0.1.0-alpha.9", "--from", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
@@ -348,18 +339,3 @@ def test_the_next_command_repeats_the_flags_of_the_command_line_only(
 def test_the_version_is_printed(invoke: Invoke) -> None:
     """As Click prints it."""
     assert invoke("--version").out == f"grove-migrator, version {__version__}\n"
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_clicks(
-    shell: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The script asks our program by the variable that it answers to; a shell that is here takes the script."""
-    monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", f"{shell}_source")
-    with pytest.raises(SystemExit):
-        invoke()
-    script = capsys.readouterr().out
-    assert f"_GROVE_MIGRATOR_COMPLETE={shell}_complete" in script
-    program = shutil.which(shell)
-    if program is not None:
-        subprocess.run([program, "-n"], input=script, text=True, check=True)

@@ -206,19 +206,6 @@ def test_what_a_build_recreates_without_the_migration_and_with_it(
     assert counted(world, target) == pods
 
 
-@pytest.mark.parametrize("value", ["4445566677788899", {}, ["x"]])
-@pytest.mark.parametrize(("progress", "field"), [([], "current"), (["updateProgress"], "updateProgress/podClique")])
-def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(
-    progress: list[str], field: str, value: object
-) -> None:
-    """An idle set's operator begins the update that was missed; a value of neither scheme stays as it is."""
-    world = World().grow(scheme="legacy-1.35", progress=progress).put("Pod", "web-0-front-0", LABEL)
-    name = "PodCliqueSetGenerationHash" if field == "current" else "SetGenerationHash"
-    world.put("PodClique", "web-0-front", f"/status/{field}{name}", value)
-    assert [counted(world, target) for target in (RC1, MAIN)] == [(1, 1), (1, 1)]
-    assert counted(world, "v0.1.0-alpha.11") == (0, 0)
-
-
 def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
     """From alpha.12-rc1 on a member at zero costs its replica, whether the set is migrated or not."""
     world = World().grow(replicas=2).at_zero("web-0-front")

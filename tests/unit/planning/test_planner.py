@@ -12,16 +12,8 @@ from migrator.grove.objects import Ref
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption, SetHashes, SetState, Severity
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import Target, changes_of, make_plan, plans_for_all_releases, template_digest
+from migrator.planning.planner import changes_of, make_plan, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
-
-
-def test_no_sets_make_an_empty_plan() -> None:
-    """Without PodCliqueSets nothing is planned, found or at stake, on a dump neither."""
-    for is_cluster in (True, False):
-        plan = World().plan(is_cluster=is_cluster)
-        assert (plan.trees, plan.findings, plan.cluster_disruption) == ((), (), Disruption())
-
 
 # --- one tree ---------------------------------------------------------------------------------------------------------
 
@@ -146,32 +138,7 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     assert plan.findings == World().grow().plan().not_checked == World().plan(is_cluster=False).not_checked == ()
 
 
-def test_trees_may_have_different_sources() -> None:
-    """Each set is explained by itself."""
-    world = World().grow("new", scheme="legacy-1.35").grow("old", scheme="legacy-1.33")
-    assert [(p.tree.ref.name, p.source, p.state) for p in world.plan().trees] == [
-        ("new", "legacy-1.35", SetState.DONE),
-        ("old", "legacy-1.33", SetState.MIGRATE),
-    ]
-
-
 # --- any target, any source -------------------------------------------------------------------------------------------
-
-
-def targets(world: World, running: str | None = None) -> list[Target]:
-    """Every possible target."""
-    return list(plans_for_all_releases(world.snapshot(), PlanOptions(for_display=True), now=NOW, running=running))
-
-
-def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
-    """Three rows, without the schemes of builds that nobody runs; the one that runs is marked."""
-    found = targets(World().grow(), running="v0.1.0-alpha.9")
-    assert [(t.scheme.name, t.releases[0], t.releases[-1], t.running) for t in found] == [
-        ("legacy-1.33", "v0.1.0-alpha.1", "v0.1.0-alpha.3", False),
-        ("legacy-1.34", "v0.1.0-alpha.4", "v0.1.0-alpha.9", True),
-        ("legacy-1.35", "v0.1.0-alpha.10", "v0.1.0-alpha.12-rc1", False),
-    ]
-    assert [t.plan.cluster_disruption.pods for t in found] == [6, 0, 6]
 
 
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])

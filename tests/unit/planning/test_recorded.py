@@ -176,17 +176,6 @@ def test_an_edit_to_a_spec_that_both_schemes_hash_alike_is_not_turned_back() -> 
     assert (decided.state, decided.changes) == (SetState.DONE, ())
 
 
-def test_an_edit_that_was_taken_back_changes_nothing() -> None:
-    """With the template as it was recorded, a rerun finishes what was begun."""
-    world = World().grow()
-    tables = world.tables()
-    changes = world.decide().changes
-    world.apply(changes[:9])
-    world.pcs["metadata"]["generation"] = world.pcs["status"]["observedGeneration"] = 3
-    decided = world.decide(tables=tables)
-    assert (decided.state, decided.changes, decided.findings) == (SetState.MIGRATE, changes[9:], ())
-
-
 def test_what_refuses_a_rerun_without_an_edit_undoes_nothing() -> None:
     """Half-migrated and refused for a reason of its own, a tree whose template is as recorded is not turned back."""
     world = World().grow()

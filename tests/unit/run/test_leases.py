@@ -130,15 +130,6 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
     assert leases.look(OWN_LEASE).state is Lease.OURS
 
 
-def test_a_holder_that_moves_is_never_robbed(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
-    """Every movement starts the wait again."""
-    put_lease(cluster, "operator_1")
-    for number in range(10):
-        clock.advance(10)
-        write(cluster, renewTime=f"later {number}")
-        assert leases.look(OWN_LEASE).state is Lease.HELD
-
-
 def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
     cluster: MemoryStore, clock: Clock, leases: Leases
 ) -> None:
