@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from tests.support.command_line import DUMP, Invoke
+from tests.support.command_line import Invoke
 
 
 def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
@@ -102,28 +99,6 @@ def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -
     (event,) = captured.events
     assert (event["level"], event["event"]) == ("warning", "bare_manifest")
     assert "admission" in event["message"]
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
-def test_standard_input_takes_what_kubectl_prints(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, *, packed: bool
-) -> None:
-    """`kubectl get -o yaml | grove-migrator hash -f -`, gzipped or not."""
-    data = gzip.compress(DUMP.read_bytes()) if packed else DUMP.read_bytes()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    printed = invoke("hash", "-f", "-", "--scheme", "legacy-1.34")
-    assert printed.column("name") == ["llama-70b", "embedder", "nightly-eval"]
-
-
-@pytest.mark.parametrize("command", ["hash", "plan"])
-def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path, invoke: Invoke) -> None:
-    """Missing, a directory, or no YAML: exit 2 and the file's name, never a traceback."""
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("a: [")
-    for path in (tmp_path / "missing.yaml", tmp_path, broken):
-        event = invoke(command, "-f", path, code=2).failure
-        assert (event["code"], event["exit_code"]) == ("unreadable-input", 2)
-        assert str(path) in event["message"]
 
 
 def test_releases_are_the_table(invoke: Invoke) -> None:

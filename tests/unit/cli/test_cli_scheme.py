@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migrator.hashing import layouts, schemes
+from migrator.hashing import layouts
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
 from tests.support.command_line import DUMP, Invoke, objects
@@ -73,13 +73,6 @@ def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path
     invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
 
 
-def test_a_release_that_nobody_has_read_is_what_its_binary_says(tmp_path: Path, invoke: Invoke) -> None:
-    """A release that is known by name only cannot contradict: the binary decides."""
-    unread = [*schemes.unread_releases()][-1]
-    args = ("plan", "-f", DUMP, "--to", unread, "--to-binary", written(tmp_path), "-o", "json")
-    assert {tree["to"] for tree in invoke(*args).json["trees"]} == {"legacy-1.35"}
-
-
 def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
     """`--from-binary` names the source, and contradicts `--from` in the same way."""
     path = written(tmp_path, described(layouts.load("1.34")))
@@ -135,15 +128,6 @@ def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke:
     """An operator that is understood but cannot be migrated to exits with 3."""
     path = written(tmp_path, described(names=True))
     assert "puts the hash into object names" in invoke(*command, "-f", DUMP, "--to-binary", path, code=3).message
-
-
-@pytest.mark.parametrize("content", [b"", b"#!/bin/sh", b"{}", b"\x7fELF"])
-def test_a_file_that_cannot_be_read_is_named(content: bytes, tmp_path: Path, invoke: Invoke) -> None:
-    """Exit 2, and the sentence begins with the path."""
-    path = tmp_path / "operator"
-    path.write_bytes(content)
-    for name in (path, tmp_path / "absent"):
-        assert invoke("plan", "-f", DUMP, "--to-binary", name, code=2).message.startswith(str(name))
 
 
 def test_a_layout_of_its_own_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:

@@ -89,15 +89,6 @@ def test_an_entry_is_identified_by_its_epoch() -> None:
     assert [item.identity for item in entries] == [("/spec/entries/0/epoch", "1767323045000000000"), None]
 
 
-def test_a_clique_that_labels_do_not_tell_is_nobodys() -> None:
-    """Without its labels a PodClique's template hashes belong to no clique of any template."""
-    world = World().grow(pods=1)
-    del world.of("PodClique", "web-0-front")["metadata"]["labels"]["app.kubernetes.io/part-of"]
-    (tree,) = world.snapshot().trees
-    found = {item.clique for item in stored_hashes(tree) if item.ref.name.startswith("web-0-front")}
-    assert found == {"", None}
-
-
 # --- every string of Grove's objects is looked at ---------------------------------------------------------------------
 
 

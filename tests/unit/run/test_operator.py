@@ -11,7 +11,7 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, U
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, Resource
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.observation import Observation
@@ -223,6 +223,7 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
         (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
     ),
     ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
+    ("Nor is a configuration that may not be read.", (NotAuthorised("forbidden"), CONFIG_MAPS, "forbidden")),
     ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
 )
 def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
@@ -362,14 +363,6 @@ BROKEN = ("kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderEl
 def test_a_configuration_that_cannot_be_read_refuses(config_map: JSONObject, said: str) -> None:
     """A wrong guess about the Lease would let an operator start while we write: what to mend is named."""
     assert said in refusals(MemoryStore(deployment(), config_map))
-
-
-def test_a_configuration_that_may_not_be_read_fails_closed() -> None:
-    """A missing right on ConfigMaps is reported as such."""
-    cluster = installed()
-    cluster.fail(NotAuthorised("configmaps is forbidden"), verb="get")
-    with pytest.raises(NotAuthorised):
-        look(cluster)
 
 
 def test_items_rename_the_configuration_key() -> None:

@@ -43,6 +43,7 @@ def spec(**fields: Any) -> dict[str, Any]:
             ["/volumes/0/projected/sources/0/podCertificate/userAnnotations"],
         ),
         ("1.34", "1.35", {"workloadRef": {"name": "w"}}, ["/workloadRef"]),
+        ("1.34", "1.35", {"schedulingGroup": {"podGroupName": "x"}}, []),
     ],
 )
 def test_a_field_that_only_the_newer_minor_knows_is_named(
@@ -81,10 +82,3 @@ def test_a_field_that_only_the_source_knows_warns() -> None:
     decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
     field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
     assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
-
-
-def test_a_field_that_neither_side_knows_is_ignored() -> None:
-    """What both operators ignore changes nothing."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["schedulingGroup"] = {"podGroupName": "x"}
-    assert world.findings() == []
