@@ -15,8 +15,6 @@ from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import changes_of, make_plan, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
 
-# --- one tree ---------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("source", "target"),
@@ -89,9 +87,6 @@ def test_a_value_without_a_hash_of_the_target_is_left() -> None:
     assert changes_of([stored], pair) == ()
 
 
-# --- the whole cluster ------------------------------------------------------------------------------------------------
-
-
 def two() -> World:
     """One set that can be migrated, in namespace ``a``, and one that must not, in namespace ``b``."""
     world = World().grow("good", namespace="a").grow("bad", namespace="b")
@@ -136,9 +131,6 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     plan = World().grow().plan(is_cluster=False)
     assert [unchecked.code for unchecked in plan.not_checked] == ["GM-116", "GM-122", "GM-202", "GM-205"]
     assert plan.findings == World().grow().plan().not_checked == World().plan(is_cluster=False).not_checked == ()
-
-
-# --- any target, any source -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])

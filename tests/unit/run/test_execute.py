@@ -114,13 +114,6 @@ def test_within_a_tree_a_rank_begins_when_the_last_has_ended(concurrency: int) -
         assert [kind for _, kind in own] == kinds
 
 
-def test_a_tree_is_begun_only_when_a_worker_has_nothing_else_to_do() -> None:
-    """One worker finishes a tree before it begins the next, so that a crash leaves one half-written at most."""
-    sink = Sink()
-    executor(sink).run([tree("t0"), tree("t1")])
-    assert [name.split()[1].split("-")[0] for name in sink.begun] == ["t0"] * 6 + ["t1"] * 6
-
-
 @table(
     "batches",
     ("Small sets do not wait for each other.", ([tree(f"t{n}", pods=1) for n in range(3)],)),
@@ -141,17 +134,6 @@ def test_a_set_is_begun_only_while_a_sender_is_idle() -> None:
     outcomes = executor(sink, concurrency=8, stopping=lambda: len(sink.begun) > 20).run(sets)
     assert 1 <= len(outcomes) <= 2
     assert all(outcome.complete for outcome in outcomes)
-
-
-def test_a_status_is_written_after_the_labels_of_its_kind() -> None:
-    """They are two ranks: the labels of all PodCliques, then the statuses."""
-    fields = (POD_LABEL.pointer, "/status/currentPodTemplateHash")
-    refs = [Ref("PodClique", "a", name, name) for name in ("c0", "c1")]
-    changes = tuple(Change(ref, field, "old", "new") for ref in refs for field in fields)
-    sink = Sink()
-    executor(sink).run([Batch(refs[0], changes)])
-    assert [what for _, what in sink.log[::2]] == ["PodClique c0", "PodClique c1"] * 2
-    assert sink.replaced == [[fields[0]]] * 2 + [[fields[1]]] * 2
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
@@ -180,9 +162,6 @@ def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
     assert sending.unconfirmed, "a patch may be in flight: a reader must wait for it"
     assert not [name for name in sink.begun if not name.startswith("Pod ")]
     assert len(sink.begun) < 200
-
-
-# --- what an answer leads to ------------------------------------------------------------------------------------------
 
 
 def pod(name: str, value: str, uid: str | None = None) -> Any:

@@ -28,8 +28,6 @@ from tests.support.clock import context_of
 from tests.support.memory_site import NEW, Site
 from tests.support.tables import table
 
-# --- the operator at zero for ever ----------------------------------------------------------------------------------
-
 
 @table(
     "replicas late",
@@ -74,9 +72,6 @@ def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
 
 
-# --- operators that no Lease keeps out ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REFUSED), (cluster.NEW_IMAGE, STUCK)])
 def test_an_operator_without_election_stops_the_run(image: str, code: int) -> None:
     """It acts at once: the run sees it with its next look, and goes back, or stops where the target's is at work."""
@@ -113,9 +108,6 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     assert steps[:last].count("look") < steps.count("patch") / 2
 
 
-# --- exits that say too little --------------------------------------------------------------------------------------
-
-
 def test_a_half_written_cluster_never_ends_with_3() -> None:
     """A dead run left it half-written, and the rerun is refused without the right to stop the operator: 6."""
     world = World()
@@ -137,9 +129,6 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     process = world.start(sleep=sleep)
     assert process.run(wait=60.0).code == FAILED
     assert world.replicas == 1
-
-
-# --- a record of another migration ----------------------------------------------------------------------------------
 
 
 def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:

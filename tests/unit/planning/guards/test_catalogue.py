@@ -55,9 +55,6 @@ def test_only_overridable_codes_are_accepted() -> None:
         allowed_codes(["GM-999"])
 
 
-# --- all of them on one set -----------------------------------------------------------------------------------------
-
-
 def test_everything_that_refuses_is_reported_at_once() -> None:
     """A set with several troubles names them all in one run, each once, the update first."""
     world = World().grow().take("PodCliqueSet", "web", "/status/updateProgress/updateEndedAt")
