@@ -270,13 +270,6 @@ def test_scaling_goes_through_scale_and_nothing_else() -> None:
     assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
 
 
-def test_scaling_twice_writes_once() -> None:
-    """What is already so is left alone."""
-    cluster = installed(replicas=0)
-    operator.scale(cluster, found_in(cluster), 0)
-    assert cluster.writes() == []
-
-
 @table(
     "found moved wanted left",
     ("A test that fails is read again: the present number goes down to zero.", (1, 3, 0, 0)),
