@@ -16,8 +16,9 @@ from migrator.errors import LeaseLost, LostReply, MigratorError, NotFound, Rejec
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.hash_fields import POD_LABEL
 from migrator.grove.objects import Ref
+from migrator.planning import patches
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch
+from migrator.planning.patches import Batch, Patch
 from migrator.resources import Op, Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, SetConflict
 from migrator.store import DryRun
@@ -134,6 +135,26 @@ def test_a_set_is_begun_only_while_a_sender_is_idle() -> None:
     outcomes = executor(sink, concurrency=8, stopping=lambda: len(sink.begun) > 20).run(sets)
     assert 1 <= len(outcomes) <= 2
     assert all(outcome.complete for outcome in outcomes)
+
+
+def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set may have hundreds of thousands, so they are made in parts."""
+    made = list[Patch]()
+
+    def make(*given: Any) -> Patch:
+        made.append(Patch(*given))
+        return made[-1]
+
+    monkeypatch.setattr(patches, "Patch", make)
+    most = 0
+
+    def count(_name: str) -> None:
+        nonlocal most
+        most = max(most, len(made) - len(sink.begun))
+
+    sink = Sink(count)
+    (outcome,) = executor(sink).run([pods_alone(4500)])
+    assert (outcome.written, most) == (4500, 1999)
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
