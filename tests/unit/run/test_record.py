@@ -21,7 +21,7 @@ from migrator.planning.planner import template_digest
 from migrator.resources import CONFIG_MAPS
 from migrator.run import record
 from migrator.run.record import RUN_NAME, Recorded, Recorder, RecordState, RunRecord
-from tests.support.builders import DELETION, LABEL, LATER, World
+from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.memory_store import MemoryStore
 
 NAMESPACE = "grove-system"
@@ -247,7 +247,7 @@ def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:
 
 
 def test_values_that_were_the_targets_before_are_kept() -> None:
-    """They are not ours to turn back; values of the source, and what both schemes give alike, are not listed."""
+    """They are not ours to turn back; values of the source are not listed."""
     world = World().grow()
     new = hashes(world, "legacy-1.35")
     world.put("Pod", "web-0-front-1", LABEL, new.templates["front"])
@@ -259,6 +259,12 @@ def test_values_that_were_the_targets_before_are_kept() -> None:
     ]
     pod = world.of("Pod", "web-0-front-1")["metadata"]
     assert [value.ref.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
+
+
+def test_what_both_schemes_give_alike_is_not_kept() -> None:
+    """Nobody wrote it before us: the source's operator did."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
+    assert record.table_of(world.decide("auto", "canonical")).kept == ()
 
 
 def test_the_pods_that_live_are_recorded_by_their_uids() -> None:
