@@ -94,16 +94,11 @@ def two() -> World:
     return world
 
 
-def test_the_disruption_counts_the_whole_cluster() -> None:
-    """What is at stake does not depend on the selection."""
+def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need_it() -> None:
+    """The operator serves all of it: what is at stake does not depend on -n or -l, and who is left out is told."""
     plan = two().plan(selection=Selection(namespace="a"))
     assert [p.tree.ref.name for p in plan.trees] == ["good"]
     assert (plan.trees[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
-
-
-def test_a_narrowed_plan_names_the_others_that_need_it() -> None:
-    """The operator serves the whole cluster, so sets left out by -n or -l are counted."""
-    plan = two().plan(selection=Selection(namespace="a"))
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", "bad", None)]
     assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
