@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from migrator.grove.hash_fields import HASH_FIELDS, HashSearch, stored_hashes
-from migrator.grove.objects import LABEL_GENERATION_HASH, LABEL_POD_TEMPLATE_HASH
 from tests.support.builders import LABEL, LATER, World
 from tests.support.paths import ROOT
 from tests.support.tables import table
 
 GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
-HASHES = ("podTemplateHash", "podCliqueSetGenerationHash")
 
 
 def fields(world: World) -> list[tuple[str, str, str]]:
@@ -57,17 +55,8 @@ def test_every_place_is_found_in_the_order_of_writing() -> None:
 def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
     """Absent, null and empty values, and values that are not text, hold no hash and are left as they are."""
     world = World().grow(pods=1, maps=True)
-    for item in world.objects:
-        labels = item["metadata"]["labels"]
-        for label in (LABEL_POD_TEMPLATE_HASH, LABEL_GENERATION_HASH):
-            if label in labels:
-                labels[label] = ""
-        status = item.get("status", {})
-        for key in ("currentGenerationHash", "currentPodTemplateHash", "currentPodCliqueSetGenerationHash"):
-            status[key] = value
-        status["updateProgress"] = dict.fromkeys(HASHES, value)
-    for entry in world.of("PodGangMap", "web-0")["spec"]["entries"]:
-        entry["podCliqueSetGenerationHash"] = value
+    for kind, name, field in fields(world):
+        world.put(kind, name, field, "" if "/labels/" in field else value)
     assert fields(world) == []
 
 
