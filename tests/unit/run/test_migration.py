@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -174,9 +173,9 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
 
 
-def context(clock: Callable[[], float] = lambda: 0.0) -> Context:
+def context() -> Context:
     """A clock that stands still, and a log that nobody reads."""
-    return context_of(clock, lambda: datetime(2026, 1, 1, tzinfo=UTC), "here", sleep=lambda _: None)
+    return context_of(lambda: 0.0, lambda: datetime(2026, 1, 1, tzinfo=UTC), "here", sleep=lambda _: None)
 
 
 def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
