@@ -139,6 +139,10 @@ class World:
         jsonpatch.apply_patch(self.of(kind, name), [operation], in_place=True)
         return self
 
+    def put_generation_of(self, scheme: str) -> World:
+        """Give the only PodCliqueSet the generation hash of a scheme; nothing else moves."""
+        return self.put("PodCliqueSet", "web", "/status/currentGenerationHash", self.hashes(scheme).generation_hash)
+
     def take(self, kind: str, name: str, field: str) -> World:
         """Remove what a JSON Pointer leads to in the one object of that kind and name."""
         jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)

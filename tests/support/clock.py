@@ -15,6 +15,10 @@ from migrator.run.context import Context
 from migrator.store import Deadline
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+#: A log that nobody reads.
+SILENT: Any = structlog.wrap_logger(
+    structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
 
 
 class Clock:
@@ -59,9 +63,6 @@ def context_of(
 
     One patch is under way at a time, so that a schedule gives one history.
     """
-    silent = structlog.wrap_logger(
-        structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
-    )
     return Context(
         clock=clock,
         now=now,
@@ -69,7 +70,7 @@ def context_of(
         rest=sleep,
         identity=identity,
         run_id=identity,
-        log=silent if log is None else log,
+        log=SILENT if log is None else log,
         stop=threading.Event(),
         deadline=Deadline(clock),
         concurrency=concurrency,

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, errors, exit codes, streams. Commands have tests of their own."""
+"""The command line as a whole: help, errors, exit codes, variables. Commands have tests of their own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from typing import Any
 import click
 import pytest
 
-from migrator import cli
+from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import HalfWay
-from tests.support.command_line import DUMP, TO, Invoke
+from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 
 
@@ -30,19 +31,15 @@ def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
 
 
-def python(code: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python with the project on its path."""
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, **more)
-
-
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
 def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str]) -> None:
     """What must be quick imports neither the Kubernetes client nor structlog, rich or YAML."""
     heavy = "{'kubernetes', 'structlog', 'rich', 'yaml', 'jsonpatch'}"
-    done = python(
+    code = (
         "import sys\nfrom migrator.cli import invoke\n"
         f"code = invoke({args!r})\nprint(sorted({heavy} & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
     )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr == "[]\n"
     assert done.stdout
@@ -86,21 +83,16 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     [
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
-        (["run", "--to", "legacy-1.35", "--dry-run=maybe"], "usage", "maybe"),
+        (["verify"], "usage", "--to-binary"),
         (["verify", "--to", "legacy-1.35", "--wait", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "A command is missing"),
-        (["migrate"], "usage", "migrate"),
         (["plna"], "usage", "Did you mean 'plan'?"),
         (["plan", "--targte", "x"], "usage", "'--targte'. See `grove-migrator plan --help`."),
-        (["plan", "--selecto", "x", "--too", "y"], "usage", "Did you mean"),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
-        (["plan", "--to", "0.1.0-alpha11"], "unknown-scheme", "Did you mean v0.1.0-alpha.11?"),
-        (["plan", "--to", "nothing-like-it"], "unknown-scheme", "is not a known release or scheme"),
-        (["run", "--to", "v0.1.0-alpha.99"], "unknown-scheme", "v0.1.0-alpha.9"),
-        (["plan", "--to", "legacy-1.53"], "unknown-scheme", "`grove-migrator releases` lists"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
         (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
+        (["run", "--to", "v0.1.0-alpha.9", "--from", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
@@ -124,7 +116,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "canonical is only for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
-        (["run", "--to", "legacy-1.35", "--allow", "gm-1011"], "usage", "Did you mean GM-101?"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
@@ -219,9 +210,7 @@ def test_durations_are_those_of_kubectl() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
-    number: signal.Signals,
-) -> None:
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
     """The first sets the stop event; a closed terminal sends two. Afterwards the handler of before is back."""
     before, stop = signal.getsignal(number), threading.Event()
     received = []
@@ -270,3 +259,63 @@ def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:
     context.sleep(60.0)
     context.rest(0.05)
     assert time.monotonic() - started >= 0.05
+
+
+# --- flags from the environment, as Click reads them, and what Click brings -------------------------------------------
+
+
+def test_a_flag_can_be_a_variable_of_its_command(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """A flag on the command line wins; a variable that names a cluster does not contradict a file."""
+    monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_TO", "v0.1.0-alpha.11")
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_FROM", "legacy-1.34")
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_OUTPUT", "json")
+    document = invoke("plan", "-f", DUMP).json
+    assert (document["from"], document["to"]) == ("legacy-1.34", "v0.1.0-alpha.11")
+    assert invoke("plan", "-f", DUMP, "--to", "legacy-1.36").json["to"] == "legacy-1.36"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("GROVE_MIGRATOR_PLAN_OUTPUT", "xml"), ("GROVE_MIGRATOR_LOG_FORMAT", "jsn")]
+)
+def test_a_wrong_value_names_its_variable(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """In a Job nobody would look for a flag that is not on the command line."""
+    monkeypatch.setenv(variable, value)
+    message = invoke("plan", "-f", DUMP, code=2).failure["message"]
+    assert variable in message
+    assert value in message
+
+
+@pytest.mark.parametrize("typed", [("plan", "--nope"), ("nope",)])
+def test_the_format_of_the_log_holds_for_flags_that_do_not_exist(
+    typed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Whoever has chosen a format gets it for a mistyped command too."""
+    monkeypatch.setenv("GROVE_MIGRATOR_LOG_FORMAT", "console")
+    assert invoke(*typed, code=2).err.startswith("error: No such ")
+
+
+def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """Left over in a shell, a variable for --revert would turn the next run into its opposite."""
+    monkeypatch.setenv("GROVE_MIGRATOR_RUN_REVERT", "1")
+    monkeypatch.setenv("GROVE_MIGRATOR_RUN_YES", "1")
+    monkeypatch.setenv("GROVE_MIGRATOR_VERSION", "1.2.3")
+    assert "Migrated 3 sets" in invoke("run", "-f", DUMP, "--write", "/dev/null", *TO).out
+
+
+def test_the_next_command_repeats_the_flags_of_the_command_line_only(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """A variable holds for the command after a run too, which is printed without it."""
+    monkeypatch.setenv("GROVE_MIGRATOR_CONTEXT", "prod")
+    invoke.on(MemoryStore(*objects()))
+    home = ("--operator", "grove-system/grove-operator")
+    commands = invoke("run", *TO, *home, "-o", "json").json["next"]
+    assert commands[-1] == f"grove-migrator verify --to {TO[1]} {' '.join(home)} --after-upgrade --wait 5m"
+
+
+def test_the_version_is_printed(invoke: Invoke) -> None:
+    """As Click prints it."""
+    assert invoke("--version").out == f"grove-migrator, version {__version__}\n"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import hash_pod_clique_set
-from tests.support.command_line import DUMP, Invoke
+from tests.support.command_line import Invoke
 
 
 def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
@@ -43,29 +40,6 @@ def test_a_file_without_a_set_is_an_error(tmp_path: Path, invoke: Invoke, text: 
     assert str(path) in invoke("hash", "-f", path, code=2).failure["message"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        ({"spec": None}, "spec"),
-        ({"spec": {"replicas": "one"}}, "spec.replicas"),
-        ({"spec": {"replicas": 999999999999999999999999}}, "spec.replicas"),
-        ({"spec": {"replicas": 1.5}}, "spec.replicas"),
-        (
-            {"spec": {"template": {"cliques": [{"name": "a", "spec": {"minAvailable": True}}]}}},
-            "spec.template.cliques[0].spec.minAvailable",
-        ),
-    ],
-)
-def test_a_set_that_go_cannot_decode_is_an_error(
-    changes: dict[str, Any], path: str, tmp_path: Path, invoke: Invoke
-) -> None:
-    """A count that is no int32 is in no hash, but an operator would not read such a set."""
-    file = write(tmp_path / "sets.jsonl", pcs("odd", **changes), pcs("good"))
-    printed = invoke("hash", "-f", file, "--scheme", "legacy-1.34", code=2)
-    assert printed.column("name") == ["good"]
-    assert f"PodCliqueSet prod/odd: {path}: it is not an" in printed.events[0]["message"]
-
-
 def write(path: Path, *documents: dict[str, Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
@@ -88,11 +62,11 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
 
 
 def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_path: Path, invoke: Invoke) -> None:
-    """--scheme takes schemes and releases, even alpha.10-rc1; asking twice prints once."""
+    """--scheme takes schemes, previews too, and releases, even alpha.10-rc1; asking twice prints once."""
     path = write(tmp_path / "sets.jsonl", pcs("a"))
-    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1"]
+    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1", "legacy-1.38-preview"]
     printed = invoke("hash", "-f", path, *(f"--scheme={name}" for name in asked))
-    assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "canonical-1.34"]
+    assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "legacy-1.38-preview", "canonical-1.34"]
 
 
 def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, invoke: Invoke) -> None:
@@ -125,28 +99,6 @@ def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -
     (event,) = captured.events
     assert (event["level"], event["event"]) == ("warning", "bare_manifest")
     assert "admission" in event["message"]
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzipped"])
-def test_standard_input_takes_what_kubectl_prints(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, *, packed: bool
-) -> None:
-    """`kubectl get -o yaml | grove-migrator hash -f -`, gzipped or not."""
-    data = gzip.compress(DUMP.read_bytes()) if packed else DUMP.read_bytes()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    printed = invoke("hash", "-f", "-", "--scheme", "legacy-1.34")
-    assert printed.column("name") == ["llama-70b", "embedder", "nightly-eval"]
-
-
-@pytest.mark.parametrize("command", ["hash", "plan"])
-def test_a_file_that_cannot_be_read_is_one_sentence(command: str, tmp_path: Path, invoke: Invoke) -> None:
-    """Missing, a directory, or no YAML: exit 2 and the file's name, never a traceback."""
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("a: [")
-    for path in (tmp_path / "missing.yaml", tmp_path, broken):
-        event = invoke(command, "-f", path, code=2).failure
-        assert (event["code"], event["exit_code"]) == ("unreadable-input", 2)
-        assert str(path) in event["message"]
 
 
 def test_releases_are_the_table(invoke: Invoke) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from migrator.hashing import layouts, schemes
+from migrator.hashing import layouts
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
-from tests.support.command_line import DUMP, MANIFESTS, Invoke, objects
+from tests.support.command_line import DUMP, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.operator_files import changed_layout, described
 
@@ -72,13 +72,6 @@ def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path
     invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
 
 
-def test_a_release_that_nobody_has_read_is_what_its_binary_says(tmp_path: Path, invoke: Invoke) -> None:
-    """A release that is known by name only cannot contradict: the binary decides."""
-    unread = [*schemes.unread_releases()][-1]
-    args = ("plan", "-f", DUMP, "--to", unread, "--to-binary", written(tmp_path), "-o", "json")
-    assert {tree["to"] for tree in invoke(*args).json["trees"]} == {"legacy-1.35"}
-
-
 def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
     """`--from-binary` names the source, and contradicts `--from` in the same way."""
     path = written(tmp_path, described(layouts.load("1.34")))
@@ -136,23 +129,6 @@ def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke:
     assert "puts the hash into object names" in invoke(*command, "-f", DUMP, "--to-binary", path, code=3).message
 
 
-@pytest.mark.parametrize("content", [b"", b"#!/bin/sh", b"{}", b"\x7fELF"])
-def test_a_file_that_cannot_be_read_is_named(content: bytes, tmp_path: Path, invoke: Invoke) -> None:
-    """Exit 2, and the sentence begins with the path."""
-    path = tmp_path / "operator"
-    path.write_bytes(content)
-    for name in (path, tmp_path / "absent"):
-        assert invoke("plan", "-f", DUMP, "--to-binary", name, code=2).message.startswith(str(name))
-
-
-@pytest.mark.parametrize("command", [["run", "--dry-run=client"], ["verify"]])
-def test_a_target_is_required(command: list[str], invoke: Invoke) -> None:
-    """Without --to and --to-binary: exit 2, and both are named."""
-    said = invoke(*command, "-f", DUMP, code=2).message
-    assert "--to" in said
-    assert "--to-binary" in said
-
-
 def test_a_layout_of_its_own_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """After a run to a layout that is not shipped, verify and revert need its name only, and no file."""
     invoke.on(MemoryStore(NAMESPACE, *objects()))
@@ -172,12 +148,3 @@ def test_a_name_without_a_record_asks_for_the_file(invoke: Invoke) -> None:
     """The name of a layout that nobody recorded refuses, and says what to give."""
     invoke.on(MemoryStore())
     assert "--to-binary" in invoke("verify", "--to", "legacy-x0123456789ab", code=2).message
-
-
-def test_previews_are_hashed_by_name_only(invoke: Invoke) -> None:
-    """Without --scheme no minor is used that has no release yet."""
-    everything = {scheme.name: scheme.preview for scheme in schemes.all_schemes()}
-    said = invoke("hash", "-f", MANIFESTS).column("scheme")
-    assert set(said) == {name for name, preview in everything.items() if not preview}
-    flags = [f"--scheme={name}" for name in everything]
-    assert set(invoke("hash", "-f", MANIFESTS, *flags).column("scheme")) == everything.keys()

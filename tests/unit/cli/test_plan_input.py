@@ -104,16 +104,6 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to v0.1.0-alpha.12-rc1"
 
 
-def test_without_a_target_the_page_has_a_row_for_each_scheme(invoke: Invoke) -> None:
-    """What the table says, with names escaped."""
-    invoke.on(MemoryStore(*annotated(), *installed("v0.1.0-alpha.8")))
-    page = invoke("plan", "-o", "html").out
-    assert page.startswith("<!doctype html>")
-    assert page.count("<tr><td>") == 4 + 3
-    assert page.count('>25</td><td data-is="GPUs" class="figure">134</td>') == 3
-    assert "Automatic MNNVL ends" in page
-
-
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
     image = installation.image(release)

@@ -63,10 +63,7 @@ def test_each_kind_is_listed_once_for_the_whole_cluster(monkeypatch: pytest.Monk
     monkeypatch.setattr(MemoryStore, "list", noted)
     read(World().grow(maps=True))
     kinds = ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet", "PodGang", "PodGangMap")
-    assert sorted(asked) == [
-        ("Pod", "grove.io/podclique", True, None),
-        *((kind, None, False, None) for kind in kinds),
-    ]
+    assert sorted(asked) == [("Pod", "grove.io/podclique", True, None), *((kind, None, False, None) for kind in kinds)]
 
 
 def test_objects_are_joined_by_controller_whatever_their_order() -> None:
@@ -160,6 +157,24 @@ def test_only_a_controller_owns(owners: object) -> None:
     assert "web-0-front-0" not in {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods}
 
 
+@pytest.mark.parametrize("gone", ["grove.io~1podclique", "app.kubernetes.io~1managed-by"])
+def test_a_pod_is_groves_by_its_pod_clique_whatever_else_its_labels_say(gone: str) -> None:
+    """Grove finds pods by their controller from alpha.9 on, so one that lacks a label is read like any other."""
+    world = World().grow().take("Pod", "web-0-front-0", f"/metadata/labels/{gone}")
+    (tree,) = read(world).trees
+    assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))
+
+
+@pytest.mark.parametrize(("counted", "lists"), [(2, 1), (3, 2)])
+def test_pods_without_the_label_are_looked_for_only_where_some_are_missing(counted: int, lists: int) -> None:
+    """A count that is late, because a pod has just gone, costs one list more and refuses nothing."""
+    world = World().grow().put("PodClique", "web-0-front", "/status/replicas", counted)
+    store = store_of(world)
+    (tree,) = read_snapshot(store).trees
+    assert sum(request.resource.kind == "Pod" for request in store.requests) == lists
+    assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))
+
+
 # --- dumps ------------------------------------------------------------------------------------------------------------
 
 
@@ -205,10 +220,7 @@ PODS = "PodClique default/web-0-front, but none of its pods;"
         "Standalone cliques are missed once the operator made them: without an error of its own.",
         (World([{**WHOLE.pcs, "status": {"currentGenerationHash": OLD}}]), CLIQUES),
     ),
-    (
-        "Or if replicas are counted.",
-        (World([{**WHOLE.pcs, "status": {**FAILED, "availableReplicas": 1}}]), CLIQUES),
-    ),
+    ("Or if replicas are counted.", (World([{**WHOLE.pcs, "status": {**FAILED, "availableReplicas": 1}}]), CLIQUES)),
     (
         "A PodClique that counts pods must have some, even under a set that is scaled to zero.",
         (without(World().grow(groups={}), "Pod").put("PodCliqueSet", "web", "/spec/replicas", 0), PODS),

@@ -43,11 +43,6 @@ def test_everything_is_recreated_by_another_scheme() -> None:
     assert disruption(world) == Disruption(pods=18, gpus=2 * 2 * (3 * 1 + 2 * 3 * 4), running=18)
 
 
-def with_generation_of(scheme: str, world: World) -> World:
-    """A set with the generation hash of another scheme."""
-    return world.put(*SET, "/status/currentGenerationHash", world.hashes(scheme).generation_hash)
-
-
 def edited() -> World:
     """A set of which a clique was edited since."""
     world = World().grow()
@@ -84,7 +79,7 @@ def renamed() -> World:
     ("The target's own sets are left alone.", (World().grow(scheme="legacy-1.35"), "legacy-1.35", 0)),
     (
         "With its generation hash no pod label starts an update.",
-        (with_generation_of("legacy-1.35", World().grow()), "legacy-1.35", 0),
+        (World().grow().put_generation_of("legacy-1.35"), "legacy-1.35", 0),
     ),
     ("OnDelete waits for somebody.", (World().grow(on_delete=True), "legacy-1.35", 0)),
     ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), "legacy-1.35", 0)),
@@ -168,7 +163,7 @@ def test_pods_that_have_ended_hold_no_gpus() -> None:
 def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
     """A set whose generation hash was removed, or patched by hand."""
     world = World().grow(progress=progress).take(*SET, "/status/currentGenerationHash")
-    return with_generation_of(stored, world) if stored is not None else world
+    return world.put_generation_of(stored) if stored is not None else world
 
 
 def stray(*, updated: bool = False) -> World:
@@ -209,19 +204,6 @@ def test_what_a_build_recreates_without_the_migration_and_with_it(
 ) -> None:
     """Releases differ in what they do to a set that is idle."""
     assert counted(world, target) == pods
-
-
-@pytest.mark.parametrize("value", ["4445566677788899", {}, ["x"]])
-@pytest.mark.parametrize(("progress", "field"), [([], "current"), (["updateProgress"], "updateProgress/podClique")])
-def test_a_stray_pod_under_a_podclique_of_another_generation_is_deleted(
-    progress: list[str], field: str, value: object
-) -> None:
-    """An idle set's operator begins the update that was missed; a value of neither scheme stays as it is."""
-    world = World().grow(scheme="legacy-1.35", progress=progress).put("Pod", "web-0-front-0", LABEL)
-    name = "PodCliqueSetGenerationHash" if field == "current" else "SetGenerationHash"
-    world.put("PodClique", "web-0-front", f"/status/{field}{name}", value)
-    assert [counted(world, target) for target in (RC1, MAIN)] == [(1, 1), (1, 1)]
-    assert counted(world, "v0.1.0-alpha.11") == (0, 0)
 
 
 def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:

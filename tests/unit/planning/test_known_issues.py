@@ -13,7 +13,7 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
 from migrator.planning.releases import builds
 from migrator.render.summary import recreated_with_migration
-from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique, refusals
+from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique
 from tests.support.tables import table
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
@@ -195,15 +195,6 @@ def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None
     world.of(*GROUP)["spec"] |= {"replicas": replicas, "minAvailable": 2}
     expected = (["GM-301"], 6) if replicas else ([], 0)
     assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
-
-
-def test_an_unread_release_has_known_issues_and_nothing_else() -> None:
-    """alpha.12 exists: its known issues are reported, its hashes are not guessed."""
-    plan = planned(standalone_only(), A12)
-    assert (plan.trees, plan.known) == ((), False)
-    assert refusals(plan.findings) == []
-    assert [finding.code for finding in plan.findings] == ["GM-310"]
-    assert {advice.id for advice in plan.advisories} == {"GM-302"}
 
 
 def test_the_table_is_whole() -> None:

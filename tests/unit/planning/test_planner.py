@@ -7,32 +7,18 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import InputError
-from migrator.planning.model import Disruption, SetState, Severity
+from migrator.grove.hash_fields import POD_LABEL, StoredHash
+from migrator.grove.objects import Ref
+from migrator.planning.detect import HashPair
+from migrator.planning.model import Disruption, SetHashes, SetState, Severity
 from migrator.planning.options import PlanOptions, Selection
-from migrator.planning.planner import Known, Target, make_plan, plans_for_all_releases, template_digest
+from migrator.planning.planner import Known, changes_of, make_plan, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
-
-
-def test_no_sets_make_an_empty_plan() -> None:
-    """Without PodCliqueSets nothing is planned, found or at stake, on a dump neither."""
-    for is_cluster in (True, False):
-        plan = World().plan(is_cluster=is_cluster)
-        assert (plan.trees, plan.findings, plan.cluster_disruption) == ((), (), Disruption())
-
-
-# --- one tree ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [
-        ("legacy-1.33", "legacy-1.34"),
-        ("legacy-1.34", "legacy-1.35"),
-        ("legacy-1.35", "legacy-1.34"),
-        ("legacy-1.34", "canonical"),
-        ("canonical-1.35", "legacy-1.35"),
-    ],
+    [("legacy-1.34", "legacy-1.35"), ("legacy-1.35", "legacy-1.34"), ("legacy-1.34", "canonical")],
 )
 def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     """After its changes a tree is what the target's operator would have stored, in every place."""
@@ -62,13 +48,6 @@ def test_a_set_that_was_never_reconciled_is_skipped() -> None:
     decided = world.decide("auto", "canonical")
     assert (decided.state, decided.source, decided.target) == (SetState.SKIPPED, None, "canonical-1.35")
     assert decided.findings == ()
-
-
-def test_a_template_that_go_cannot_decode_is_named() -> None:
-    """A value that the operator could not decode ends the plan with the set and the path of the value."""
-    world = World().grow().put("PodCliqueSet", "web", "/spec/template/cliques/0/spec/podSpec/containers/0/image", 5)
-    with pytest.raises(InputError, match=r"PodCliqueSet default/web: .*cliques\[0\]\.spec\.podSpec\.containers\[0\]"):
-        world.plan()
 
 
 def reorder(template: dict[str, Any]) -> None:
@@ -101,7 +80,11 @@ def test_the_digest_covers_what_is_hashed(edit: Any, *, moves: bool) -> None:
     assert (template_digest(world.snapshot().trees[0].pcs) != before) is moves
 
 
-# --- the whole cluster ------------------------------------------------------------------------------------------------
+def test_a_value_without_a_hash_of_the_target_is_left() -> None:
+    """A recorded table that lacks a clique's new hash changes nothing of that clique."""
+    stored = StoredHash(Ref("Pod", "default", "p"), POD_LABEL, "/metadata/labels/x", "old", "front")
+    pair = HashPair(SetHashes("g", {"front": "old"}), SetHashes("h", {}))
+    assert changes_of([stored], pair) == ()
 
 
 def two() -> World:
@@ -111,16 +94,11 @@ def two() -> World:
     return world
 
 
-def test_the_disruption_counts_the_whole_cluster() -> None:
-    """What is at stake does not depend on the selection."""
+def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need_it() -> None:
+    """The operator serves all of it: what is at stake does not depend on -n or -l, and who is left out is told."""
     plan = two().plan(selection=Selection(namespace="a"))
     assert [p.tree.ref.name for p in plan.trees] == ["good"]
     assert (plan.trees[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
-
-
-def test_a_narrowed_plan_names_the_others_that_need_it() -> None:
-    """The operator serves the whole cluster, so sets left out by -n or -l are counted."""
-    plan = two().plan(selection=Selection(namespace="a"))
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", "bad", None)]
     assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
@@ -148,36 +126,6 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     plan = World().grow().plan(is_cluster=False)
     assert [unchecked.code for unchecked in plan.not_checked] == ["GM-116", "GM-122", "GM-202", "GM-205"]
     assert plan.findings == World().grow().plan().not_checked == World().plan(is_cluster=False).not_checked == ()
-
-
-def test_trees_may_have_different_sources() -> None:
-    """Each set is explained by itself."""
-    world = World().grow("new", scheme="legacy-1.35").grow("old", scheme="legacy-1.33")
-    assert [(p.tree.ref.name, p.source, p.state) for p in world.plan().trees] == [
-        ("new", "legacy-1.35", SetState.DONE),
-        ("old", "legacy-1.33", SetState.MIGRATE),
-    ]
-
-
-# --- any target, any source -------------------------------------------------------------------------------------------
-
-
-def targets(world: World, running: str | None = None) -> list[Target]:
-    """Every possible target."""
-    return list(
-        plans_for_all_releases(world.snapshot(), PlanOptions(for_display=True), Known(now=NOW, running=running))
-    )
-
-
-def test_every_scheme_that_a_release_speaks_is_planned_for() -> None:
-    """Three rows, without the schemes of builds that nobody runs; the one that runs is marked."""
-    found = targets(World().grow(), running="v0.1.0-alpha.9")
-    assert [(t.scheme.name, t.releases[0], t.releases[-1], t.running) for t in found] == [
-        ("legacy-1.33", "v0.1.0-alpha.1", "v0.1.0-alpha.3", False),
-        ("legacy-1.34", "v0.1.0-alpha.4", "v0.1.0-alpha.9", True),
-        ("legacy-1.35", "v0.1.0-alpha.10", "v0.1.0-alpha.12-rc1", False),
-    ]
-    assert [t.plan.cluster_disruption.pods for t in found] == [6, 0, 6]
 
 
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])

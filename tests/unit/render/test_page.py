@@ -280,10 +280,7 @@ def test_without_a_target_each_release_has_its_line() -> None:
 def test_a_team_finds_its_sets() -> None:
     """With a label each set names its team, and a team's refused sets are links to where their reasons are."""
     odd = tree_plan(
-        "odd",
-        SetState.REFUSED,
-        tree=labelled("odd", "two", team="blue"),
-        findings=many(1, "GM-102", Severity.REFUSAL),
+        "odd", SetState.REFUSED, tree=labelled("odd", "two", team="blue"), findings=many(1, "GM-102", Severity.REFUSAL)
     )
     html = render(plan(tree_plan("a", tree=labelled("a", "one", team="red")), odd), group_by="team")
     assert "refused by GM-102 · blue" in html

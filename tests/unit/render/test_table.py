@@ -25,7 +25,7 @@ from migrator.planning.planner import Known, Outlook, plans_for_all_releases
 from migrator.render import summary
 from migrator.render.page import change_groups
 from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
-from migrator.render.text import columns, count, printable
+from migrator.render.text import printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
 from tests.support.paths import ROOT
@@ -90,7 +90,8 @@ def keys_of(value: Any) -> set[str]:
 def test_a_page_names_every_key_of_the_json() -> None:
     """Whoever writes a script finds all of them in one place."""
     ref, header = Ref("Pod", "a", "b"), summary.PlanHeader("dump", "now", "1")
-    issue, unseen = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen"), NotChecked("GM-122", "whether", "why")
+    issue = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen")
+    unseen = NotChecked("GM-122", "whether", "why")
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
     look = summary.outlook_json(Outlook("dump", is_cluster=False))
@@ -145,47 +146,30 @@ def test_json_says_null_for_what_is_absent() -> None:
     assert document["warnings"] == [{"code": "GM-122", **absent, "message": "it runs"}]
 
 
+REFUSES, NONE = (finding(Severity.REFUSAL),), "With the migration: none."
+DONE, SKIPPED = tree_plan("b", SetState.DONE), tree_plan("b", SetState.SKIPPED, disruption=Disruption(3, 0))
+REFUSED = tree_plan("b", SetState.REFUSED, findings=REFUSES)
+ATTENTION = "1 of 2 sets can be migrated; 1 needs attention."
+
+
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "without", "then"),
     [
-        (plan(), "Nothing to do: there are no PodCliqueSets."),
+        (plan(tree_plan("demo", disruption=Disruption(1412, 3296))), "1,412 pods with 3,296 GPUs in 1 set", NONE),
+        (plan(tree_plan("a", disruption=Disruption(1, 1)), DONE), "1 pod with 1 GPU in 1 set", NONE),
+        (plan(tree_plan("a"), SKIPPED), "5 pods with 16 GPUs in 2 sets", "With the migration: 3 pods with 0 GPUs."),
+        (plan(tree_plan("a"), REFUSED), "4 pods with 32 GPUs in 2 sets", ATTENTION),
         (
-            plan(tree_plan("demo", disruption=Disruption(1412, 3296))),
-            (
-                "Without the migration, the upgrade recreates 1,412 pods with 3,296 GPUs in 1 set. "
-                "With the migration: none."
-            ),
-        ),
-        (
-            plan(tree_plan("a", disruption=Disruption(1, 1)), tree_plan("b", SetState.DONE)),
-            "Without the migration, the upgrade recreates 1 pod with 1 GPU in 1 set. With the migration: none.",
-        ),
-        (
-            plan(tree_plan("a"), tree_plan("b", SetState.SKIPPED, disruption=Disruption(3, 0))),
-            (
-                "Without the migration, the upgrade recreates 5 pods with 16 GPUs in 2 sets. "
-                "With the migration: 3 pods with 0 GPUs."
-            ),
-        ),
-        (
-            plan(tree_plan("a"), tree_plan("b", SetState.REFUSED, findings=(finding(Severity.REFUSAL),))),
-            (
-                "Without the migration, the upgrade recreates 4 pods with 32 GPUs in 2 sets. "
-                "1 of 2 sets can be migrated; 1 needs attention."
-            ),
-        ),
-        (
-            plan(tree_plan("a"), findings=(finding(Severity.REFUSAL),), cluster=Disruption(9, 72)),
-            (
-                "Without the migration, the upgrade recreates 9 pods with 72 GPUs in the whole cluster "
-                "(2 pods with 16 GPUs in 1 set selected). The migration is refused."
-            ),
+            plan(tree_plan("a"), findings=REFUSES, cluster=Disruption(9, 72)),
+            "9 pods with 72 GPUs in the whole cluster (2 pods with 16 GPUs in 1 set selected)",
+            "The migration is refused.",
         ),
     ],
+    ids=["all is saved", "one is no plural", "what is skipped is lost", "some are refused", "the migration is refused"],
 )
-def test_the_headline_says_what_is_at_stake(made: Plan, said: str) -> None:
+def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str) -> None:
     """What is recreated without the migration, and with it, or that it is refused."""
-    assert summary.headline(made) == said
+    assert summary.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
@@ -227,12 +211,6 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
     """A code that refuses here and warns there is two groups, the refusal first."""
     made = grouped((*many(2), *many(1, severity=Severity.REFUSAL)))
     assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
-
-
-@pytest.mark.parametrize(("number", "text"), [(0, "0 patches"), (1, "1 patch"), (2, "2 patches")])
-def test_one_helper_makes_plurals(number: int, text: str) -> None:
-    """Nobody reads of 1 patches."""
-    assert count(number, "patch", "patches") == text
 
 
 def test_a_bad_night_fits_80_columns() -> None:
@@ -344,17 +322,6 @@ def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
     findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
     assert "Pod default/a: is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
-
-
-def test_columns_are_aligned_and_cut_nothing_off() -> None:
-    """Every column is as wide as its widest cell, and no line ends in spaces."""
-    table = columns(("NAME", "STATE"), [("a-long-name", "done"), ("b", "migrate")])
-    assert table == "NAME          STATE\na-long-name   done\nb             migrate\n"
-
-
-def test_a_table_without_rows_is_its_header() -> None:
-    """A table without rows is not an error."""
-    assert columns(("NAME", "STATE"), []) == "NAME   STATE\n"
 
 
 def test_what_a_terminal_would_obey_is_spelt_out() -> None:

@@ -11,7 +11,7 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, U
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, Resource
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.observation import Observation
@@ -20,8 +20,6 @@ from testbed.operator_installation import NAMESPACE
 from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
-
-NEW_IMAGE = installation.image("v0.1.0-alpha.11")
 
 
 def manager(**options: Any) -> JSONObject:
@@ -112,20 +110,12 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     assert [(f.severity, f.ref.name) for f in found.findings if f.ref] == [(Severity.WARNING, "grove-operator-2")]
 
 
-@pytest.mark.parametrize(
-    ("phase", "terminating", "counts"),
-    [
-        ("Failed", False, False),
-        ("Succeeded", False, False),
-        ("Failed", True, True),
-        ("Pending", False, True),
-        ("Unknown", False, True),
-    ],
-)
-def test_pods_that_have_ended_do_not_count(phase: str, *, terminating: bool, counts: bool) -> None:
+@pytest.mark.parametrize("terminating", [False, True])
+@pytest.mark.parametrize(("phase", "lives"), [("Failed", 0), ("Succeeded", 0), ("Pending", 1), ("Unknown", 1)])
+def test_pods_that_have_ended_do_not_count(phase: str, lives: int, *, terminating: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
     cluster = MemoryStore(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
-    assert bool(found_in(cluster).pods) is counts
+    assert len(found_in(cluster).pods) == (1 if terminating else lives)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +223,7 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
         (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
     ),
     ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
+    ("Nor is a configuration that may not be read.", (NotAuthorised("forbidden"), CONFIG_MAPS, "forbidden")),
     ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
 )
 def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
@@ -279,13 +270,6 @@ def test_scaling_goes_through_scale_and_nothing_else() -> None:
     assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
 
 
-def test_scaling_twice_writes_once() -> None:
-    """What is already so is left alone."""
-    cluster = installed(replicas=0)
-    operator.scale(cluster, found_in(cluster), 0)
-    assert cluster.writes() == []
-
-
 @table(
     "found moved wanted left",
     ("A test that fails is read again: the present number goes down to zero.", (1, 3, 0, 0)),
@@ -329,3 +313,55 @@ def test_scaling_against_somebody_else_is_bounded() -> None:
     cluster.meanwhile(fight, verb="patch", times=1000)
     with pytest.raises(LostRace, match="grove-system/grove-operator"):
         operator.scale(cluster, found, 0)
+
+
+# --- the Lease by which it elects its leader, as its mounted configuration names it -----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "lease"),
+    [
+        ("leaderElection: {enabled: true}", "grove-operator-leader-election"),
+        ("leaderElection: {enabled: true, leaseDuration: 1m30s, resourceName: mine}", "mine"),
+        ("leaderElection: {enabled: false, leaseDuration: 2s}", None),
+        ("runtimeClientConnection: {}", None),
+        ("leaderElection:", None),
+    ],
+)
+def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None:
+    """Its name comes from the mounted configuration, with the operator's own default; none without election."""
+    found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
+    assert found.lease_name == lease
+    names = operator.lease_names(found)
+    assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
+
+
+@pytest.mark.parametrize("release", ["v0.1.0-alpha.1", "0.1.0-alpha.2", "v0.1.0-alpha.3"])
+def test_the_first_releases_elect_no_leader(release: str) -> None:
+    """Their configuration's key is not read, so no Lease keeps them out, which is said."""
+    cluster = installed(image=f"grove-operator:{release}")
+    assert found_in(cluster).lease_name is None
+    assert [f.code for f in look(cluster).findings if "leader election" in f.message] == [operator.NO_ELECTION]
+
+
+BROKEN = ("kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5")
+
+
+@table(
+    "config_map said",
+    *(("It is none.", (installation.config_map(config), "grove-operator-cm-0123abcd, key")) for config in BROKEN),
+    ("It has another key.", ({**installation.config_map(), "data": {"unrelated": "x"}}, "restore the ConfigMap")),
+    ("It is absent.", ({**installation.config_map(), "metadata": {"name": "other"}}, "restore the ConfigMap")),
+)
+def test_a_configuration_that_cannot_be_read_refuses(config_map: JSONObject, said: str) -> None:
+    """A wrong guess about the Lease would let an operator start while we write: what to mend is named."""
+    assert said in refusals(MemoryStore(deployment(), config_map))
+
+
+def test_items_rename_the_configuration_key() -> None:
+    """The key is the one that the volume mounts as config.yaml."""
+    body = deployment()
+    body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
+    config = installation.config_map()
+    config["data"] = {"own": CONFIG}
+    assert found_in(MemoryStore(body, config)).lease_name

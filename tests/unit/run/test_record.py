@@ -1,4 +1,4 @@
-"""The record: whole or absent, whatever happens while it is written; and refused where it is not understood."""
+"""The record: what a table says of a set; whole or absent, however it is written; refused where not understood."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ import pytest
 from migrator.errors import LostRace, LostReply, Refused, Unreadable
 from migrator.grove.objects import Ref
 from migrator.planning.model import AlreadyNew, SetHashes, Table
+from migrator.planning.planner import template_digest
 from migrator.resources import CONFIG_MAPS
-from migrator.run.record import FORMAT, MOST, RUN_NAME, OperatorBefore, Recorded, Recorder, RecordState, RunRecord
+from migrator.run import record
+from migrator.run.record import RUN_NAME, Recorded, Recorder, RecordState, RunRecord
+from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.memory_store import MemoryStore
 
 NAMESPACE = "grove-system"
@@ -31,7 +34,7 @@ RUN = RunRecord(
     started=datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
     finished=None,
     state=RecordState.WRITING,
-    operator=OperatorBefore(1, "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9", "u7"),
+    operator=record.OperatorBefore(1, "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.9", "u7"),
     error="HTTP 503",
 )
 
@@ -48,7 +51,7 @@ def table(uid: str = "u1", *, run: str = "run-1") -> Table:
         source_hashes=SetHashes("b565", {"a": "444", "b": "555"}),
         target_hashes=SetHashes("c676", {"a": "777", "b": "888"}),
         template_digest="d1",
-        kept=(AlreadyNew(Ref("Pod", "ns", "p", "pod-uid"), "/metadata/labels/grove.io~1pod-template-hash", "777"),),
+        kept=(AlreadyNew(Ref("Pod", "ns", "p", "pod-uid"), LABEL, "777"),),
         run=run,
         pods={"set-0-a": ("00ff", "11ee"), "set-0-b": ()},
     )
@@ -80,11 +83,6 @@ def overwrite(cluster: MemoryStore, change: Callable[[dict[str, Any]], object]) 
     cluster.put(body)
 
 
-def test_nothing_recorded_is_empty(cluster: MemoryStore) -> None:
-    """No ConfigMap, no record."""
-    assert loaded(cluster) == Recorded()
-
-
 def test_what_is_saved_is_loaded(cluster: MemoryStore, recorder: Recorder) -> None:
     """Every field, by any process; a field that this version does not know, as ``layouts`` once was, is ignored."""
     wanted = Recorded(RUN, (table(),))
@@ -99,7 +97,7 @@ def test_the_run_is_for_people_and_the_rest_for_us(cluster: MemoryStore, recorde
     recorder.save(Recorded(RUN, (table(),)))
     body = cluster.read(CONFIG_MAPS, NAMESPACE, RUN_NAME)
     text = json.loads(body["data"]["run.json"])
-    assert (text["format"], text["run"]["runId"], text["run"]["operator"]["replicas"]) == (FORMAT, "run-1", 1)
+    assert (text["format"], text["run"]["runId"], text["run"]["operator"]["replicas"]) == (record.FORMAT, "run-1", 1)
     assert text["run"]["started"] == "2026-01-02T03:04:05.000678Z"
     assert body["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "grove-migrator"
 
@@ -134,7 +132,7 @@ def test_the_open_runs_tables_are_told_from_those_of_finished_ones() -> None:
 def test_a_record_that_a_configmap_cannot_hold_is_refused(cluster: MemoryStore, recorder: Recorder) -> None:
     """Nothing is written, so a run ends before its first patch."""
     recorder.save(Recorded(RUN))
-    large = replace(table(), pods={"a": tuple(token_hex(8) for _ in range(MOST // 8))})
+    large = replace(table(), pods={"a": tuple(token_hex(8) for _ in range(record.MOST // 8))})
     with pytest.raises(Refused, match=r"the record of 1 set has 1,[0-9,]+ bytes, and a ConfigMap holds 1,048,576"):
         recorder.save(Recorded(RUN, (large,)))
     assert recorder.load() == loaded(cluster) == Recorded(RUN)
@@ -165,7 +163,7 @@ def test_the_slower_of_two_writers_loses(cluster: MemoryStore, recorder: Recorde
     "change",
     [
         lambda document: document.pop("format"),
-        lambda document: document.update(format=FORMAT + 1),
+        lambda document: document.update(format=record.FORMAT + 1),
         lambda document: document.pop("run"),
         lambda document: document["run"].pop("state"),
         lambda document: document["run"].update(started="yesterday"),
@@ -225,3 +223,72 @@ def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: R
     for _ in range(2):
         recorder.delete_all()
     assert cluster.names(CONFIG_MAPS) == []
+
+
+# --- from a tree's plan to its table: what a revert must leave, and what verification compares with -----------------
+
+
+def hashes(world: World, scheme: str) -> SetHashes:
+    """What a scheme gives the set."""
+    found = world.hashes(scheme)
+    return SetHashes(found.generation_hash, found.pod_template_hashes)
+
+
+def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:
+    """All that a rerun or a revert needs, even if the spec changes."""
+    world = World().grow(namespace="ns")
+    world.pcs["metadata"]["generation"] = world.pcs["status"]["observedGeneration"] = 3
+    plan = world.decide()
+    found = record.table_of(plan)
+    assert (found.namespace, found.name, found.uid, found.generation) == ("ns", "web", plan.tree.ref.uid, 3)
+    assert (found.source, found.target) == ("legacy-1.34", "legacy-1.35")
+    assert (found.source_hashes, found.target_hashes) == (hashes(world, found.source), hashes(world, found.target))
+    assert found.template_digest == template_digest(plan.tree.pcs)
+
+
+def test_values_that_were_the_targets_before_are_kept() -> None:
+    """They are not ours to turn back; values of the source are not listed."""
+    world = World().grow()
+    new = hashes(world, "legacy-1.35")
+    world.put("Pod", "web-0-front-1", LABEL, new.templates["front"])
+    world.pcs["status"]["currentGenerationHash"] = new.generation
+    kept = record.table_of(world.decide()).kept
+    assert [(value.ref.kind, value.ref.name, value.field, value.value) for value in kept] == [
+        ("Pod", "web-0-front-1", LABEL, new.templates["front"]),
+        ("PodCliqueSet", "web", "/status/currentGenerationHash", new.generation),
+    ]
+    pod = world.of("Pod", "web-0-front-1")["metadata"]
+    assert [value.ref.uid for value in kept] == [pod["uid"], world.pcs["metadata"]["uid"]]
+
+
+def test_what_both_schemes_give_alike_is_not_kept() -> None:
+    """Nobody wrote it before us: the source's operator did."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
+    assert record.table_of(world.decide("auto", "canonical")).kept == ()
+
+
+def test_the_pods_that_live_are_recorded_by_their_uids() -> None:
+    """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted; a PodClique without one is there too."""
+    world = World().grow(pods=3)
+    world.put("Pod", "web-0-front-1", DELETION, LATER)
+    found = record.pods_of(world.snapshot().trees[0])["web-0-front"]
+    assert found == tuple(sorted(record.pod_id(world.of("Pod", f"web-0-front-{n}")["metadata"]["uid"]) for n in (0, 2)))
+    assert [len(one) for one in found] == [16, 16]
+    world.objects = [item for item in world.objects if item["kind"] != "Pod"]
+    assert record.pods_of(world.snapshot().trees[0])["web-0-front"] == ()
+
+
+@pytest.mark.parametrize("leaves", [("PodClique", "web-0-sg-1-work"), ("PodCliqueScalingGroup", "web-0-sg")])
+def test_pods_that_go_whatever_happens_are_not_recorded(leaves: tuple[str, str]) -> None:
+    """A PodClique that is being deleted takes its pods along, alone or with its scaling group."""
+    world = World().grow().put(*leaves, DELETION, LATER)
+    (tree,) = world.snapshot().trees
+    found = set(record.pods_of(tree))
+    assert "web-0-front" in found
+    assert "web-0-sg-1-work" not in found
+
+
+def test_a_tree_without_a_source_has_no_table() -> None:
+    """Nothing explains it, so nothing of it can be translated."""
+    with pytest.raises(ValueError, match="no source"):
+        record.table_of(replace(World().grow().decide(), source=None))

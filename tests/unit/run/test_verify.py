@@ -11,19 +11,21 @@ import pytest
 
 from migrator import resources
 from migrator.errors import Unreadable, UsageError, VerificationFailed
+from migrator.grove.hash_fields import PROGRESS_FIELDS
 from migrator.hashing import podcliqueset, schemes
-from migrator.planning.options import PlanOptions
+from migrator.planning.model import Table
+from migrator.planning.options import PlanOptions, direction
 from migrator.resources import Resource
-from migrator.run import migration
+from migrator.run import migration, record
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import OperatorFlags
-from migrator.run.record import RUN_NAME, Recorder
-from migrator.run.verify import VerifyOptions, VerifyResult, verify
+from migrator.run.verify import VerifyOptions, VerifyResult, lost_pods, problems_of, verify
 from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.faults import cluster
+from tests.support.builders import DELETION, LATER, World, clique
 from tests.support.clock import Clock, context_of
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
@@ -56,26 +58,16 @@ class Site(MemoryStore):
             self.verified(**options)
         return str(failed.value)
 
-    def noticed(self) -> str:
-        """What verify only reports, as one text."""
-        return "; ".join(problem.message for problem in self.verified().noticed)
-
     def change(self, how: Change, kind: Resource = resources.POD_CLIQUES, name: str = "disagg-0-frontend") -> None:
         """Change an object as others would."""
         self.edit(kind, "default", name, how)
 
-    def lost(self, clique: str = "disagg-0-frontend") -> dict[str, Any]:
+    def lost(self, name: str = "disagg-0-frontend") -> dict[str, Any]:
         """Delete the first pod of a PodClique, and return it."""
         pods = (pod for pod in self.everything(resources.PODS) if "labels" in pod["metadata"])
-        gone = next(pod for pod in pods if pod["metadata"]["labels"].get("grove.io/podclique") == clique)
+        gone = next(pod for pod in pods if pod["metadata"]["labels"].get("grove.io/podclique") == name)
         self.drop(resources.PODS, "default", gone["metadata"]["name"])
         return gone
-
-    def replaced(self) -> None:
-        """Delete a pod of a PodClique, and create a younger one."""
-        gone = self.lost()
-        young = {"name": "disagg-0-frontend-young", "uid": "young", "creationTimestamp": "2026-05-01T00:00:00Z"}
-        self.put({**gone, "metadata": {**gone["metadata"], **young}})
 
     def records(self) -> list[str]:
         """The names of the ConfigMaps that runs leave."""
@@ -99,17 +91,12 @@ def migrated() -> Site:
     return site
 
 
-def test_a_migrated_cluster_with_leftovers_is_verified_and_its_record_goes(migrated: Site) -> None:
-    """Target values and OnDelete leftovers pass, and the record that served is removed."""
+@pytest.mark.parametrize("after", [True, False], ids=["after the upgrade", "before it"])
+def test_a_migrated_cluster_with_leftovers_is_verified(migrated: Site, *, after: bool) -> None:
+    """Target values and OnDelete leftovers pass; the record goes once it has served the comparison that uses it up."""
     assert migrated.records()
-    assert migrated.verified().attempts == 1
-    assert migrated.records() == []
-
-
-def test_without_after_upgrade_the_record_stays(migrated: Site) -> None:
-    """Only the comparison with the record uses it up."""
-    migrated.verified(after=False)
-    assert migrated.records()
+    assert migrated.verified(after=after).attempts == 1
+    assert bool(migrated.records()) is not after
 
 
 def _old_value(item: dict[str, Any]) -> None:
@@ -176,7 +163,8 @@ def test_what_changed_for_the_worse_is_named_with_its_object(migrated: Site, how
 
 def test_a_missing_pod_is_counted(migrated: Site) -> None:
     """A pod younger than the record does not replace one of before."""
-    migrated.replaced()
+    gone = migrated.lost()
+    migrated.put({**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}})
     migrated.fails(r"lacks 1 of its earlier pods \(1\)")
 
 
@@ -184,8 +172,8 @@ def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
     """A set deleted, another scaled in: what should be there now is there, and the record that is asked has served."""
     migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
     assert migrated.verified(after=False).noticed == ()
-    clique = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
-    wanted = clique["spec"]["replicas"] - 1
+    decode = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
+    wanted = decode["spec"]["replicas"] - 1
     migrated.lost("disagg-0-workers-0-decode")
 
     def scale_in(item: dict[str, Any]) -> None:
@@ -193,7 +181,7 @@ def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
         item["status"].update(replicas=wanted, updatedReplicas=wanted)
 
     migrated.change(scale_in, name="disagg-0-workers-0-decode")
-    said = migrated.noticed()
+    said = str(migrated.verified().noticed)
     assert "PodCliqueSet default/patient was deleted after the migration" in said
     assert "disagg-0-workers-0-decode was scaled in" in said
     assert migrated.records() == []
@@ -204,17 +192,13 @@ def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: Site) -
     migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
     migrated.fails("patient-0-frontend is missing")
     migrated.change(lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
-    assert "patient-0-frontend was removed: its owner scaled it in" in migrated.noticed()
+    assert "patient-0-frontend was removed: its owner scaled it in" in str(migrated.verified().noticed)
 
 
 def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
     """Its pods are replaced because its owner wants that: nothing of it is compared."""
-
-    def edit(item: dict[str, Any]) -> None:
-        item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "new:2"
-
-    migrated.change(edit, resources.POD_CLIQUE_SETS, "patient")
-    assert "PodCliqueSet default/patient was edited" in migrated.noticed()
+    migrated.change(lambda pcs: cluster.edit(pcs, "frontend"), resources.POD_CLIQUE_SETS, "patient")
+    assert "PodCliqueSet default/patient was edited" in str(migrated.verified().noticed)
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
@@ -251,8 +235,8 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
     """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
-    [name] = [name for name in migrated.records() if name == RUN_NAME]
-    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, name, lambda record: record["data"].update({"run.json": "{"}))
+    damaged = {"run.json": "{"}
+    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, record.RUN_NAME, lambda body: body["data"].update(damaged))
     assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
         migrated.verified()
@@ -260,16 +244,14 @@ def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Si
 
 def test_a_record_without_pods_is_not_compared_with_them(migrated: Site) -> None:
     """There were too many for a ConfigMap: the hashes are verified, and nobody claims that no pod is missing."""
-    recorder = Recorder(migrated, NAMESPACE)
-    recorded = recorder.load()
+    recorded = (recorder := record.Recorder(migrated, NAMESPACE)).load()
     recorder.save(replace(recorded, tables=tuple(replace(table, pods={}) for table in recorded.tables)))
     assert not migrated.verified().compared
 
 
 def test_the_record_of_a_run_that_did_not_end_fails_and_stays(migrated: Site) -> None:
     """Nobody knows whether it has proven everything: it is to be run again, which closes the record."""
-    recorder = Recorder(migrated, NAMESPACE)
-    recorded = recorder.load()
+    recorded = (recorder := record.Recorder(migrated, NAMESPACE)).load()
     assert recorded.run is not None
     recorder.save(replace(recorded, run=replace(recorded.run, state="writing", finished=None)))
     migrated.fails("did not end: run it again first")
@@ -309,9 +291,8 @@ def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> 
 
 def test_a_record_that_a_run_holds_stays(migrated: Site) -> None:
     """Verified all the same: another migration holds the Lease, so the record is left to it."""
-    lease = migrated.read(resources.LEASES, NAMESPACE, OWN_LEASE)
-    lease["spec"].update(holderIdentity="another_1", leaseDurationSeconds=60)
-    migrated.put(lease)
+    spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
+    migrated.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda lease: lease["spec"].update(spec))
     assert migrated.verified().attempts == 1
     assert migrated.records()
 
@@ -347,3 +328,71 @@ def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site)
     waited = migrated.clock()
     migrated.fails("no record shows whether the upgrade began it", wait=100.0)
     assert migrated.clock() == waited
+
+
+# --- the problems of one snapshot ------------------------------------------------------------------------------------
+
+
+def table_now(world: World) -> Table:
+    """The table of the set, with the pods that are there now."""
+    plan = world.decide()
+    return replace(record.table_of(plan), pods=record.pods_of(plan.tree))
+
+
+@pytest.mark.parametrize("gone", ["PodClique", "PodCliqueScalingGroup"])
+def test_what_a_group_lost_is_missing_whatever_its_name_ends_with(gone: str) -> None:
+    """Names contain dashes: group ``a-b`` has its own cliques, not those of ``b``, and is due as long as its set."""
+    world = World().grow(cliques=[clique("x"), clique("y")], groups={"b": ["x"], "a-b": ["y"]}, group_replicas=1)
+    before = table_now(world)
+    world.objects.remove(world.of("PodClique", "web-0-a-b-0-y"))
+    if gone != "PodClique":
+        world.objects.remove(world.of(gone, "web-0-a-b"))
+    (lost,) = lost_pods(world.snapshot().trees[0], before)
+    assert (lost.ref.name, lost.owner) == ("web-0-a-b-0-y", False)
+    world.pcs["spec"]["replicas"] = 0
+    assert all(problem.owner for problem in lost_pods(world.snapshot().trees[0], before))
+
+
+def test_a_pod_on_its_way_out_is_missing() -> None:
+    """A pod of before the upgrade that terminates is as good as gone."""
+    world = World().grow()
+    before = table_now(world)
+    (lost,) = lost_pods(world.put("Pod", "web-0-front-0", DELETION, LATER).snapshot().trees[0], before)
+    assert (str(lost.ref), lost.settles) == ("PodClique default/web-0-front", False)
+
+
+def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
+    """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
+    way = direction(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    world = World().grow()
+    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=False)) != []
+    world.pcs["metadata"]["deletionTimestamp"] = LATER
+    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=False)) == []
+    fresh = World().grow()
+    fresh.objects = [fresh.pcs]
+    fresh.pcs["status"] = {}
+    assert list(problems_of(fresh.snapshot(), way, {}, after_upgrade=False)) == []
+
+
+@pytest.mark.parametrize("name", PROGRESS_FIELDS)
+def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
+    """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
+    world = World().grow(scheme="legacy-1.35", progress=(name,))
+    way = direction(PlanOptions(target="legacy-1.35"))
+    world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
+    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=True)) == []
+    del world.pcs["status"][name]["updateEndedAt"]
+    (open_,) = problems_of(world.snapshot(), way, {}, after_upgrade=True)
+    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
+def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
+    """A field that only a later operator cannot decode does not hide a hash of the old one, in any process."""
+    odd = clique("front")
+    odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
+    world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
+    way = direction(PlanOptions(target="canonical-1.34"))
+    found = list(problems_of(world.snapshot(), way, {}, after_upgrade=False))
+    assert found
+    assert not any(problem.owner for problem in found)

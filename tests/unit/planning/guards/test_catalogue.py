@@ -7,7 +7,7 @@ import re
 import pytest
 
 from migrator.errors import UsageError
-from migrator.planning.guards.base import CATALOGUE, allowed_codes, report
+from migrator.planning.guards.base import CATALOGUE, allowed_codes
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import SetState, Severity
 from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
@@ -45,12 +45,6 @@ def test_the_page_says_what_it_means_what_to_do_and_how_to_see_it(code: str) -> 
     assert (f"`--allow {code}" in text) is guard.overridable
 
 
-def test_an_unknown_code_is_nobodys() -> None:
-    """A finding cannot have a code that does not exist."""
-    with pytest.raises(KeyError):
-        report("GM-999", None, None, "")
-
-
 def test_only_overridable_codes_are_accepted() -> None:
     """--allow takes a code that exists and may be overridden, and the error names those."""
     accepted = {code: guard.name for code, guard in CATALOGUE.items() if guard.overridable}
@@ -59,15 +53,6 @@ def test_only_overridable_codes_are_accepted() -> None:
         allowed_codes(["hash-in-names"])
     with pytest.raises(UsageError, match="a guard with this code does not exist"):
         allowed_codes(["GM-999"])
-
-
-# --- all of them on one set -----------------------------------------------------------------------------------------
-
-
-def test_a_set_at_rest_has_no_findings() -> None:
-    """A settled set, with everything that Grove stores, is neither refused nor warned about."""
-    decided = World().grow(replicas=2, maps=True, progress=("updateProgress", "rollingUpdateProgress")).decide()
-    assert (decided.state, decided.source, decided.findings) == (SetState.MIGRATE, "legacy-1.34", ())
 
 
 def test_everything_that_refuses_is_reported_at_once() -> None:

@@ -25,6 +25,11 @@ def trapped(first: str = "worker", then: str = "prefill-worker", startup: str | 
     return world
 
 
+def renamed() -> World:
+    """A set of which a clique has another name than its PodClique."""
+    return World().grow().put(*SET, "/spec/template/cliques/0/name", "renamed")
+
+
 def twins() -> World:
     """Two cliques with one and the same template."""
     twin = clique("worker")
@@ -72,7 +77,7 @@ def polluted(
     (
         "A PodClique of no clique proves nothing: one refusal stands for its template hashes and its pods'.",
         (
-            lambda: World().grow().put(*SET, "/spec/template/cliques/0/name", "renamed"),
+            renamed,
             [("GM-101", "web-0-front", LABEL)],
             "is of clique front, which the template of PodCliqueSet default/web does not have",
         ),
@@ -80,12 +85,7 @@ def polluted(
     (
         "A generation hash has no such cause.",
         (
-            lambda: (
-                World()
-                .grow()
-                .put(*SET, "/spec/template/cliques/0/name", "renamed")
-                .put(*FRONT, "/status/currentPodCliqueSetGenerationHash")
-            ),
+            lambda: renamed().put(*FRONT, "/status/currentPodCliqueSetGenerationHash"),
             [("GM-101", "web-0-front", "/status/currentPodCliqueSetGenerationHash"), ("GM-101", "web-0-front", LABEL)],
             "",
         ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator.hashing.layouts import minors
+from migrator.hashing import layouts
 from migrator.planning.guards.fields import newer_fields
 from migrator.planning.model import SetState
 from tests.support.builders import World, clique, refusals, warnings
@@ -24,7 +24,7 @@ def spec(**fields: Any) -> dict[str, Any]:
     [
         ("1.33", "1.34", {"hostnameOverride": "x"}, ["/hostnameOverride"]),
         ("1.34", "1.33", {"hostnameOverride": "x"}, []),
-        ("1.33", "1.34", {"hostnameOverride": None}, []),
+        ("1.33", "1.34", {"hostnameOverride": None, "containers": None}, []),
         ("1.34", "1.35", {"hostnameOverride": "x"}, []),
         (
             "1.33",
@@ -43,6 +43,7 @@ def spec(**fields: Any) -> dict[str, Any]:
             ["/volumes/0/projected/sources/0/podCertificate/userAnnotations"],
         ),
         ("1.34", "1.35", {"workloadRef": {"name": "w"}}, ["/workloadRef"]),
+        ("1.34", "1.35", {"schedulingGroup": {"podGroupName": "x"}}, []),
     ],
 )
 def test_a_field_that_only_the_newer_minor_knows_is_named(
@@ -52,10 +53,18 @@ def test_a_field_that_only_the_newer_minor_knows_is_named(
     assert newer_fields(spec(**fields), older, newer) == tuple(f"{PATH}{path}" for path in found)
 
 
-@pytest.mark.parametrize("minor", minors())
-def test_a_minor_has_nothing_that_it_does_not_have(minor: str) -> None:
-    """A minor beside itself adds nothing."""
-    assert newer_fields(spec(hostnameOverride="x", containers=[{"name": "a"}]), minor, minor) == ()
+def test_fields_below_a_map_and_of_a_type_that_became_a_struct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout that was read from a binary may change a type that stands in a map, or replace one by a struct."""
+    monkeypatch.setattr(layouts, "_adopted", {})
+    base = dict(layouts.load("1.34"))
+    pod_spec = base["v1.PodSpec"]
+    assert not isinstance(pod_spec, str)
+    base["v1.PodSpec"] = (*pod_spec, ("Extra", "extra", "map[string]v1.Extra"), ("Size", "size", "v1.Size"))
+    older = layouts.adopt(base | {"v1.Extra": (("A", "a", "string"),), "v1.Size": "int32"})
+    newer = layouts.adopt(
+        base | {"v1.Extra": (("A", "a", "string"), ("B", "b", "string")), "v1.Size": (("N", "n", "int32"),)}
+    )
+    assert newer_fields(spec(extra={"k": {"b": "v"}}, size={"n": 1}), older, newer) == (f"{PATH}/extra/*/b",)
 
 
 def test_a_field_that_only_the_target_knows_refuses() -> None:
@@ -73,10 +82,3 @@ def test_a_field_that_only_the_source_knows_warns() -> None:
     decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
     field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
     assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
-
-
-def test_a_field_that_neither_side_knows_is_ignored() -> None:
-    """What both operators ignore changes nothing."""
-    world = World().grow()
-    world.pcs["spec"]["template"]["cliques"][1]["spec"]["podSpec"]["schedulingGroup"] = {"podGroupName": "x"}
-    assert world.findings() == []

@@ -67,21 +67,13 @@ A, B, C = "A", "B", "C"
     ("5. Pods load, are Pending or crash-loop.", (both(opened(SET), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
     ("5. Enough of them are ready.", (both(opened(SET), put(CLIQUE, READY, 1)), C, SET, PROGRESS)),
     ("5. Those of a group, whose own update has ended.", (both(opened(SET), put(MEMBER, READY, 0)), C, SET, PROGRESS)),
-    (
-        "6. A clique is below its minimum for good.",
-        (both(opened(SET), at_zero), C, SET, PROGRESS),
-    ),
+    ("6. A clique is below its minimum for good.", (both(opened(SET), at_zero), C, SET, PROGRESS)),
     ("8. Everything is ready and current.", (opened(SET), C, SET, PROGRESS)),
     ("9. Only a PodClique's progress is open.", (both(opened(CLIQUE), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
     ("9. And nothing is missing.", (opened(GROUP), C, GROUP, PROGRESS)),
     (
         "10. A status lags, labels and pods are current.",
-        (
-            put(CLIQUE, "/status/currentPodTemplateHash", OLD),
-            C,
-            CLIQUE,
-            "/status/currentPodTemplateHash",
-        ),
+        (put(CLIQUE, "/status/currentPodTemplateHash", OLD), C, CLIQUE, "/status/currentPodTemplateHash"),
     ),
     (
         "11. A terminating PodClique with an old value.",

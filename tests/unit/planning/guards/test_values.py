@@ -161,9 +161,6 @@ def test_a_pod_without_the_label_of_its_pod_clique_refuses() -> None:
     assert refusals(world.findings(allow=["GM-101"])) == [("GM-101", "web-0-front-0", field)]
 
 
-# --- OnDelete ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "field"),
     [
@@ -182,9 +179,6 @@ def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field
     assert warnings(decided.findings) == [("GM-112", name, field)]
     assert refusals(decided.findings) == []
     assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
-
-
-# --- unknown places --------------------------------------------------------------------------------------------------
 
 
 def hidden(world: World, place: str) -> None:

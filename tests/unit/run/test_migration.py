@@ -1,13 +1,21 @@
-"""States that once ended badly, each through the public entry: what a run does in them, and what it says."""
+"""Runs through the public entry: states that once ended badly, and what a run would do before it begins."""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
-from migrator.errors import Reverted
+from migrator.errors import Interrupted, Refused, Reverted
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
+from migrator.run import migration
+from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
+from migrator.run.observation import look_ahead
+from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
 from migrator.store import DryRun
 from testbed import operator_installation as installation
 from tests.faults import cluster
@@ -15,41 +23,33 @@ from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_
 from tests.faults.steps import GROVE, first
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.clock import context_of
+from tests.support.memory_site import NEW, Site
 from tests.support.tables import table
 
-# --- the old operator beside a migrated cluster ---------------------------------------------------------------------
 
-
-# --- the operator at zero for ever ----------------------------------------------------------------------------------
-
-
-def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped() -> None:
+@table(
+    "replicas late",
+    ("The preflight refuses.", (1, False)),
+    ("Somebody scaled it to 2, and the rerun is refused behind the fence: the replicas of the last stop.", (2, True)),
+)
+def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replicas: int, *, late: bool) -> None:
     """Killed after the scale-down; what refuses the rerun needs the operator, so that comes back: exit 3."""
     world = World()
     assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
     world.advance(30)
-    begin_update(world)
-    ending = world.run()
-    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
-
-
-def test_the_replicas_of_the_last_stop_come_back() -> None:
-    """Killed after the scale-down, scaled to 2 by somebody: a rerun that is refused behind the fence gives 2 back."""
-    world = World()
-    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
-    world.advance(30)
-    world.deploy(replicas=2)
-    ending = world.run(do_at(1, "after", lambda _: begin_update(world)))
-    assert (ending.code, world.replicas, world.records) == (REFUSED, 2, []), str(ending)
+    if late:
+        world.deploy(replicas=replicas)
+    else:
+        begin_update(world)
+    ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
+    assert (ending.code, world.replicas, world.records) == (REFUSED, replicas, []), str(ending)
 
 
 @table(
     "lag options",
     ("The controller acts 5 s after the scale-down: pods that still run do not hide what was stopped.", (5.0, {})),
-    (
-        "An update that begins at zero needs the operator to end: it is not waited for.",
-        (0.0, {"wait": 3600.0}),
-    ),
+    ("An update that begins at zero needs the operator to end: it is not waited for.", (0.0, {"wait": 3600.0})),
 )
 def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: float, options: dict[str, float]) -> None:
     """Refused by an update that began after the scale-down, at once and not in an hour."""
@@ -69,9 +69,6 @@ def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
         begin_update(world)
     ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
     assert (ending.code, world.replicas) == (REFUSED, 0), str(ending)
-
-
-# --- operators that no Lease keeps out ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("image", "code"), [(cluster.OLD_IMAGE, REFUSED), (cluster.NEW_IMAGE, STUCK)])
@@ -110,9 +107,6 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     assert steps[:last].count("look") < steps.count("patch") / 2
 
 
-# --- exits that say too little --------------------------------------------------------------------------------------
-
-
 def test_a_half_written_cluster_never_ends_with_3() -> None:
     """A dead run left it half-written, and the rerun is refused without the right to stop the operator: 6."""
     world = World()
@@ -134,17 +128,6 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     process = world.start(sleep=sleep)
     assert process.run(wait=60.0).code == FAILED
     assert world.replicas == 1
-
-
-def test_a_dry_run_ends_as_the_run_would() -> None:
-    """Beside a live operator, and without --stop-operator, both refuse."""
-    world = World()
-    ending = world.run(stop_operator=False, dry_run=DryRun.SERVER)
-    assert ending.code == REFUSED, str(ending)
-    assert world.run(dry_run=DryRun.SERVER).code == DONE
-
-
-# --- a record of another migration ----------------------------------------------------------------------------------
 
 
 def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:
@@ -182,3 +165,59 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
+
+
+# --- what a run would do, before it begins ----------------------------------------------------------------------------
+
+
+OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
+
+
+def context() -> Context:
+    """A clock that stands still, and a log that nobody reads."""
+    return context_of(lambda: 0.0, lambda: datetime(2026, 1, 1, tzinfo=UTC), "here", sleep=lambda _: None)
+
+
+def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
+    """Operator, sets and the number of patches are those of the run that follows."""
+    site = Site()
+    ahead = look_ahead(site.store, OPTIONS, context())
+    assert ahead.operator is not None
+    assert (ahead.operator.replicas, len([*ahead.patches]), ahead.continues, ahead.writes) == (1, 43, False, True)
+    assert site.store.writes() == []
+    assert migration.run(site.store, OPTIONS, context()).patches == 43
+    after = look_ahead(site.store, OPTIONS, context())
+    assert ([*after.patches], after.continues, after.writes) == ([], False, False)
+
+
+def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
+    """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
+    waits = replace(OPTIONS, stop_operator=False, wait=60.0)
+    with pytest.raises(Refused, match="GM-122"):
+        migration.run(
+            Site().store.in_dry_run(DryRun.CLIENT), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
+        )
+
+
+def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
+    """Sets that were not tried are neither proven nor wrong."""
+
+    class SecondTime(threading.Event):
+        asked = 0
+
+        def is_set(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    with pytest.raises(Interrupted, match="after 1 of 3 sets"):
+        migration.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
+
+
+def test_a_run_that_did_not_end_is_gone_on_with() -> None:
+    """With an open record there is something to do, refused or not: to finish, or to put back."""
+    site = Site()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    opened = RunRecord("dead", "dead", "1.0", "auto", NEW, now, finished=None, state=RecordState.STOPPING)
+    Recorder(site.store, "grove-system").save(Recorded(opened))
+    ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
+    assert (ahead.continues, ahead.writes) == (True, True)

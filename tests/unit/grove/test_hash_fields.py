@@ -1,4 +1,4 @@
-"""Every string of Grove's objects is looked at, and the known places are not reported."""
+"""Where a tree holds hashes, in which order they are written, and the strings elsewhere that may be hashes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,79 @@ from typing import Any
 import pytest
 
 from migrator.grove.hash_fields import HASH_FIELDS, HashSearch, stored_hashes
-from tests.support.builders import World
+from tests.support.builders import LABEL, LATER, World
+from tests.support.paths import ROOT
 from tests.support.tables import table
+
+GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
+
+
+def fields(world: World) -> list[tuple[str, str, str]]:
+    """Kind, object and field of every stored hash, in the order of writing."""
+    (tree,) = world.snapshot().trees
+    return [(item.ref.kind, item.ref.name, item.field) for item in stored_hashes(tree)]
+
+
+def test_the_admission_policy_allows_every_place() -> None:
+    """Else the Job, whose account the policy limits, would be denied on a cluster."""
+    policy = (ROOT / "charts/grove-migrator/templates/policy.yaml").read_text(encoding="utf-8")
+    assert [place.pointer for place in HASH_FIELDS if f"'{place.path[-1]}'" not in policy] == []
+
+
+def test_every_place_is_found_in_the_order_of_writing() -> None:
+    """Pods first, then PodClique labels, their status, scaling groups, PodGangMaps, PodGangs, the set last."""
+    world = World().grow(pods=1, group_replicas=1, maps=True)
+    cliques = ("web-0-front", "web-0-sg-0-work")
+    assert fields(world) == [
+        *(("Pod", f"{name}-0", LABEL) for name in cliques),
+        *(("PodClique", name, LABEL) for name in cliques),
+        *(
+            ("PodClique", name, f"/status/{field}")
+            for name in cliques
+            for field in (
+                "currentPodTemplateHash",
+                "currentPodCliqueSetGenerationHash",
+                "updateProgress/podTemplateHash",
+                "updateProgress/podCliqueSetGenerationHash",
+            )
+        ),
+        ("PodCliqueScalingGroup", "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
+        ("PodCliqueScalingGroup", "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash"),
+        ("PodGangMap", "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
+        ("PodGang", "web-0-1767323045000000000", GANG),
+        ("PodCliqueSet", "web", "/status/currentGenerationHash"),
+    ]
+
+
+@pytest.mark.parametrize("value", [None, "", 5])
+def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
+    """Absent, null and empty values, and values that are not text, hold no hash and are left as they are."""
+    world = World().grow(pods=1, maps=True)
+    for kind, name, field in fields(world):
+        world.put(kind, name, field, "" if "/labels/" in field else value)
+    assert fields(world) == []
+
+
+def test_what_is_on_its_way_out_holds_no_hash() -> None:
+    """Terminating pods and PodGangs are nobody's concern."""
+    world = World().grow(pods=1, maps=True)
+    names = ("web-0-front-0", "web-0-1767323045000000000")
+    for kind, name in zip(("Pod", "PodGang"), names, strict=True):
+        world.of(kind, name)["metadata"]["deletionTimestamp"] = LATER
+    assert not {name for _, name, _ in fields(world)} & set(names)
+
+
+def test_an_entry_is_identified_by_its_epoch() -> None:
+    """Entries are addressed by position, so a patch must test what stands there; alpha.10-rc1 has nothing to test."""
+    world = World().grow(maps=True)
+    del world.of("PodGangMap", "web-0")["spec"]["entries"][1]["epoch"]
+    (tree,) = world.snapshot().trees
+    entries = [item for item in stored_hashes(tree) if item.ref.kind == "PodGangMap"]
+    assert [item.identity for item in entries] == [("/spec/entries/0/epoch", "1767323045000000000"), None]
+
+
+# --- every string of Grove's objects is looked at ---------------------------------------------------------------------
+
 
 VALUE = "9d897d788d8574bcd49"
 

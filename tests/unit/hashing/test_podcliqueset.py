@@ -1,0 +1,259 @@
+"""How a hash must answer to its input where golden vectors, which set each place, have no example."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from migrator import exact_json
+from migrator.errors import DecodeError
+from migrator.hashing import layouts, podcliqueset, quantity, schemes, spew
+from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, Piece, clean, fold, plain
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template, hash_pod_clique_set
+from testbed.oracle import MINORS
+from testbed.workloads import standalone
+from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
+from tests.golden.vectors import vectors
+from tests.support.layout_walk import REFUSED, Place, document, places
+
+
+def _hash(template: Mapping[str, Any], scheme: str) -> str:
+    return TemplateHasher(template).under(schemes.by_name(scheme))
+
+
+def _places(minor: str) -> list[Place]:
+    return [place for place in places(minor) if place.type.removeprefix("*") not in REFUSED]
+
+
+def _shuffled(value: Any, rng: random.Random) -> Any:
+    """Return equal JSON with the keys of every object in another order; fieldsV1 is bytes, not an object."""
+    if isinstance(value, dict):
+        keys = rng.sample(list(value), len(value))
+        return {key: value[key] if key == "fieldsV1" else _shuffled(value[key], rng) for key in keys}
+    if isinstance(value, list):
+        return [_shuffled(inner, rng) for inner in value]
+    return value
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.33", "canonical-1.36"])
+def test_the_order_of_keys_never_matters(scheme: str) -> None:
+    """Shuffling the keys of every object of a golden template leaves its hash as it is."""
+    rng = random.Random(566)  # noqa: S311 - nothing here is a secret
+    taken = [
+        vector
+        for vector in vectors.read(vectors.TEMPLATES)
+        if vector.hashes[scheme] and template_hash(vector.input, scheme) != UNKNOWABLE
+    ]
+    for vector in taken:
+        assert _hash(_shuffled(vector.input, rng), scheme) == vector.hashes[scheme], vector.id
+    assert len(taken) > 2000
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_null_is_absent(minor: str) -> None:
+    """Null changes the hash nowhere."""
+    for place in _places(minor):
+        absent = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
+        assert _hash(document(place.path, None), f"legacy-{minor}") == absent, place
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_what_depends_on_the_operators_process_is_refused(minor: str) -> None:
+    """A time is printed with the operator's time zone, and fieldsV1 as its bytes: set they are refused, null is nil."""
+    refused = [place for place in places(minor) if place.type.removeprefix("*") in REFUSED]
+    assert {place.path[-1] for place in refused} == {"creationTimestamp", "deletionTimestamp", "time", "fieldsV1"}
+    for place in refused:
+        for value in ("2024-05-06T07:08:09Z", "2024-05-06T7:08:09Z", {"f:a": {}}, 5, ""):
+            with pytest.raises(DecodeError, match=r"which (is|are) not known here") as error:
+                _hash(document(place.path, value), f"legacy-{minor}")
+            assert error.value.path.endswith(f".{place.path[-1]}")
+
+
+def test_keys_that_go_cannot_tell_apart_are_refused() -> None:
+    """Lone surrogates are all U+FFFD to Go, so two keys of them are one; one such key is hashed."""
+    assert _hash({"labels": {"\ud800": "a"}}, "legacy-1.35") == _hash({"labels": {"\ufffd": "a"}}, "legacy-1.35")
+    for other in ("\udc00", "\ufffd"):
+        with pytest.raises(DecodeError, match="one key to Go"):
+            _hash({"labels": {"\ud800": "a", other: "a"}}, "legacy-1.35")
+
+
+def test_the_dump_is_what_the_facts_say() -> None:
+    """The text of the worked example begins, ends and measures as Go printed it."""
+    template = {
+        "labels": {"b": "2", "a": "1"},
+        "podSpec": {
+            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}, "env": []}],
+            "priorityClassName": "ignored",
+        },
+    }
+    text = dump_template(template, schemes.by_name("legacy-1.35"))
+    assert text.startswith("(*v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
+    assert text.endswith(" HostnameOverride:(*string)<nil> WorkloadRef:(*v1.WorkloadReference)<nil>}}")
+    assert len(text.encode()) == 3027
+    assert _hash(template, "legacy-1.35") == "585f88995f9f7c5c9b5f"
+
+
+# --- a hash is that of the printed text, byte by byte -----------------------------------------------------------------
+
+
+STATES = (OFFSET, 0, 1, 0x7F, 0x80, 0xFF, MASK)
+
+
+def feed(state: int, data: bytes) -> int:
+    """FNV-1a as it is defined, byte by byte."""
+    for byte in data:
+        state = (state ^ byte) * PRIME & MASK
+    return state
+
+
+@pytest.mark.parametrize("text", ["", "a", " Name:(string)", "x" * 300, "\x7f\x00"])
+def test_a_text_that_recurs_takes_every_state_where_its_bytes_do(text: str) -> None:
+    """The sums that are kept for each of the low seven bits are those of the bytes."""
+    piece = Fixed(text)
+    for low in range(256):
+        for state in (low, *(state & ~0xFF | low for state in STATES)):
+            assert fold(state, [piece]) == feed(state, text.encode())
+
+
+@pytest.mark.parametrize("text", ["", "a", "é", "\u2028 wide ☃ text", "\ud800"])
+def test_any_other_text_is_hashed_by_its_bytes(text: str) -> None:
+    """Text of any script takes every state where its UTF-8 does; a lone surrogate is U+FFFD."""
+    for state in STATES:
+        assert fold(state, [Fixed("a"), text]) == feed(feed(state, b"a"), clean(text).encode())
+
+
+def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:
+    """A field that no layout knows may be nested deeper than Python recurses."""
+    scheme = schemes.by_name("legacy-1.35")
+    deep: Any = "x"
+    for _ in range(5000):
+        deep = [deep]
+    hashes = {TemplateHasher({"podSpec": spec}).under(scheme) for spec in ({"unknown": deep}, {})}
+    assert len(hashes) == 1
+
+
+def test_schemes_share_work_and_nothing_else() -> None:
+    """One hasher gives under every scheme, in any order and twice, what a new one gives."""
+    known = (vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values())
+    sets = [vector for vector in known if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE][::4]
+    rng = random.Random(3)  # noqa: S311 - nothing here is a secret
+    for vector in sets:
+        hasher = SetHasher(vector.input)
+        for name in [*rng.sample(vectors.SCHEMES, len(vectors.SCHEMES)), vectors.SCHEMES[0]]:
+            found = hasher.under(schemes.by_name(name))
+            assert found == podcliqueset.hash_pod_clique_set(vector.input, schemes.by_name(name)), vector.id
+            assert found.generation_hash == vector.hashes[name]["generationHash"], vector.id
+    assert len(sets) > 20
+
+
+# --- what Go's decoder refuses is refused with its path; what it reads in its own way is read so ----------------------
+
+
+LEGACY = schemes.by_name("legacy-1.34")
+
+
+def with_template(**fields: Any) -> dict[str, Any]:
+    """A PodCliqueSet with these fields in its template."""
+    pcs = standalone()
+    pcs["spec"]["template"] |= fields
+    return pcs
+
+
+@pytest.mark.parametrize(
+    ("pcs", "path"),
+    [
+        ({"spec": []}, "spec"),
+        ({"spec": {"template": "x"}}, "spec.template"),
+        (with_template(cliques={}), "spec.template.cliques"),
+        (with_template(cliques=[None]), "spec.template.cliques[0]"),
+        (with_template(cliques=["a"]), "spec.template.cliques[0]"),
+        (with_template(cliques=[{"name": 1}]), "spec.template.cliques[0].name"),
+        (with_template(cliques=[{"name": "a", "spec": 1}]), "spec.template.cliques[0].spec"),
+        *(({"spec": {"replicas": count}}, "spec.replicas") for count in ("one", 1.5, True)),
+        (with_template(cliques=[{"spec": {"minAvailable": 1 << 31}}]), "spec.template.cliques[0].spec.minAvailable"),
+        (
+            with_template(cliques=[{"spec": {"podSpec": {"terminationGracePeriodSeconds": 1 << 63}}}]),
+            "spec.template.cliques[0].spec.podSpec.terminationGracePeriodSeconds",
+        ),
+        (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
+        (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], path: str) -> None:
+    """Above the pod template too, where nothing is hashed by the layout."""
+    with pytest.raises(DecodeError) as refused:
+        hash_pod_clique_set(pcs, LEGACY)
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("cpu", "message"),
+    [
+        *((text, "suffix is unknown") for text in ("4kk", "4e99999999999999999999")),
+        ("e-99", "no quantity"),
+        ("1" * 4001, "more than 4000 characters"),
+        ("1" * 30 + "e200000", "more than a hundred thousand digits"),
+    ],
+)
+def test_a_quantity_that_go_cannot_hold_is_refused(cpu: str, message: str) -> None:
+    """One with a suffix that Kubernetes does not know, one without a digit, and more digits than any resource has."""
+    with pytest.raises(DecodeError, match=message):
+        quantity.parse(cpu)
+
+
+def test_a_quantity_of_four_thousand_characters_is_read() -> None:
+    """The longest that is taken is read to its last digit: 1 and 3999 zeros."""
+    assert quantity.parse("1" + 3999 * "0").unscaled == 10**4008
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"release": "x", "algorithm": "legacy", "minor": "1.2"}', "line 1: there is no scheme legacy-1.2"),
+        ('{"release": "x", "minor": "1.34"}', "line 1: 'algorithm'"),
+    ],
+)
+def test_a_wrong_line_of_the_release_table_is_named(line: str, message: str) -> None:
+    """Whoever adds a release sees which line does not read, and why."""
+    with pytest.raises(ValueError, match=message):
+        schemes.parse_releases(line)
+
+
+def test_a_layout_under_another_digest_is_refused() -> None:
+    """A record whose layout was changed by hand is not adopted: its name is the digest of what it holds."""
+    name = f"legacy-{layouts.digest_name({})}"
+    with pytest.raises(ValueError, match="has another digest"):
+        schemes.adopt_layouts({name + "0": {}})
+
+
+@pytest.mark.parametrize("text", ["\u00a02Gi", "2Gi\u2003", "\t2Gi", "2Gi\n", "\u30001"])
+def test_white_space_around_a_quantity_is_refused_where_its_spelling_decides(text: str) -> None:
+    """Go trims such a character and refuses its escape; which of them stood in the JSON is not known any more."""
+    with pytest.raises(DecodeError, match="white space around it"):
+        quantity.parse(text)
+    assert quantity.parse(" 2Gi ") == quantity.parse("2Gi")
+
+
+def test_a_struct_of_a_layout_may_hold_what_json_never_fills() -> None:
+    """Unexported fields print their zero; a type that no layout knows is an error that names it."""
+    layout = {
+        "v1.Odd": (("hidden", None, "int32"), ("Shown", "shown", "string")),
+        "v1.Bad": (("Field", "field", "v1.None"),),
+    }
+    types = spew.Types(layout)
+    out: list[Piece] = []
+    types.printer("v1.Odd").emit({"shown": "x"}, out)
+    assert plain(out) == "{hidden:(int32)0 Shown:(string)x}"
+    with pytest.raises(TypeError, match=r"the layout has no type v1\.None"):
+        types.printer("v1.Bad")
+
+
+def test_only_json_is_read_and_written() -> None:
+    """NaN is not JSON, and a value of Python's own has no JSON text."""
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        exact_json.loads("[NaN]")
+    with pytest.raises(TypeError, match="set is not a JSON value"):
+        exact_json.dumps({"a": {1}})
