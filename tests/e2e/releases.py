@@ -19,11 +19,11 @@ from testbed.kind import BUSYBOX, archives
 from tests.e2e import images, pods
 from tests.e2e.commands import CommandError, run
 from tests.e2e.kind import Kind
+from tests.e2e.lab.builds import REPOSITORY, Build
+from tests.e2e.lab.cluster import Cluster, Ran, is_of
 from tests.e2e.scene import JOB, manifest
 from tests.support.paths import ROOT
 from tests.support.watch import DELETED
-from tests.upgrade.builds import REPOSITORY, Build
-from tests.upgrade.cluster import Cluster, Ran, is_of
 
 _NAMESPACE: Final = installation.NAMESPACE
 _RELEASE: Final = "grove"

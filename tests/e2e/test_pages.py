@@ -22,7 +22,7 @@ from tests.e2e import images
 from tests.e2e.commands import run
 from tests.e2e.scene import NAMESPACE, NEW, OLD, SECONDS, Scene
 from tests.golden.operator_build import Program, built
-from tests.repo.pages import blocks
+from tests.support.pages import blocks
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]

@@ -12,9 +12,9 @@ import pytest
 
 from testbed.helm import PROGRAMS
 from tests.e2e.commands import attempt
+from tests.e2e.lab import builds
+from tests.e2e.lab.matrix import BY_CHART, ON_KIND, Pair, record, upgrade, upgrade_twice
 from tests.e2e.releases import Charts, KindCluster
-from tests.upgrade import builds
-from tests.upgrade.matrix import BY_CHART, ON_KIND, Pair, record, upgrade, upgrade_twice
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(2 * 3600)]
 

@@ -15,7 +15,7 @@ from migrator.cli import cli
 from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import OURS, template, wrapper
 from tests.cluster.manifests.site import NAMESPACE, arguments, by_name, documents, of_kind
-from tests.repo.pages import all_blocks, text_of
+from tests.support.pages import all_blocks, text_of
 from tests.support.paths import ROOT
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"

@@ -18,8 +18,8 @@ from typing import Final, Self
 
 from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
 from testbed.controlplane.server import ControlPlane
+from tests.e2e.lab.container import Container, Span
 from tests.support.watch import DELETED, Watch
-from tests.upgrade.container import Container, Span
 
 _NODE: Final = "node"
 _ADDRESS: Final = "10.244.0.1"  # of every pod: nothing listens there

@@ -19,12 +19,12 @@ from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane, Options, free_ports
 from testbed.helm import PROGRAMS
 from tests.e2e.commands import run
+from tests.e2e.lab import builds, photo
+from tests.e2e.lab.builds import Build
+from tests.e2e.lab.cluster import RUN_SECONDS, Cluster, Ran
+from tests.e2e.lab.kubelet import Kubelet
+from tests.e2e.lab.photo import Photo
 from tests.support.paths import ROOT
-from tests.upgrade import builds, photo
-from tests.upgrade.builds import Build
-from tests.upgrade.cluster import RUN_SECONDS, Cluster, Ran
-from tests.upgrade.kubelet import Kubelet
-from tests.upgrade.photo import Photo
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.

@@ -14,7 +14,7 @@ import pytest
 from migrator.cli import cli
 from migrator.hashing import schemes
 from scripts import cli_reference, readme
-from tests.repo.pages import all_blocks
+from tests.support.pages import all_blocks
 from tests.support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.upgrade.container import isolation
+from tests.e2e.lab.container import isolation
 
 VARIABLE: Final = "GROVE_OPERATORS_DIR"
 REPOSITORY: Final = "grove-operator"

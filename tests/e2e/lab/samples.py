@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from testbed import workloads
 from testbed.controlplane.client import Object
-from tests.upgrade.cluster import WORKLOADS
+from tests.e2e.lab.cluster import WORKLOADS
 
 #: The set under OnDelete.
 KEPT: Final = "kept"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.upgrade import compatibility
-from tests.upgrade.matrix import BY_CHART, ON_KIND, PAIRS, SOAK_SECONDS
+from tests.e2e.lab import compatibility
+from tests.e2e.lab.matrix import BY_CHART, ON_KIND, PAIRS, SOAK_SECONDS
 
 RESULTS, KIND_RESULTS = (
     json.loads(path.read_text(encoding="utf-8")) for path in (compatibility.RESULTS, compatibility.KIND_RESULTS)
@@ -16,7 +16,7 @@ def test_the_page_is_current() -> None:
     """The page has the tables that the results give."""
     text = compatibility.TARGET.read_text(encoding="utf-8")
     current = compatibility.page(text, RESULTS, KIND_RESULTS)
-    assert text == current, "run python -m tests.upgrade.compatibility --write"
+    assert text == current, "run python -m tests.e2e.lab.compatibility --write"
 
 
 def test_every_result_is_of_a_pair_and_shows_what_it_must() -> None:

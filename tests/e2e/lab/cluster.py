@@ -19,11 +19,11 @@ from uuid import uuid4
 from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
+from tests.e2e.lab import photo
+from tests.e2e.lab.builds import REPOSITORY, Build
+from tests.e2e.lab.photo import Photo
 from tests.support.paths import ROOT
 from tests.support.watch import ADDED, DELETED, Watch
-from tests.upgrade import photo
-from tests.upgrade.builds import REPOSITORY, Build
-from tests.upgrade.photo import Photo
 
 WORKLOADS: Final = "serving"
 RUN_SECONDS: Final = 300

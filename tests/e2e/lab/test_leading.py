@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade import photo, samples
-from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import TWO, Pair, prepare
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.lab import Lab
+from tests.e2e.lab.matrix import TWO, Pair, prepare
 
 pytestmark = pytest.mark.upgrade
 

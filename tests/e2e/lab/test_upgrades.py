@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from tests.upgrade import photo, samples
-from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.lab import Lab
+from tests.e2e.lab.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 

@@ -17,11 +17,11 @@ import pytest
 from migrator.planning.releases import INITIAL_SCHEDULE_GRACE
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
-from tests.upgrade import photo, samples
-from tests.upgrade.cluster import WORKLOADS
-from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import Pair, change_template, soak
-from tests.upgrade.photo import Photo
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.cluster import WORKLOADS
+from tests.e2e.lab.lab import Lab
+from tests.e2e.lab.matrix import Pair, change_template, soak
+from tests.e2e.lab.photo import Photo
 
 pytestmark = pytest.mark.upgrade
 

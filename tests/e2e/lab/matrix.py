@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from testbed.controlplane.client import Object
-from tests.upgrade import photo, samples
-from tests.upgrade.builds import BUILDS, Build, need
-from tests.upgrade.cluster import Cluster
-from tests.upgrade.photo import Photo
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import BUILDS, Build, need
+from tests.e2e.lab.cluster import Cluster
+from tests.e2e.lab.photo import Photo
 
 #: How long nothing may happen after the next operator has reconciled everything, in seconds.
 SOAK: Final = "GROVE_UPGRADE_SOAK"

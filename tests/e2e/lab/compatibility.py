@@ -1,7 +1,7 @@
 """Write the tables of docs/compatibility.md from the results of the upgrade matrix.
 
-python -m tests.upgrade.compatibility            print the page
-python -m tests.upgrade.compatibility --write    write it; a test checks that it is current
+python -m tests.e2e.lab.compatibility            print the page
+python -m tests.e2e.lab.compatibility --write    write it; a test checks that it is current
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.marks import put
+from tests.e2e.lab.matrix import BY_CHART, ON_KIND, PAIRS, Pair
 from tests.support.paths import ROOT
-from tests.upgrade.matrix import BY_CHART, ON_KIND, PAIRS, Pair
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 KIND_RESULTS: Final = Path(__file__).with_name("kind_results.json")
