@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from scripts.marks import put
-
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
+_MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
 
 
 def demo() -> str:
@@ -33,8 +33,8 @@ def demo() -> str:
 
 
 def rendered(text: str, shown: str) -> str:
-    """The README with ``shown`` as its example. Raises ``ValueError`` if the marks are not there once."""
-    return put(text, "demo", f"```\n{shown.strip()}\n```")
+    """The README with ``shown`` as its example."""
+    return _MARKED.sub(lambda match: f"{match[1]}```\n{shown.strip()}\n```\n{match[2]}", text)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.site import NEW, WORKLOADS, Site, made
+from tests.cluster.site import NEW, WORKLOADS, ServedSite, made
 from tests.support.command_line import Invoke
 
 pytestmark = pytest.mark.controlplane
@@ -65,27 +65,28 @@ _DENIALS: Final[dict[str, tuple[list[Object], str, str | None]]] = {
 
 
 @pytest.fixture(params=_DENIALS)
-def strict(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedSite]:
     """A cluster to migrate, in which every patch of one kind is denied."""
     site.fill()
     denying, kind, subresource = _DENIALS[request.param]
     for item in denying:
-        site.admin.apply(item)
+        site.client.apply(item)
     one = next(item for (found, _), item in site.objects().items() if found == kind)
     change = {"status": {"observedGeneration": 99}} if subresource else {"metadata": {"labels": {"x": "y"}}}
     eventually(
-        lambda: site.admin.patch(one, change, subresource=subresource, dry_run=True).status >= 400,
+        lambda: site.client.patch(one, change, subresource=subresource, dry_run=True).status >= 400,
         what="nothing is denied",
     )
     yield site
     for item in reversed(denying):
-        site.admin.delete(item)
+        site.client.delete(item)
 
 
-def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(strict: Site, invoke: Invoke) -> None:
+def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(strict: ServedSite, invoke: Invoke) -> None:
     """Exit 3, GM-202 and the name of what denied it; nothing is changed, and the operator was never stopped."""
-    before, operator = strict.objects(), strict.deployment()["metadata"]["generation"]
-    failed = invoke("run", "--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig, code=3).failure
+    operator = strict.deployment()["metadata"]["generation"]
+    with strict.frozen():
+        failed = invoke("run", "--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig, code=3).failure
     assert "GM-202" in failed["message"]
     assert _NAME in failed["message"]
-    assert (strict.objects(), strict.deployment()["metadata"]["generation"]) == (before, operator)
+    assert strict.deployment()["metadata"]["generation"] == operator

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from testbed.controlplane.client import Object
 from testbed.gangs import ANCHOR_EPOCH
-from tests.cluster.manifests.site import WORKLOADS, made
+from tests.cluster.site import WORKLOADS, made
 
 #: What a hash looks like: SafeEncodeString (k8s.io/apimachinery/pkg/util/rand) of a number, so no vowel and no 0 to 3.
 HASH: Final = "4b5c6d7f89"

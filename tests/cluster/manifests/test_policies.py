@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from testbed.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site, made
+from tests.cluster.site import ACCOUNT, NAMESPACE, ServedSite, made
 
 pytestmark = pytest.mark.controlplane
 
@@ -49,12 +50,12 @@ class Accounts:
 
 
 @pytest.fixture(scope="module")
-def accounts(site: Site) -> Iterator[Accounts]:
+def accounts(site: ServedSite) -> Iterator[Accounts]:
     """Both accounts as administrators, and one object of each kind that requests are about."""
     site.fill()
     both = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)]
     created = [
-        site.admin.create(item)
+        site.client.create(item)
         for item in (
             made("v1", "ServiceAccount", OTHER),
             made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
@@ -62,45 +63,26 @@ def accounts(site: Site) -> Iterator[Accounts]:
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
             {**BINDING, "metadata": {"name": "policies-alone"}, "subjects": both},
-            _authorizer(),
         )
     ]
     there = [
-        site.admin.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
+        site.client.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
         site.deployment(),
-        site.admin.get("v1", "Namespace", WORKLOADS),
-        *site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ]
     ours, others = (
-        site.server.client(token=site.admin.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
+        site.server.client(token=site.client.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
     )
-    found = Accounts(site.admin, ours, others, [*site.planted, *created, *there])
+    found = Accounts(site.client, ours, others, [*site.planted, *created, *there])
     probe = Request("may it?", "Pod", {"metadata": {"annotations": {"x": "y"}}})
     eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is not an administrator")
     eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is not an administrator")
     yield found
+    for item in reversed(created):
+        site.client.delete(item)
+    secrets = partial(ours.request, "GET", "/api/v1/secrets")
+    eventually(lambda: secrets().status == 403, what="our account is still an administrator")
     ours.close()
     others.close()
-    for item in reversed(created):
-        site.admin.delete(item)
-    anything = Grant("ClusterRole", "delete", "", "namespaces")
-    eventually(lambda: not site.may(anything), what="our account is still an administrator")
-
-
-def _authorizer() -> Object:
-    """Grove's authorizer as a webhook that is asked about nothing: nobody answers here."""
-    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["pods"]}
-    webhook = {
-        "name": "authorizer.webhooks.grove.io",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-        "clientConfig": {"url": "https://127.0.0.1:9/webhooks/authorizer-webhook"},
-        "objectSelector": {"matchLabels": {"example.test/x": "never"}},
-        "rules": [rule],
-    }
-    kind = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
-    return made(*kind, "authorizer-webhook", None, webhooks=[webhook])
 
 
 def by_policy(answer: Answer) -> bool:
@@ -133,15 +115,15 @@ def test_everything_else_is_denied_to_the_account_and_to_nobody_else(accounts: A
     [(0, 3, True), (3, 0, True), (1, 0, True), (1, 1, True), (0, 4, False), (4, 0, False), (1, 2, False)],
 )
 def test_the_operator_is_stopped_and_comes_back_within_three_replicas(
-    site: Site, accounts: Accounts, *, before: int, after: int, permitted: bool
+    site: ServedSite, accounts: Accounts, *, before: int, after: int, permitted: bool
 ) -> None:
     """Zero and back, and nothing else; an operator that could not be given back its replicas is not even stopped."""
     operator = site.deployment()
     scale = Request("scale", "Deployment/grove-operator", {"spec": {"replicas": after}}, "scale")
-    assert site.admin.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
+    assert site.client.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
     try:
         answer = accounts.send(accounts.ours, scale)
         assert (answer.status == 200) is permitted, answer.body
         assert by_policy(answer) is not permitted
     finally:
-        assert site.admin.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200
+        assert site.client.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200

@@ -10,9 +10,9 @@ import pytest
 
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import Object
+from tests.cluster.site import WORKLOADS
 from tests.e2e.lab import photo
 from tests.e2e.lab.builds import Build
-from tests.e2e.lab.cluster import WORKLOADS
 from tests.e2e.lab.lab import Lab
 from tests.e2e.lab.matrix import TWO, Pair, prepare
 from tests.e2e.lab.photo import Photo
