@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scripts import release_minors as script
-from tests.support.paths import ROOT
+from tests.support.commands import run
 
-NVIDIA = "github.com/NVIDIA/grove/operator"
-AI_DYNAMO = "github.com/ai-dynamo/grove/operator"
+FIRST, LATER = "github.com/NVIDIA/grove/operator", "github.com/ai-dynamo/grove/operator"
+TABLE = """\
+{"release": "v0.1.0-alpha.3", "algorithm": "legacy"}
+{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "podGangMaps": true}
+"""
 
 
 def go_mod(module: str, api: str) -> str:
@@ -24,15 +25,12 @@ def go_mod(module: str, api: str) -> str:
 def git(directory: Path, *arguments: str) -> str:
     """Run git as nobody in particular."""
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-    command = ["git", *identity, *arguments]
-    return subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout.strip()
+    return run("git", *identity, *arguments, cwd=directory).strip()
 
 
-def commit_go_mod(clone: Path, text: str) -> str:
-    """Commit one go.mod and return the commit."""
-    path = clone / "operator" / "go.mod"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+def commit(clone: Path, text: str) -> str:
+    """Commit one go.mod, and return the commit."""
+    (clone / "operator" / "go.mod").write_text(text)
     git(clone, "add", "-A")
     git(clone, "commit", "-q", "-m", "go.mod")
     return git(clone, "rev-parse", "HEAD")
@@ -41,72 +39,50 @@ def commit_go_mod(clone: Path, text: str) -> str:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A clone with one release per module path, the later one annotated."""
-    directory = tmp_path / "clone"
-    directory.mkdir()
-    git(directory, "init", "-q")
-    commit_go_mod(directory, go_mod(NVIDIA, "v0.33.4"))
-    git(directory, "tag", "operator/v0.1.0-alpha.3")
-    commit_go_mod(directory, go_mod(AI_DYNAMO, "v0.34.3"))
-    git(directory, "tag", "-a", "-m", "release", "operator/v0.1.0-alpha.9")
-    return directory
+    (tmp_path / "clone" / "operator").mkdir(parents=True)
+    git(tmp_path / "clone", "init", "-q")
+    commit(tmp_path / "clone", go_mod(FIRST, "v0.33.4"))
+    git(tmp_path / "clone", "tag", "operator/v0.1.0-alpha.3")
+    commit(tmp_path / "clone", go_mod(LATER, "v0.34.3"))
+    git(tmp_path / "clone", "tag", "-a", "-m", "release", "operator/v0.1.0-alpha.9")
+    return tmp_path / "clone"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """A table that has only what a person writes."""
-    path = tmp_path / "releases.json"
-    path.write_text(
-        '{"release": "v0.1.0-alpha.3", "algorithm": "legacy"}\n'
-        '{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "podGangMaps": true}\n'
-    )
-    return path
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a table."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_a_clone_fills_minor_module_and_commit(clone: Path, table: Path) -> None:
+def test_a_clone_fills_minor_module_and_commit(clone: Path, tmp_path: Path) -> None:
     """They come from each release's tag, or from the commit that a main- build names; what a person wrote stays."""
     tagged = git(clone, "rev-parse", "operator/v0.1.0-alpha.9^{commit}")[:8]
-    commit = commit_go_mod(clone, go_mod(AI_DYNAMO, "v0.35.5"))[:8]
-    with table.open("a") as file:
-        file.write(json.dumps({"release": f"main-{commit}", "algorithm": "canonical", "dev": True}) + "\n")
+    newest = commit(clone, go_mod(LATER, "v0.35.5"))[:8]
+    table = tmp_path / "releases.json"
+    table.write_text(f'{TABLE}{{"release": "main-{newest}", "algorithm": "canonical", "dev": true}}\n')
     script.main(clone, table)
     written = table.read_text()
     script.main(clone, table)
     assert table.read_text() == written
-    assert [(row["minor"], row["module"]) for row in rows(table)[::2]] == [("1.33", NVIDIA), ("1.35", AI_DYNAMO)]
-    assert rows(table)[1] == {
-        "release": "v0.1.0-alpha.9",
-        "minor": "1.34",
-        "algorithm": "legacy",
-        "module": AI_DYNAMO,
-        "commit": tagged,
-        "podGangMaps": True,
-    }
+    old, middle, new = map(json.loads, written.splitlines())
+    assert [(row["minor"], row["module"]) for row in (old, new)] == [("1.33", FIRST), ("1.35", LATER)]
+    own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "podGangMaps": True}
+    assert middle == {**own, "minor": "1.34", "module": LATER, "commit": tagged}
 
 
 @pytest.mark.parametrize("release", ["v0.1.0-alpha.99", "v0.1.0-alpha.10"], ids=["without a tag", "without a line"])
-def test_what_nobody_has_read_is_never_guessed(clone: Path, table: Path, release: str) -> None:
+def test_what_nobody_has_read_is_never_guessed(clone: Path, tmp_path: Path, release: str) -> None:
     """The release is named, and the table stays as it is."""
-    if release.endswith("99"):
-        table.write_text(f'{table.read_text()}{{"release": "{release}", "algorithm": "legacy"}}\n')
-    else:
+    line = f'{{"release": "{release}", "algorithm": "legacy"}}\n' if release.endswith("99") else ""
+    if not line:
         git(clone, "tag", f"operator/{release}")
-    before = table.read_bytes()
+    table = tmp_path / "releases.json"
+    table.write_text(TABLE + line)
     with pytest.raises(SystemExit, match=release):
         script.main(clone, table)
-    assert table.read_bytes() == before
+    assert table.read_text() == TABLE + line
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        go_mod(AI_DYNAMO, "v0.35.5") + "replace k8s.io/api => k8s.io/api v0.34.0\n",
-        f"module {AI_DYNAMO}\nrequire k8s.io/apimachinery v0.35.0\n",
-        go_mod(AI_DYNAMO, "v1.2.3"),
+        go_mod(LATER, "v0.35.5") + "replace k8s.io/api => k8s.io/api v0.34.0\n",
+        f"module {LATER}\nrequire k8s.io/apimachinery v0.35.0\n",
+        go_mod(LATER, "v1.2.3"),
         "require k8s.io/api v0.35.0\n",
     ],
 )
@@ -117,13 +93,7 @@ def test_unclear_go_mod_is_refused(text: str) -> None:
 
 
 def test_checked_in_table_is_complete() -> None:
-    """Every line of the table that ships has all columns, and no release has two."""
-    table = rows(ROOT / "migrator" / "hashing" / "releases.json")
-    names = [row["release"] for row in table]
-    assert len(set(names)) == len(names)
-    for row in table:
-        assert tuple(row)[:5] == script.COLUMNS
-        assert row["algorithm"] in {"legacy", "canonical"}
-        assert row["module"] == (NVIDIA if row["minor"] == "1.33" else AI_DYNAMO)
-        assert bool(row.get("dev")) == row["release"].startswith("main-")
-        assert bool(row.get("acceptsLegacy")) == (row["algorithm"] == "canonical")
+    """Every line of the table that ships has all columns, in their order, and no release has two."""
+    rows = [json.loads(line) for line in script.TABLE.read_text().splitlines()]
+    assert len({row["release"] for row in rows}) == len(rows)
+    assert {tuple(row)[:5] for row in rows} == {script.COLUMNS}
