@@ -32,14 +32,10 @@ def demo() -> str:
     return done.stdout
 
 
-def rendered(text: str, shown: str) -> str:
-    """The README with ``shown`` as its example."""
-    return _MARKED.sub(lambda match: f"{match[1]}```\n{shown.strip()}\n```\n{match[2]}", text)
-
-
 def main() -> None:
     """Write README.md; a test checks that it is current."""
-    README.write_text(rendered(README.read_text(encoding="utf-8"), demo()), encoding="utf-8")
+    shown, text = demo().strip(), README.read_text(encoding="utf-8")
+    README.write_text(_MARKED.sub(lambda match: f"{match[1]}```\n{shown}\n```\n{match[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

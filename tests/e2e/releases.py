@@ -13,7 +13,7 @@ import yaml
 
 from testbed import operator_installation as installation
 from testbed.controlplane import crds
-from testbed.controlplane.client import Object, eventually
+from testbed.controlplane.client import eventually
 from testbed.kind import BUSYBOX, archives
 from tests.cluster.helm.wrapper import OURS, settings
 from tests.cluster.site import of_kind
@@ -21,9 +21,8 @@ from tests.e2e import images, jobs
 from tests.e2e.kind import Kind
 from tests.e2e.lab import builds
 from tests.e2e.lab.builds import REPOSITORY, Build
-from tests.e2e.lab.cluster import Cluster, Ran, is_of
+from tests.e2e.lab.cluster import Cluster, Ran
 from tests.support.commands import CommandError, run
-from tests.support.watch import DELETED
 
 _RELEASE: Final = "grove"
 _INITC: Final = "grove-initc"
@@ -46,7 +45,6 @@ class KindCluster(Cluster):
         self._pair, self._by_chart = pair, by_chart
         self._kind = Kind(directory)
         self.kubeconfig = self._kind.kubeconfig
-        self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
 
     def _begin(self, ends: ExitStack) -> None:
         ends.enter_context(self._kind)
@@ -73,19 +71,6 @@ class KindCluster(Cluster):
     def _apply_crds_of(self, release: str) -> None:
         text = self._helm("show", "crds", *builds.chart(release))
         crds.put(self.client, [found for found in yaml.safe_load_all(text) if found])
-
-    def ended(self, build: Build) -> float:
-        """When the last pod of a build's operator was gone, on the monotonic clock, as the watch told it."""
-        eventually(lambda: self._ends_of(build), what=f"no operator of {build.name} has ended")
-        return max(self._ends_of(build))
-
-    def _ends_of(self, build: Build) -> list[float]:
-        return [when for image, when in list(self._ended.items()) if is_of(image, build)]
-
-    def _note(self, change: str, pod: Object) -> None:
-        super()._note(change, pod)
-        if change == DELETED and installation.LABELS.items() <= (pod["metadata"].get("labels") or {}).items():
-            self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")

@@ -20,7 +20,7 @@ from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Object, eventually
 from tests.cluster.site import WORKLOADS, Operated
-from tests.e2e.lab import photo
+from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import REPOSITORY, Build
 from tests.e2e.lab.photo import Photo
 from tests.support.paths import ROOT
@@ -74,6 +74,7 @@ class Cluster(Operated, ABC):
 
     def __init__(self) -> None:
         self._diaries: list[PodDiary] = []
+        self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
         self.build: Build
         self.kubeconfig: Path  # the administrator's
         self.answering = 0.0
@@ -107,10 +108,6 @@ class Cluster(Operated, ABC):
         """Apply the CRDs of a release line."""
 
     @abstractmethod
-    def ended(self, build: Build) -> float:
-        """When the last operator of a build ended, on the monotonic clock."""
-
-    @abstractmethod
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end; ``err`` is its log."""
 
@@ -134,6 +131,15 @@ class Cluster(Operated, ABC):
         except TimeoutError as error:
             raise TimeoutError(f"{error}:\n{self._log()[-5000:]}") from error
 
+    def has_ended(self, build: Build) -> bool:
+        """Whether a pod of a build's operator is gone."""
+        return any(is_of(image, build) for image in list(self._ended))
+
+    def ended(self, build: Build) -> float:
+        """When the last pod of a build's operator was gone, on the monotonic clock, as the watch told it."""
+        eventually(lambda: self.has_ended(build), what=f"no operator of {build.name} has ended")
+        return max(when for image, when in list(self._ended.items()) if is_of(image, build))
+
     def wait_for_collector(self) -> None:
         """Wait until the garbage collector knows Grove's kinds, which it looks for every 30 s.
 
@@ -150,7 +156,7 @@ class Cluster(Operated, ABC):
         images = [pod["spec"]["containers"][0]["image"] for pod in self.operators()]
         if len(images) != 1 or not is_of(images[0], build):
             return False
-        probe = {"apiVersion": photo.GROVE, "kind": photo.SET, "metadata": {"name": "probe"}, "spec": _SMALLEST}
+        probe = samples.busybox() | {"metadata": {"name": "probe"}}
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
         return self.client.request("POST", path, probe, query={"dryRun": "All"}).status == _CREATED
 
@@ -229,9 +235,12 @@ class Cluster(Operated, ABC):
 
     def _note(self, change: str, pod: Object) -> None:
         """Take note of what the watch saw of a pod."""
-        if LABEL_POD_CLIQUE in (pod["metadata"].get("labels") or {}):
+        labels = pod["metadata"].get("labels") or {}
+        if LABEL_POD_CLIQUE in labels:
             for found in list(self._diaries):
                 found.note(change, pod)
+        elif change == DELETED and installation.LABELS.items() <= labels.items():
+            self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
 
     # The tool.
 
@@ -274,8 +283,3 @@ def sums(metrics: str) -> dict[str, float]:
     for name, value in _METRIC.findall(metrics):
         found[name] = found.get(name, 0) + float(value)
     return found
-
-
-_POD_SPEC: Final = {"containers": [{"name": "one", "image": "busybox:1.36"}]}
-_CLIQUE: Final = {"name": "one", "spec": {"roleName": "one", "replicas": 1, "podSpec": _POD_SPEC}}
-_SMALLEST: Final = {"replicas": 1, "template": {"cliques": [_CLIQUE]}}

@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,14 +22,6 @@ _REFRESH_SECONDS: Final = 0.5
 _RESTART_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """When a process of a container ran, on the monotonic clock; ``ended`` is None while it does."""
-
-    started: float
-    ended: float | None = None
 
 
 @functools.cache
@@ -63,7 +54,6 @@ class Container:
     ) -> None:
         [self._container] = pod["spec"]["containers"]
         self.pod = pod
-        self.spans: list[Span] = []
         self.restarts = 0
         self.ready = self.ended = False
         self._control_plane, self._client = control_plane, client
@@ -74,11 +64,6 @@ class Container:
         self._grace: float | None = None
         self._asked = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
-
-    @property
-    def image(self) -> str:
-        """What it runs."""
-        return str(self._container["image"])
 
     @property
     def log(self) -> str:
@@ -127,8 +112,7 @@ class Container:
             process = subprocess.Popen(
                 command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        began = refreshed = time.monotonic()
-        self.spans.append(Span(began))
+        refreshed = time.monotonic()
         self.ready = True
         self._report(self)
         while process.poll() is None and not self._asked.wait(_POLL_SECONDS):
@@ -143,7 +127,6 @@ class Container:
                 process.kill()
                 process.wait()
         self.ready = False
-        self.spans[-1] = Span(began, time.monotonic())
 
     def _environment(self) -> dict[str, str]:
         server = urlsplit(self._control_plane.url)

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
 from testbed.controlplane.server import ControlPlane
-from tests.e2e.lab.container import Container, Span
+from tests.e2e.lab.container import Container
 from tests.support.watch import DELETED, Watch
 
 _NODE: Final = "node"
@@ -57,10 +57,6 @@ class Kubelet:
     def log(self) -> str:
         """What operators have printed, oldest first."""
         return "".join(found.log for found in self._containers)
-
-    def spans(self, image: str) -> list[Span]:
-        """When processes of an image have run, oldest first."""
-        return [span for found in self._containers if found.image == image for span in found.spans]
 
     def place(self, pod: Object) -> None:
         """Run a pod whose node selector no node suits, as if such a node had come."""

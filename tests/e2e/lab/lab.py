@@ -126,10 +126,6 @@ class Lab(Cluster):
         if line == "alpha.8":
             self.client.apply(_TOPOLOGY)
 
-    def ended(self, build: Build) -> float:
-        """When the last process of a build ended."""
-        return max(span.ended or 0 for span in self.kubelet.spans(build.image))
-
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end, as an administrator does."""
         return self.from_here(*arguments)
