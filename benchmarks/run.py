@@ -28,7 +28,7 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.patches import RESOURCES, Batch, forward, reverting
 from migrator.planning.planner import make_plan
 from migrator.resources import POD_CLIQUE_SETS
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.transport import Request
 from testbed.controlplane.client import Client
@@ -141,7 +141,7 @@ class Bench:
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
         store = kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
-        plan = make_plan(take(store), PlanOptions(source=SOURCE, target=TARGET))
+        plan = make_plan(read_snapshot(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.trees))
         record_patches(back, (reverting(_undone(tree)) for tree in plan.trees))

@@ -1,4 +1,7 @@
-"""Write a new version of ours wherever one stands: ``python -m scripts.set_version 0.2.0``."""
+"""Write a new version of ours wherever one stands: ``python -m scripts.set_version 1.2.0``, or ``1.2.0-rc1``.
+
+That spelling is SemVer, which charts need, and Python reads it too: the wheel's file name has ``1.2.0rc1`` (PEP 440).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ FILES: Final = (
     "manifests/job.yaml",
     "manifests/revert.yaml",
 )
-_NUMBER: Final = re.compile(r"\d+\.\d+\.\d+")
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(-rc\d+)?")
 
 
 def renamed(text: str, old: str, new: str) -> str:
@@ -33,8 +36,8 @@ def renamed(text: str, old: str, new: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write every file."""
-    if len(arguments) != 1 or not _NUMBER.fullmatch(arguments[0]):
-        sys.stderr.write("which version? python -m scripts.set_version 0.2.0\n")
+    if len(arguments) != 1 or not _VERSION.fullmatch(arguments[0]):
+        sys.stderr.write("which version? python -m scripts.set_version 1.2.0, or 1.2.0-rc1\n")
         return 2
     [new] = arguments
     for name in FILES:

@@ -20,7 +20,7 @@ from migrator.run.context import Context, RunOptions, RunResult, log_findings, t
 from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, in_flight, look_ahead, refused
 from migrator.run.record import Recorded, Recorder, RunRecord
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from migrator.store import DryRun, Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
@@ -142,7 +142,7 @@ class _Read:
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
     """Read everything once; what may not be read about operator and record becomes a finding."""
-    snapshot = take(store, phases=True, namespace=options.selection.namespace)
+    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
     if not store.is_cluster:
         return _Read(snapshot)
     if not snapshot.installed:

@@ -27,7 +27,7 @@ from migrator.store import DryRun, Store
 MAX_ATTEMPTS: Final = 5
 
 #: How many patches of a rank are made at a time: a set may have hundreds of thousands.
-_MADE: Final = 500
+_MADE: Final = 2000
 
 
 class SetConflict(LostRace):

@@ -80,7 +80,7 @@ class _Run:
     """One run: what it saw last, its Leases and its record."""
 
     def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
-        self._plain = store
+        self._unfenced = store
         self._options = options
         self._context = context
         self._log = context.log
@@ -114,17 +114,17 @@ class _Run:
         if refusal is None and self._nothing_to_do():
             self._log.info("nothing_to_do", sets=len(self._seen.trees))
             return
-        rights.check_run(self._plain, self._seen, self._log)
+        rights.check_run(self._unfenced, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
-            self._recorder.load()  # whoever held it before us may have written the record, or removed it
-            self._look()
+            if self._recorder.load() != self._seen.recorded:  # whoever held it before us has changed something
+                self._look()
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
         if pending(self._seen.plan) or self._wrong_operator():
             with self._timed("prove"):
-                admission.probe(self._plain, self._seen.patches)
+                admission.probe(self._unfenced, self._seen.patches)
             self._open_record()
             with self._timed("stop"):
                 self._fence()
@@ -154,7 +154,7 @@ class _Run:
 
     def _look_at_operators(self, *, everywhere: bool = False) -> None:
         """Operators and the record; while we hold our own Lease, nobody else writes that."""
-        found = operator.find(self._plain, self._options.flags, everywhere=everywhere)
+        found = operator.find(self._unfenced, self._options.flags, everywhere=everywhere)
         if self._leases is None and found.home is not None:
             self._begin(found.home)
         recorded = self._seen.recorded
@@ -165,14 +165,14 @@ class _Run:
 
     def _begin(self, home: str) -> None:
         """Leases and record are kept in the operator's namespace, so they begin once that is known."""
-        self._leases = Leases(self._plain, home, self._context)
-        self._store = self._plain.within(self._leases.seconds_left)
+        self._leases = Leases(self._unfenced, home, self._context)
+        self._store = self._unfenced.within(self._leases.seconds_left)
         self._recorder = Recorder(self._store, home)
 
     def _read(self) -> None:
         """Read the sets, and plan what is to be done to them."""
         with self._timed("verify" if self._wrote else "snapshot"):
-            self._seen = read_sets(self._plain, self._seen, self._context, written=self._wrote)
+            self._seen = read_sets(self._unfenced, self._seen, self._context, written=self._wrote)
         self._pods = self._pods or self._seen.pods
         if gone := self._gone():
             self._log.warning("pods_gone", pods=gone)
@@ -192,10 +192,10 @@ class _Run:
     def _take(self, *names: str) -> str:
         """Take these Leases as far as they are free; returns what is in the way."""
         for name in names:
-            seen = self._own.look(name)
+            seen = self._known_leases.look(name)
             if seen.state is Lease.FREE:
-                self._own.take(name)
-                seen = self._own.look(name)
+                self._known_leases.take(name)
+                seen = self._known_leases.look(name)
             if seen.state is Lease.LOST:
                 raise LeaseLost(f"Lease {name} is held by another client now")
             if seen.state is not Lease.OURS:
@@ -216,10 +216,10 @@ class _Run:
 
     def _fence(self) -> None:
         """Stop the operator and take its Leases: from here on none acts that elects its leader."""
-        self._wait_until_free(self._unfenced)
+        self._wait_until_free(self._fence_obstacle)
         self._seen = replace(self._seen, fenced=True)
 
-    def _unfenced(self) -> str:
+    def _fence_obstacle(self) -> str:
         """Stop an operator that runs, and take the Leases once it is gone; returns what is in the way."""
         self._look_at_operators()
         installed = self._seen.operator
@@ -243,13 +243,13 @@ class _Run:
         self._stops += 1
         self._log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self._stops)
 
-    def _guard(self) -> None:
+    def _keep_operators_out(self) -> None:
         """See that no operator acts on what is written; before the first patch, or without a Lease, stop one again."""
         self._look_at_operators()
         installed = self._seen.operator
         if installed is None or not installed.live:
             return
-        loose = self._acts(installed)
+        loose = self._acts_unfenced(installed)
         if not loose and not self._wrong_operator():
             return  # it waits for the Lease, and finds the hashes that it knows
         if self._wrote and not loose:
@@ -260,7 +260,7 @@ class _Run:
             )
         self._fence()
 
-    def _acts(self, installed: Operator) -> bool:
+    def _acts_unfenced(self, installed: Operator) -> bool:
         """Whether an operator runs that no Lease of ours keeps out."""
         here = self._leases is not None and installed.namespace == self._leases.namespace  # Leases are namespaced
         waits = here and installed.lease_name is not None and self._holds(installed.lease_name)
@@ -279,7 +279,7 @@ class _Run:
         return self._leases is not None and self._leases.holds(*names)
 
     @property
-    def _own(self) -> Leases:
+    def _known_leases(self) -> Leases:
         if self._leases is None:
             raise errors.UsageError(NO_HOME)
         return self._leases
@@ -290,9 +290,9 @@ class _Run:
         """Read, write what is to be written, and read it back, until nothing is left; six times at most."""
         for reading in range(1, READINGS + 1):
             try:
-                self._guard()
+                self._keep_operators_out()
                 self._read()
-                batches = self._due()
+                batches = self._due_batches()
                 if not batches:
                     return
                 self._heed_signals()
@@ -309,7 +309,7 @@ class _Run:
                 self._context.rest(_BEFORE_RETRY)
         raise ClusterError("another client keeps changing the written hashes")
 
-    def _due(self) -> list[Batch]:
+    def _due_batches(self) -> list[Batch]:
         """What is to be written now; a refusal counts once nothing else is, or before the first patch."""
         seen, refusal = self._seen, refused(self._seen.plan)
         if not self._wrote:
@@ -323,10 +323,10 @@ class _Run:
         """Write. With ``watch`` a signal ends this after the sets that are begun, and operators are looked for."""
         stop, deadline, installed = self._context.stop, self._context.deadline, self._seen.operator
         every = _LOOK_OFTEN if installed is not None and installed.lease_name is None else _LOOK_EVERY
-        seen = operator.watch(self._plain, self._options.flags, self._acts, every, self._context.clock)
+        seen = operator.watch(self._unfenced, self._options.flags, self._acts_unfenced, every, self._context.clock)
 
         def check() -> None:
-            self._own.seconds_left()
+            self._known_leases.seconds_left()
             if watch and seen():
                 raise ForeignOperator("an operator acts without waiting for a Lease")
 
@@ -403,7 +403,7 @@ class _Run:
             self._recorder.save(recorded)
             self._seen = replace(self._seen, recorded=recorded)
 
-    def _forget(self) -> None:
+    def _remove_record(self) -> None:
         """Remove what the open run recorded; the tables of a migration that had ended well stay."""
         recorded, run = self._seen.recorded, self._seen.recorded.unfinished
         earlier = tuple(t for t in recorded.tables if run is not None and t.run != run.run_id)
@@ -427,9 +427,6 @@ class _Run:
         if self._options.revert:
             if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
-            self._take(*operator.lease_names(installed))  # parked, they would outlive the record
-            self._own.release(*operator.lease_names(installed))
-            self._forget()
         elif run is not None:
             if installed is not None and self._options.is_target(installed.image):
                 self._restore(run.stopped)
@@ -441,8 +438,10 @@ class _Run:
             except errors.Refused as error:  # too many pods for a ConfigMap
                 self._log.warning("pods_not_recorded", error=str(error), consequence="verify does not compare pods")
                 self._save(Recorded(ended, seen.recorded.tables))
-        if not self._options.revert:
-            self._take(*operator.lease_names(installed))  # a dead run may have left them parked
+        self._take(*operator.lease_names(installed))  # a dead run may have left them parked
+        if self._options.revert:
+            self._known_leases.release(*operator.lease_names(installed))  # they would outlive the record
+            self._remove_record()
 
     def _restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
@@ -483,7 +482,7 @@ class _Run:
             if str(late) != str(error):  # the same failure, met again, is told once
                 self._log.warning("cleanup_failed", error=str(late))
             true = self._unknown(error)
-        self._release(park=isinstance(true, HalfWay) and not self._finds_its_own())
+        self._release(park=isinstance(true, HalfWay) and not self._target_is_installed())
         return true
 
     def _in_order(self, error: BaseException) -> BaseException | None:
@@ -496,7 +495,7 @@ class _Run:
             return None
         if self._left_something():
             if not self._must_go_back(error):
-                if run is not None and self._finds_its_own():
+                if run is not None and self._target_is_installed():
                     self._restore(run.stopped)
                     self._take(*operator.lease_names(seen.operator))  # it may have its Lease, even a parked one
                 return self._half_way(error)
@@ -507,7 +506,7 @@ class _Run:
         if run is not None:
             if not self._restore(run.stopped):
                 return self._half_way(error, endings.changed(seen.operator, run.stopped))
-            self._forget()
+            self._remove_record()
         return true
 
     def _closed(self, error: BaseException) -> bool:
@@ -527,7 +526,7 @@ class _Run:
             return False
         if self._options.revert and run.state == RecordState.REVERTING:
             return bool(pending(seen.plan))
-        return seen.other_migration or bool(seen.back)
+        return seen.other_migration or bool(seen.to_revert)
 
     def _must_go_back(self, error: BaseException) -> bool:
         """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
@@ -535,28 +534,28 @@ class _Run:
         if self._options.revert or seen.target_was_running or seen.other_migration:
             return False
         if isinstance(error, ForeignOperator):
-            return installed is not None and self._acts(installed)
+            return installed is not None and self._acts_unfenced(installed)
         lasting = isinstance(error, errors.Rejected) or type(error) is errors.ApiError
         return lasting or (isinstance(error, Exception) and not isinstance(error, MigratorError))
 
     def _go_back(self) -> None:
         """Restore the old hashes of every set that the open run has written to."""
         self._context.deadline.extend(_TIME_TO_GO_BACK)
-        self._log.warning("reverting", sets=len(self._seen.back))
+        self._log.warning("reverting", sets=len(self._seen.to_revert))
         if not self._holds(OWN_LEASE, *operator.lease_names(self._seen.operator)):
             self._fence()
         for _ in range(READINGS):
             self._read()
-            if not self._seen.back:
+            if not self._seen.to_revert:
                 return
             try:
-                self._send([reverting(plan) for plan in self._seen.back], watch=False)
+                self._send([reverting(plan) for plan in self._seen.to_revert], watch=False)
             except (ClusterError, LostReply, SetConflict) as error:
                 self._log.warning("reading_again", error=str(error))
                 self._context.rest(_BEFORE_RETRY)
         raise ClusterError("not every old hash could be restored")
 
-    def _finds_its_own(self) -> bool:
+    def _target_is_installed(self) -> bool:
         """Whether the operator that is installed is the target's, and this process has written nothing beside it."""
         installed = self._seen.operator
         return not self._wrote and installed is not None and self._options.is_target(installed.image)

@@ -22,7 +22,7 @@ from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Recorded, Recorder, RecordState, RunRecord, table_of
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
@@ -39,8 +39,8 @@ _IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
 class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
-    ``back`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in its
-    sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
+    ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in
+    its sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
     """
 
     options: RunOptions
@@ -48,7 +48,7 @@ class Observation:
     recorded: Recorded = field(default_factory=Recorded)
     plan: Plan = field(default_factory=lambda: Plan("", "", ()))
     trees: tuple[Tree, ...] = ()
-    back: tuple[SetPlan, ...] = ()
+    to_revert: tuple[SetPlan, ...] = ()
     foreign: tuple[str, ...] = ()
     fenced: bool = False
 
@@ -156,7 +156,7 @@ class Observation:
 def read_sets(store: Store, seen: Observation, context: Context, *, written: bool = False) -> Observation:
     """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
-    snapshot = take(store)
+    snapshot = read_snapshot(store, search=not written)
     _check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
@@ -166,13 +166,13 @@ def read_sets(store: Store, seen: Observation, context: Context, *, written: boo
     foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], allow))
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
-    elif not (written and trees and not any(left_of(tree, tables[tree.ref.uid]) for tree in trees)):
+    elif not (written and trees and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)):
         tables_of_sets, now = recorded.by_set(), context.now()
         plan = make_plan(snapshot, options.plan, tables=tables_of_sets, now=now, running=seen.release)
     if any(tree.changes for tree in plan.trees) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    back = tuple(tree for tree in undo if tree.changes)
-    return replace(seen, plan=plan, trees=snapshot.trees, back=back, foreign=foreign)
+    to_revert = tuple(tree for tree in undo if tree.changes)
+    return replace(seen, plan=plan, trees=snapshot.trees, to_revert=to_revert, foreign=foreign)
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
@@ -241,7 +241,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, way)}
     if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
         tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
-    begun = {back.tree.ref.uid for back in seen.back}
+    begun = {plan.tree.ref.uid for plan in seen.to_revert}
     for plan in pending(seen.plan):
         uid, known = plan.tree.ref.uid, tables.get(plan.tree.ref.uid)
         if known is None:
@@ -256,7 +256,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     return tuple(sorted(tables.values(), key=lambda table: table.uid))
 
 
-def left_of(tree: Tree, table: Table) -> tuple[Change, ...]:
+def remaining_changes(tree: Tree, table: Table) -> tuple[Change, ...]:
     """The changes that a tree still needs by its table: those of the values that are the source's."""
     pair = HashPair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
     return changes_of(stored_hashes(tree), pair)

@@ -24,29 +24,32 @@ T = TypeVar("T")
 _OF_GROVE: Final = LABEL_POD_CLIQUE
 
 
-def take(store: Store, *, phases: bool = False, namespace: str | None = None) -> Snapshot:
+def read_snapshot(
+    store: Store, *, search: bool = False, phases: bool = False, namespace: str | None = None
+) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
     If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
 
     No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in
     ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
-    ``phases`` two more short lists show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump
+    ``search`` each object is searched for hashes in places that are not known, with ``phases`` two more short lists
+    show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump
     lacks what its sets must have.
     """
     try:
-        return _take(store, phases=phases)
+        return _read_kinds(store, search=search, phases=phases)
     except NotAuthorised:
         if namespace is None:
             raise
-        return replace(_take(store, phases=phases, only=namespace), only=namespace)
+        return replace(_read_kinds(store, search=search, phases=phases, only=namespace), only=namespace)
 
 
-def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
+def _read_kinds(store: Store, *, search: bool, phases: bool, only: str | None = None) -> Snapshot:
     swept, forbidden_kinds = HashSearch(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        return _list(store, resource, project, only, look=swept.scan)
+        return _list(store, resource, project, only, look=swept.scan if search else None)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -73,7 +76,8 @@ def _take(store: Store, *, phases: bool, only: str | None = None) -> Snapshot:
     pods = read(resources.PODS, parse.pod)
     pods += _unlabelled(store, cliques, pods)
     objects = Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
-    for kind in (kind for group in GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS):
+    others = (kind for group in GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS)
+    for kind in others if search else ():
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and store.is_cluster:
         objects = replace(objects, pods=_with_phases(store, objects.pods, only))

@@ -25,7 +25,7 @@ from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, Lease, Leases
 from migrator.run.record import RUN_NAME, Recorded, Recorder, pod_id
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
 
 _NAMED: Final = 3
@@ -97,7 +97,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         context.log.warning("no_pods_in_record", consequence="earlier pods are not known, so they are not compared")
     deadline = context.clock() + options.wait
     for attempts in count(1):
-        snapshot = take(store)
+        snapshot = read_snapshot(store)
         found = tuple(_found(store, snapshot, known, options))
         problems = tuple(problem for problem in found if not problem.owner)
         event = "verify_failed" if problems else "verified"

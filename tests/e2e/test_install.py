@@ -8,10 +8,15 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from migrator import __version__
 from scripts import lock, set_version
 from tests.support.commands import run
 from tests.support.paths import ROOT
+
+#: Our version as Python spells it in the names of files (PEP 440): ``1.0.0rc1`` for ``1.0.0-rc1``.
+PYTHON_VERSION = __version__.replace("-", "")
 
 
 def build(directory: Path, target: str, source: Path = ROOT) -> Path:
@@ -24,12 +29,12 @@ def build(directory: Path, target: str, source: Path = ROOT) -> Path:
 def test_the_sdist_builds_the_same_wheel_and_holds_no_more_than_it_needs(tmp_path: Path) -> None:
     """The wheel built of the unpacked sdist has the same files; tests, chart and workflows are not in the sdist."""
     sdist = build(tmp_path / "sdist", "sdist")
-    assert sdist.name == f"grove_migrator-{__version__}.tar.gz"
+    assert sdist.name == f"grove_migrator-{PYTHON_VERSION}.tar.gz"
     with tarfile.open(sdist) as opened:
         found = {name.split("/")[1] for name in opened.getnames() if "/" in name}
         assert found <= {"migrator", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"}
         opened.extractall(tmp_path, filter="data")
-    again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{__version__}")
+    again = build(tmp_path / "again", "wheel", tmp_path / f"grove_migrator-{PYTHON_VERSION}")
     wheel = build(tmp_path / "wheel", "wheel")
     assert again.read_bytes() == wheel.read_bytes()
 
@@ -67,6 +72,13 @@ def test_a_new_version_reaches_every_file_that_names_it() -> None:
     texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in tracked}
     assert {name for name, text in texts.items() if pattern.search(text)} == set(set_version.FILES)
     for name in set_version.FILES:
-        new = set_version.renamed(texts[name], __version__, "7.8.9")
+        new = set_version.renamed(texts[name], __version__, "7.8.9-rc1")
         assert not pattern.search(new)
-        assert new.replace("7.8.9", __version__) == texts[name]
+        assert new.replace("7.8.9-rc1", __version__) == texts[name]
+
+
+def test_only_a_version_or_a_candidate_of_one_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a chart or a wheel could not be named after is refused, and no file is written."""
+    for wrong in ("1.2", "v1.2.0", "1.2.0rc1", "1.2.0-alpha"):
+        assert set_version.main([wrong]) == 2
+        assert "1.2.0-rc1" in capsys.readouterr().err

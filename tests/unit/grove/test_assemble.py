@@ -9,7 +9,7 @@ import pytest
 
 from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
 from migrator.grove.objects import Snapshot
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from tests.support.builders import DELETION, LATER, OLD, World
 from tests.support.memory_objects import RESOURCES
 from tests.support.memory_store import MemoryStore
@@ -27,14 +27,14 @@ def store_of(world: World, errors: Mapping[str, ClusterError] | None = None) -> 
 
 def read(world: World, **errors: ClusterError) -> Snapshot:
     """What one attempt sees of a cluster."""
-    return take(store_of(world, errors))
+    return read_snapshot(store_of(world, errors))
 
 
 def dumped(world: World) -> Snapshot:
     """What one attempt sees of a dump."""
     store = store_of(world)
     store.is_cluster = False
-    return take(store)
+    return read_snapshot(store)
 
 
 def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
@@ -98,7 +98,7 @@ def test_without_grove_there_are_no_trees() -> None:
     """A cluster without Grove's CRDs has nothing to migrate, and one without PodGangs nothing to read of them."""
     missing = NotFound("no such resource")
     store = store_of(World(), {"PodCliqueSet": missing})
-    snapshot = take(store)
+    snapshot = read_snapshot(store)
     assert (snapshot.trees, snapshot.is_cluster, len(store.requests)) == ((), True, 1)
     assert read(World().grow(), PodGangMap=missing, PodGang=missing).forbidden_kinds == ()
 

@@ -164,8 +164,8 @@ def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
         most = max(most, len(made) - len(sink.begun))
 
     sink = Sink(count)
-    (outcome,) = executor(sink).run([pods_alone(1200)])
-    assert (outcome.written, most) == (1200, 499)
+    (outcome,) = executor(sink).run([pods_alone(4500)])
+    assert (outcome.written, most) == (4500, 1999)
 
 
 def test_no_tree_is_begun_after_the_signal() -> None:

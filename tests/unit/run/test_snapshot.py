@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.resources import PODS
-from migrator.run.snapshot import take
+from migrator.run.snapshot import read_snapshot
 from tests.support.builders import World
 from tests.support.memory_store import MemoryStore
 
@@ -24,7 +24,7 @@ def cluster_of(world: World) -> MemoryStore:
 def test_a_pod_is_groves_by_its_pod_clique_whatever_else_its_labels_say(gone: str) -> None:
     """Grove finds pods by their controller from alpha.9 on, so one that lacks a label is read like any other."""
     world = World().grow().take("Pod", "web-0-front-0", gone)
-    (tree,) = take(cluster_of(world)).trees
+    (tree,) = read_snapshot(cluster_of(world)).trees
     assert {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods} == {
         pod["metadata"]["name"] for pod in world.all("Pod")
     }
@@ -35,6 +35,6 @@ def test_pods_without_the_label_are_looked_for_only_where_some_are_missing(count
     """A count that is late, because a pod has just gone, costs one list more and refuses nothing."""
     world = World().grow().put("PodClique", "web-0-front", "/status/replicas", counted)
     store = cluster_of(world)
-    (tree,) = take(store).trees
+    (tree,) = read_snapshot(store).trees
     assert sum(request.resource == PODS for request in store.requests) == lists
     assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))
