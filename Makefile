@@ -49,7 +49,7 @@ test-all: $(VENV)/.dev ## every test that this machine can run
 
 test-upgrade: $(VENV)/.dev ## real Grove operators from GROVE_OPERATORS_DIR: the upgrades of docs/compatibility.md
 	$(BUILD_PROGRAMS)
-	$(PYTEST) tests/upgrade
+	$(PYTEST) tests/e2e/lab
 
 e2e: $(VENV)/.dev ## the Job, the chart and upgrades on kind (Docker and the network; or Debian and root)
 	$(BIN)/python -m tests.e2e $(PLUGINS) $(E2E)

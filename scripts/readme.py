@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from scripts.marks import put
-
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
+_MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
 
 
 def demo() -> str:
@@ -32,14 +32,10 @@ def demo() -> str:
     return done.stdout
 
 
-def rendered(text: str, shown: str) -> str:
-    """The README with ``shown`` as its example. Raises ``ValueError`` if the marks are not there once."""
-    return put(text, "demo", f"```\n{shown.strip()}\n```")
-
-
 def main() -> None:
     """Write README.md; a test checks that it is current."""
-    README.write_text(rendered(README.read_text(encoding="utf-8"), demo()), encoding="utf-8")
+    shown, text = demo().strip(), README.read_text(encoding="utf-8")
+    README.write_text(_MARKED.sub(lambda match: f"{match[1]}```\n{shown}\n```\n{match[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

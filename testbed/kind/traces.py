@@ -53,7 +53,7 @@ def remove(name: str) -> None:
 
 def frozen(cgroup: str) -> set[Path]:
     """The control groups of an engine whose processes are frozen now."""
-    found = (_CGROUPS / "freezer" / cgroup).rglob("freezer.state")
+    found = _below(_CGROUPS / "freezer" / cgroup, "freezer.state")
     return {path for path in found if _read(path).strip() in {b"FREEZING", b"FROZEN"}}
 
 
@@ -83,7 +83,15 @@ def make(cgroup: str) -> None:
 def _cgroups(cgroup: str) -> list[Path]:
     roots = [_CGROUPS / cgroup, *_CGROUPS.glob(f"*/{cgroup}")]
     found = [root for root in roots if root.is_dir()]
-    return [*found, *(path for root in found for path in root.rglob("*") if path.is_dir())]
+    return [*found, *(path for root in found for path in _below(root, "*") if path.is_dir())]
+
+
+def _below(directory: Path, pattern: str) -> list[Path]:
+    """What is below a directory of control groups; nothing if one of them goes while it is looked at."""
+    try:
+        return list(directory.rglob(pattern))
+    except OSError:
+        return []
 
 
 def _read(path: Path) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from testbed.controlplane.client import Client
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.manifests.audit import audit
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, Site, kubeconfig_of, started
+from tests.cluster.site import ACCOUNT, NAMESPACE, ServedSite, kubeconfig_of
 from tests.support.command_line import Invoke, invoke
 
 __all__ = ["audit", "invoke"]
@@ -32,16 +32,14 @@ def api(control_plane: ControlPlane) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedSite]:
     """An API server with controllers and an audit log, with our manifests applied; one for each test process."""
-    with started(tmp_path_factory.mktemp("site")) as found:
-        found.prepare()
-        found.grant()
+    with ServedSite.started(tmp_path_factory.mktemp("site")) as found:
         yield found
 
 
 @pytest.fixture
-def account(site: Site, tmp_path: Path, invoke: Invoke) -> Invoke:
+def account(site: ServedSite, tmp_path: Path, invoke: Invoke) -> Invoke:
     """Calls commands as the Job's ServiceAccount."""
-    token = site.admin.service_account_token(NAMESPACE, ACCOUNT)
+    token = site.client.service_account_token(NAMESPACE, ACCOUNT)
     return invoke.given("--kubeconfig", kubeconfig_of(site.server, token, tmp_path / "account"))

@@ -3,89 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
+import yaml
 
-from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.site import NEW, WORKLOADS, Site, made
+from testbed.controlplane.client import eventually
+from tests.cluster.site import NEW, ServedSite
 from tests.support.command_line import Invoke
 
 pytestmark = pytest.mark.controlplane
 
-_API: Final = "admissionregistration.k8s.io/v1"
 _NAME: Final = "deny.example.test"
+_WEBHOOK: Final = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: deny.example.test}
+webhooks:
+  - name: deny.example.test
+    admissionReviewVersions: [v1]
+    clientConfig: {url: "https://127.0.0.1:9/nobody-answers"}
+    failurePolicy: Fail
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: serving}}
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+    sideEffects: None
+"""
+_POLICY: Final = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny.example.test}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [grove.io], apiVersions: ["*"], operations: [UPDATE], resources: [podcliques/status]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny.example.test}
+spec: {policyName: deny.example.test, validationActions: [Deny]}
+"""
 
 
-def _rules(*resources: str) -> list[Any]:
-    groups = {"apiGroups": ["", "grove.io"], "apiVersions": ["*"]}
-    return [{**groups, "operations": ["UPDATE"], "resources": list(resources)}]
-
-
-_WEBHOOK: Final = {
-    "name": _NAME,
-    "admissionReviewVersions": ["v1"],
-    "clientConfig": {"url": "https://127.0.0.1:9/nobody-answers"},
-    "failurePolicy": "Fail",
-    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": WORKLOADS}},
-    "rules": _rules("pods"),
-    "sideEffects": "None",
-}
-#: What denies, and the kind and subresource of a patch that it denies.
-_DENIALS: Final[dict[str, tuple[list[Object], str, str | None]]] = {
-    "a webhook that nobody answers": (
-        [made(_API, "ValidatingWebhookConfiguration", _NAME, None, webhooks=[_WEBHOOK])],
-        "Pod",
-        None,
-    ),
-    "a policy": (
-        [
-            made(
-                _API,
-                "ValidatingAdmissionPolicy",
-                _NAME,
-                None,
-                spec={
-                    "matchConstraints": {"resourceRules": _rules("podcliques/status")},
-                    "validations": [{"expression": "false"}],
-                },
-            ),
-            made(
-                _API,
-                "ValidatingAdmissionPolicyBinding",
-                _NAME,
-                None,
-                spec={"policyName": _NAME, "validationActions": ["Deny"]},
-            ),
-        ],
-        "PodClique",
-        "status",
-    ),
-}
-
-
-@pytest.fixture(params=_DENIALS)
-def strict(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A cluster to migrate, in which every patch of one kind is denied."""
+@pytest.fixture(params=[(_WEBHOOK, "Pod", None), (_POLICY, "PodClique", "status")], ids=["a webhook", "a policy"])
+def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedSite]:
+    """A cluster to migrate, in which every patch of one kind is denied by a webhook or a policy."""
     site.fill()
-    denying, kind, subresource = _DENIALS[request.param]
+    text, kind, subresource = request.param
+    denying = list(yaml.safe_load_all(text))
     for item in denying:
-        site.admin.apply(item)
+        site.client.apply(item)
     one = next(item for (found, _), item in site.objects().items() if found == kind)
     change = {"status": {"observedGeneration": 99}} if subresource else {"metadata": {"labels": {"x": "y"}}}
     eventually(
-        lambda: site.admin.patch(one, change, subresource=subresource, dry_run=True).status >= 400,
+        lambda: site.client.patch(one, change, subresource=subresource, dry_run=True).status >= 400,
         what="nothing is denied",
     )
     yield site
     for item in reversed(denying):
-        site.admin.delete(item)
+        site.client.delete(item)
 
 
-def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(strict: Site, invoke: Invoke) -> None:
+def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(strict: ServedSite, invoke: Invoke) -> None:
     """Exit 3, GM-202 and the name of what denied it; nothing is changed, and the operator was never stopped."""
-    before, operator = strict.objects(), strict.deployment()["metadata"]["generation"]
-    failed = invoke("run", "--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig, code=3).failure
+    operator = strict.deployment()["metadata"]["generation"]
+    with strict.frozen():
+        failed = invoke("run", "--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig, code=3).failure
     assert "GM-202" in failed["message"]
     assert _NAME in failed["message"]
-    assert (strict.objects(), strict.deployment()["metadata"]["generation"]) == (before, operator)
+    assert strict.deployment()["metadata"]["generation"] == operator

@@ -15,7 +15,7 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import GROVE, load
 from testbed.trees import Object, State, grow
 from tests.support.command_line import Invoke
-from tests.support.translation import new_hashes, translated
+from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
 
@@ -56,38 +56,29 @@ def test_there_and_back(
     source, target, _ = pair
     where = ("--kubeconfig", control_plane.kubeconfig, "--operator", f"{NAMESPACE}/grove-operator")
     run = ("run", "--to", target, "-o", "json", *where)
-    stored = read(cluster)
-    before = without_versions(stored)
-    after = translated(before, new_hashes(before.values(), schemes.by_name(source), schemes.by_name(target)))
+    before = stored(cluster)
+    after = migrated(before, source, target)
     assert invoke(*run, "--dry-run=server").json["patches"] > 0
-    assert read(cluster) == stored
+    assert stored(cluster) == before
 
     assert invoke(*run).json["patches"] > 0
-    migrated = read(cluster)
-    assert without_versions(migrated) == after != before
+    assert stored(cluster) == after != before
 
     assert invoke(*run).json["patches"] == 0
-    assert read(cluster) == migrated
+    assert stored(cluster) == after
 
     invoke(*run, "--from", source, "--revert", "--yes")
-    assert without_versions(read(cluster)) == before
+    assert stored(cluster) == before
     records = [item["metadata"]["name"] for item in cluster.list("v1", "ConfigMap")]
     assert not [name for name in records if name.startswith("grove-migrator")]
 
 
-def read(client: Client) -> dict[tuple[str, str], Object]:
-    """Every object of Grove's by kind and name."""
+def stored(client: Client) -> dict[tuple[str, str], Object]:
+    """Every object of Grove's by kind and name, without what any write changes."""
     found = [item for kind in GROVE for item in client.list(kind.api_version, kind.kind, NAMESPACE)]
+    for item in found:
+        del item["metadata"]["resourceVersion"], item["metadata"]["managedFields"]
     return {(item["kind"], item["metadata"]["name"]): item for item in found}
-
-
-def without_versions(objects: dict[tuple[str, str], Object]) -> dict[tuple[str, str], Object]:
-    """The objects without what any write changes."""
-    moving = {"resourceVersion", "managedFields"}
-    return {
-        key: {**item, "metadata": {name: value for name, value in item["metadata"].items() if name not in moving}}
-        for key, item in objects.items()
-    }
 
 
 def _sets(line: str) -> list[tuple[Object, State]]:

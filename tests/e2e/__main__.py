@@ -20,10 +20,10 @@ from testbed.go_programs import GoProgramError
 from testbed.helm import PROGRAMS
 from testbed.kind import BUSYBOX, KIND, OWN, PUBLISHED, archives, debian, engine, home, node_image, our_image
 from tests.e2e import images, kind
-from tests.e2e.commands import docker_answers
-from tests.upgrade import builds
+from tests.e2e.lab import builds
+from tests.support.commands import docker_answers
 
-_PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+_PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "kind")
 _RELEASES: Final = "tests/e2e/test_releases.py"
 _NO_CLUSTER: Final = "kind makes no cluster here; the lines on standard error are the reason."
 _PROBE: Final = """\

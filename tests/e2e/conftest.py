@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from testbed.kind import BUSYBOX
+from tests.cluster.site import NEW, OLD
 from tests.e2e import images
-from tests.e2e.commands import docker_answers
 from tests.e2e.kind import Kind
-from tests.e2e.scene import JOB, NEW, OLD, Scene
+from tests.e2e.scene import Scene
+from tests.support.commands import docker_answers
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +42,7 @@ def recorded(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]
     yield prepared
     if request.session.testsfailed != before:
         prepared.kind.failed = True
-        sys.stdout.write(prepared.told(JOB))
+        sys.stdout.write(prepared.told())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Final
 
 from testbed import operator_installation as installation
 from testbed.kind import BUSYBOX, our_image
-from tests.e2e.commands import attempt, run
+from tests.support.commands import attempt, run
 from tests.support.paths import ROOT
 
 #: Archives that are loaded first, between colons; what they have is neither pulled nor built.

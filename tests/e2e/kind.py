@@ -17,10 +17,11 @@ from typing import Final, Self
 
 import yaml
 
+from testbed import operator_installation as installation
 from testbed.controlplane.client import Client
 from testbed.helm import PROGRAMS
 from testbed.kind import KIND, PUBLISHED
-from tests.e2e.commands import CommandError, attempt, run
+from tests.support.commands import CommandError, attempt, run
 
 #: Names the image of nodes; the published one without it.
 NODE_IMAGE: Final = "GROVE_E2E_NODE_IMAGE"
@@ -81,8 +82,8 @@ class Kind:
         return run("kubectl", cache, "--kubeconfig", str(self.kubeconfig), *arguments)
 
     def helm(self, *arguments: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
-        """Run helm as the administrator to its end, however that is."""
-        named = ("--kubeconfig", str(self.kubeconfig))
+        """Run helm in the operator's namespace, as the administrator, to its end, however that is."""
+        named = ("--kubeconfig", str(self.kubeconfig), "--namespace", installation.NAMESPACE)
         home = str(self.directory / "helm")
         return attempt(str(PROGRAMS["helm3"].binary()), *arguments, *named, seconds=seconds, HOME=home)
 

@@ -9,11 +9,13 @@ import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.kind import archives
-from tests.cluster.helm.wrapper import OPERATOR, OURS, wrapper
+from tests.cluster.helm.wrapper import OPERATOR, OURS, settings, wrapper
+from tests.cluster.site import NEW, OLD
 from tests.e2e import images
-from tests.e2e.commands import run
-from tests.e2e.scene import FEW, NEW, OLD, Scene, arguments
+from tests.e2e.jobs import ends_of
+from tests.e2e.scene import FEW, Scene
 from tests.golden.operator_build import Program, built
+from tests.support.commands import run
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
@@ -35,14 +37,14 @@ def helm(recorded: Scene) -> Iterator[Scene]:
 def ours(prefix: str = "") -> list[str]:
     """Values that name our image, below a prefix."""
     repository, _, tag = images.OURS.rpartition(":")
-    return arguments([f"{prefix}image.repository={repository}", f"{prefix}image.tag={tag}"])
+    return settings([f"{prefix}image.repository={repository}", f"{prefix}image.tag={tag}"])
 
 
 def upgrade(directory: Path, release: str, *more: str) -> list[str]:
     """The command that installs the wrapper chart of examples/helm/grove with an operator, or upgrades to it."""
     chart = directory / f"grove-{release}"
     found = chart if chart.is_dir() else wrapper("grove", directory, release)
-    values = arguments([f"grove.replicaCount={REPLICAS}"])
+    values = settings([f"grove.replicaCount={REPLICAS}"])
     return ["upgrade", "--install", "grove", str(found), *values, *ours("grove-migrator."), *more]
 
 
@@ -60,10 +62,10 @@ def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:
     run("docker", "load", "--input", str(archive))
     helm.kind.load([image])
     helm.plant()
-    helm.succeed("install", "grove", str(OPERATOR), *arguments([f"image.tag={OLD}"]))
+    helm.succeed("install", "grove", str(OPERATOR), *settings([f"image.tag={OLD}"]))
     helm.runs_operators(1)
     with helm.unharmed():
-        helm.succeed("install", "grove-migrator", str(OURS), *arguments([f"targetBinary.image={image}"]), *ours())
+        helm.succeed("install", "grove-migrator", str(OURS), *settings([f"targetBinary.image={image}"]), *ours())
         [pod] = helm.finish()
     assert (pod.code, pod.summary["outcome"]) == (0, "done")
 
@@ -74,8 +76,8 @@ def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> 
     helm.client.patch(helm.pods()[0], {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: "zzzz"}}})
     operators = {item["metadata"]["uid"] for item in helm.operators()}
     with helm.frozen():  # with so little time for Helm, the hook does not wait for an update in flight
-        done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.helmTimeout=20m"])))
-    [refused] = helm.ends()
+        done = helm.helm(*upgrade(tmp_path, NEW, *settings(["grove-migrator.helmTimeout=20m"])))
+    [refused] = ends_of(helm.client)
     assert (done.returncode != 0, refused.code, "zzzz" in refused.log) == (True, 3, True)
     assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
 
@@ -86,18 +88,18 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook(helm: Scene, tmp_path: Pat
     hooked(helm, tmp_path)
     operators = {item["metadata"]["uid"] for item in helm.operators()}
     with helm.frozen():
-        done = helm.helm(*upgrade(tmp_path, NEW, *arguments(["grove-migrator.image.tag=missing"])))
-    assert (done.returncode != 0, helm.ends()) == (True, []), done.stderr
+        done = helm.helm(*upgrade(tmp_path, NEW, *settings(["grove-migrator.image.tag=missing"])))
+    assert (done.returncode != 0, ends_of(helm.client)) == (True, []), done.stderr
     assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
 
 
 def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:
     """Helm gives up before its hook: the Job keeps its rights and migrates, and the same command upgrades then."""
     hooked(helm, tmp_path)
-    more = arguments([f"grove-migrator.extraArguments={{{FEW}}}"])
+    more = settings([f"grove-migrator.extraArguments={{{FEW}}}"])
     with helm.slow(), helm.unharmed():
         assert helm.helm(*upgrade(tmp_path, NEW, *more, "--timeout=6s")).returncode != 0
-        assert helm.ends() == [], "the Job was faster than Helm"
+        assert ends_of(helm.client) == [], "the Job was faster than Helm"
         [pod] = helm.finish()
     assert (pod.code, helm.tag(), helm.replicas()) == (0, OLD, 0)
     helm.succeed(*upgrade(tmp_path, NEW))

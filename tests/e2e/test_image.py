@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.e2e import images
-from tests.e2e.commands import run
+from tests.support.commands import run
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from tests.e2e.scene import JOB, Scene
+from tests.e2e.jobs import JOB, ends_of, result_of
+from tests.e2e.scene import Scene
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
@@ -21,8 +22,7 @@ def test_a_run_migrates_and_a_second_one_has_nothing_to_do(scene: Scene) -> None
         scene.run()
         [pod] = scene.finish()
     assert (pod.code, pod.reason) == (0, "Completed")
-    log = [json.loads(line) for line in scene.log(pod.name).splitlines() if line.startswith("{")]
-    events = [line["event"] for line in log if "dry_run" not in line]
+    events = [line["event"] for line in map(json.loads, pod.events) if "dry_run" not in line]
     assert "patched" not in events[: events.index("operator_stopped")]
     assert events.count("patched") == pod.summary["patches"] > 0
     assert scene.replicas() == 0
@@ -37,8 +37,8 @@ def test_a_refusal_fails_the_job_at_once(scene: Scene) -> None:
     scene.client.patch(scene.pods()[0], {"metadata": {"labels": {LABEL_POD_TEMPLATE_HASH: "zzzz"}}})
     with scene.frozen():
         scene.run(wait="1s")
-        assert scene.result() == ("Failed", "PodFailurePolicy")
-    [pod] = scene.ends()
+        assert result_of(scene.client) == ("Failed", "PodFailurePolicy")
+    [pod] = ends_of(scene.client)
     assert (pod.code, pod.summary["code"], scene.replicas()) == (3, "refused", 1)
 
 

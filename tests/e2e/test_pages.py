@@ -18,11 +18,13 @@ from testbed import operator_installation as installation
 from testbed.controlplane.client import eventually
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import grove_chart, platform_chart, wrapper
+from tests.cluster.site import NAMESPACE, NEW, OLD, SECONDS
 from tests.e2e import images
-from tests.e2e.commands import run
-from tests.e2e.scene import NAMESPACE, NEW, OLD, SECONDS, Scene
+from tests.e2e.jobs import pods_of
+from tests.e2e.scene import Scene
 from tests.golden.operator_build import Program, built
-from tests.repo.pages import blocks
+from tests.support.commands import run
+from tests.support.pages import blocks
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
@@ -205,7 +207,7 @@ def test_when_something_goes_wrong(reader: Reader) -> None:
         reader.pastes("upgrade", "When the Job is cut off")
         taints = client.get("v1", "Node", reader.variables["NODE"])["spec"]["taints"]
         assert "node.kubernetes.io/out-of-service" in {taint["key"] for taint in taints}
-        eventually(lambda: not reader.scene.job_pods(), what="a pod of the Job is left", seconds=SECONDS)
+        eventually(lambda: not pods_of(client), what="a pod of the Job is left", seconds=SECONDS)
     finally:
         reader.scene.withdraw()
         client.delete({"apiVersion": "v1", "kind": "Node", "metadata": {"name": reader.variables["NODE"]}})

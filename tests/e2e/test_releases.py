@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from testbed.helm import PROGRAMS
-from tests.e2e.commands import attempt
-from tests.e2e.releases import Charts, KindCluster
-from tests.upgrade import builds
-from tests.upgrade.matrix import BY_CHART, ON_KIND, Pair, record, upgrade, upgrade_twice
+from tests.e2e.lab import builds
+from tests.e2e.lab.matrix import ON_KIND, Pair, record, upgrade, upgrade_twice
+from tests.e2e.releases import KindCluster
+from tests.support.commands import attempt
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(2 * 3600)]
 
@@ -25,17 +25,13 @@ New = Callable[..., KindCluster]
 @pytest.fixture
 def cluster(pair: Pair, engine: None, tmp_path: Path) -> New:  # noqa: ARG001 - it only skips
     """Makes clusters for a pair; skips where one of its operators cannot be had."""
-    directory = builds.directory()
-    charts = Charts(directory / "charts" if directory else None)
     for build in pair.builds:
-        if directory and not build.runs:
-            pytest.skip(f"{builds.VARIABLE} has no binary and chart of {build.name}")
-        show = (str(PROGRAMS["helm3"].binary()), "show", "chart", *charts.reference(build.name))
-        if not directory and attempt(*show).returncode:
-            pytest.skip(f"the published chart of {build.name} cannot be had")
+        show = attempt(PROGRAMS["helm3"].binary(), "show", "chart", *builds.chart(build.name))
+        if show.returncode or not (builds.directory() is None or build.runs):
+            pytest.skip(f"{build.name} cannot be had: {show.stderr}")
 
     def new(name: str, *, by_chart: bool = False) -> KindCluster:
-        return KindCluster(tmp_path / name, pair.builds, charts, by_chart=by_chart)
+        return KindCluster(tmp_path / name, pair.builds, by_chart=by_chart)
 
     return new
 
@@ -46,7 +42,7 @@ def test_an_upgrade_with_the_job_recreates_no_pod(pair: Pair, cluster: New) -> N
     result = upgrade_twice(pair, cluster, back=True)
     assert bool(result.without) is pair.recreates
     assert (result.with_tool, result.back) == (0, 0)
-    record(pair.name, result)
+    record(pair, "the Job", result)
 
 
 @pairs
@@ -55,4 +51,4 @@ def test_an_upgrade_with_the_chart_recreates_no_pod(pair: Pair, cluster: New) ->
     with cluster("chart", by_chart=True) as charted:
         result = upgrade(pair, charted, back=True)
     assert (result.with_tool, result.back) == (0, 0)
-    record(f"{pair.name}{BY_CHART}", result)
+    record(pair, "the chart", result)

@@ -9,7 +9,7 @@ import yaml
 
 from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import OURS, template, wrapper
-from tests.cluster.manifests.site import NEW, arguments, of_kind
+from tests.cluster.site import NEW, arguments, of_kind
 from tests.support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"

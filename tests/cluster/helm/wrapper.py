@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from testbed.controlplane.client import Object
 from testbed.helm import PROGRAMS
-from tests.cluster.manifests.site import NAMESPACE
+from tests.cluster.site import NAMESPACE
+from tests.support.commands import attempt, run
 from tests.support.paths import ROOT
 
 OURS: Final = ROOT / "charts" / "grove-migrator"
@@ -21,10 +22,9 @@ EXAMPLES: Final = ROOT / "examples" / "helm"
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
-def run(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run one command of a helm to its end, however it ends."""
-    command = [str(PROGRAMS[program].binary()), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+def settings(values: Sequence[str]) -> list[str]:
+    """Values of a chart, as arguments of Helm."""
+    return [word for value in values for word in ("--set", value)]
 
 
 def template(
@@ -37,10 +37,10 @@ def template(
     upgrade: bool = True,
 ) -> list[Object]:
     """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
-    settings = [word for value in values for word in ("--set", value)] + (["--values", str(file)] if file else [])
-    settings += ["--is-upgrade"] if upgrade else []
+    more = [*(["--values", str(file)] if file else []), *(["--is-upgrade"] if upgrade else [])]
     where = ("--namespace", namespace, "--kube-version", KUBERNETES)
-    done = run(helm, "template", "grove-migrator", str(chart), *where, *settings)
+    command = (PROGRAMS[helm].binary(), "template", "grove-migrator", chart, *where, *settings(values), *more)
+    done = attempt(*command)
     if fails:
         assert done.returncode != 0
         assert fails in done.stderr
@@ -52,8 +52,7 @@ def template(
 def packed(directory: Path) -> Path:
     """Our chart as a release packs it."""
     directory.mkdir(parents=True, exist_ok=True)
-    done = run("helm4", "package", str(OURS), "--destination", str(directory))
-    assert done.returncode == 0, done.stderr
+    run(PROGRAMS["helm4"].binary(), "package", OURS, "--destination", directory)
     [found] = directory.glob("grove-migrator-*.tgz")
     return found
 

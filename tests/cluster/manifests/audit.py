@@ -1,25 +1,60 @@
-"""What an account asked of an API server, by its audit log."""
+"""What an account asked of an API server, by its audit log, and what roles permit it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
 from testbed.controlplane.client import Object
-from tests.cluster.manifests.site import USER, Grant, Site
+from tests.cluster.site import NAMESPACE, USER, ServedSite, of_kind
 
 #: What every authenticated user may do.
 _QUESTIONS: Final = {"selfsubjectaccessreviews"}
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One verb on one resource, of one role; ``names`` are the objects to which it is limited, if it is."""
+
+    role: str  # Role or ClusterRole
+    verb: str
+    group: str
+    resource: str
+    names: tuple[str, ...] = ()
+
+    def covers(self, request: Object) -> bool:
+        """Whether a request of the audit log is one that this permits."""
+        what = request.get("objectRef") or {}
+        resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
+        return (
+            (request["verb"], what.get("apiGroup", "")) == (self.verb, self.group)
+            and self.resource in ("*", resource)
+            and (self.role == "ClusterRole" or what.get("namespace") == NAMESPACE)
+            and (not self.names or what.get("name") in self.names)
+        )
+
+
+def grants(objects: Sequence[Object]) -> list[Grant]:
+    """Everything that the roles among objects permit, one by one."""
+    return [
+        Grant(role["kind"], verb, group, resource, tuple(rule.get("resourceNames", ())))
+        for role in of_kind(objects, "Role", "ClusterRole")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
 class Audit:
     """The requests of an account since the last look, apart from discovery and questions about itself."""
 
-    def __init__(self, site: Site, user: str = USER) -> None:
-        self._log, self._user = site.directory / "audit.jsonl", user
+    def __init__(self, site: ServedSite, user: str = USER) -> None:
+        self._log, self._user = site.server.directory / "audit.jsonl", user
         self._seen = len(self._lines())
 
     def requests(self) -> list[Object]:
@@ -41,7 +76,7 @@ class Audit:
 
 
 @pytest.fixture
-def audit(site: Site) -> Audit:
+def audit(site: ServedSite) -> Audit:
     """What our account asks of the API server from now on."""
     return Audit(site)
 

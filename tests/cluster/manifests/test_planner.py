@@ -9,17 +9,8 @@ from typing import Final
 import pytest
 
 from testbed.controlplane.client import Object, eventually
-from tests.cluster.manifests.audit import Audit, used
-from tests.cluster.manifests.site import (
-    NEW,
-    WORKLOADS,
-    Site,
-    documents,
-    grants,
-    kubeconfig_of,
-    made,
-    of_kind,
-)
+from tests.cluster.manifests.audit import Audit, grants, used
+from tests.cluster.site import NAMESPACE, NEW, WORKLOADS, ServedSite, documents, kubeconfig_of, made, of_kind
 from tests.support.command_line import Invoke
 
 pytestmark = pytest.mark.controlplane
@@ -31,22 +22,22 @@ PERSON: Final = "somebody"
 
 
 @pytest.fixture
-def person(site: Site, tmp_path: Path, invoke: Invoke) -> Invoke:
+def person(site: ServedSite, tmp_path: Path, invoke: Invoke) -> Invoke:
     """Somebody with an account of their own and no rights, at the command line; there are two sets."""
     site.fill()
-    site.admin.apply(made("v1", "ServiceAccount", PERSON, WORKLOADS))
-    token = site.admin.service_account_token(WORKLOADS, PERSON)
+    site.client.apply(made("v1", "ServiceAccount", PERSON, WORKLOADS))
+    token = site.client.service_account_token(WORKLOADS, PERSON)
     return invoke.given("--kubeconfig", kubeconfig_of(site.server, token, tmp_path / PERSON))
 
 
 @pytest.fixture
-def planner(site: Site, person: Invoke) -> Iterator[Invoke]:
+def planner(site: ServedSite, person: Invoke) -> Iterator[Invoke]:
     """Somebody with the roles of manifests/planner.yaml and nothing else."""
     yield from _bound(site, person, documents(PLANNER))
 
 
 @pytest.fixture
-def tenant(site: Site, person: Invoke) -> Iterator[Invoke]:
+def tenant(site: ServedSite, person: Invoke) -> Iterator[Invoke]:
     """Somebody for whom the ClusterRole is bound in one namespace."""
     [role] = of_kind(documents(PLANNER), "ClusterRole")
     named = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role["metadata"]["name"]}
@@ -54,7 +45,7 @@ def tenant(site: Site, person: Invoke) -> Iterator[Invoke]:
     yield from _bound(site, person, [role, binding], "-n", WORKLOADS)
 
 
-def _bound(site: Site, person: Invoke, objects: list[Object], *arguments: str) -> Iterator[Invoke]:
+def _bound(site: ServedSite, person: Invoke, objects: list[Object], *arguments: str) -> Iterator[Invoke]:
     """Apply roles and bindings with this account in place of whom they name, wait for their effect, and undo that."""
     subject = {"kind": "ServiceAccount", "name": PERSON, "namespace": WORKLOADS}
 
@@ -63,11 +54,11 @@ def _bound(site: Site, person: Invoke, objects: list[Object], *arguments: str) -
         return bool(out) and (bool(arguments) or "not checked" not in out)
 
     for item in objects:
-        site.admin.apply({**item, "subjects": [subject]} if "subjects" in item else item)
+        site.client.apply({**item, "subjects": [subject]} if "subjects" in item else item)
     eventually(may_plan, what="nobody may plan yet")
     yield person
     for item in reversed(objects):
-        site.admin.delete(item)
+        site.client.delete(item)
 
 
 def plan(person: Invoke, *arguments: str | Path) -> Object:
@@ -77,7 +68,7 @@ def plan(person: Invoke, *arguments: str | Path) -> Object:
     return document
 
 
-def test_a_planner_sees_what_the_administrator_sees(site: Site, planner: Invoke, invoke: Invoke) -> None:
+def test_a_planner_sees_what_the_administrator_sees(site: ServedSite, planner: Invoke, invoke: Invoke) -> None:
     """Sets, numbers and the operator that runs are the same, and nothing is said to be unseen."""
     found = plan(planner)
     assert found == plan(invoke, "--kubeconfig", site.server.kubeconfig)
@@ -86,15 +77,15 @@ def test_a_planner_sees_what_the_administrator_sees(site: Site, planner: Invoke,
     assert found["notChecked"] == []
 
 
-def test_a_planner_needs_every_right_and_can_do_nothing_else(site: Site, planner: Invoke) -> None:
+def test_a_planner_needs_every_right_and_can_do_nothing_else(site: ServedSite, planner: Invoke) -> None:
     """By the audit log a plan uses each right and no other; a run has not begun when it says what is lacking."""
     granted = grants(documents(PLANNER))
     audit = Audit(site, f"system:serviceaccount:{WORKLOADS}:{PERSON}")
     plan(planner)
     assert used(audit.requests(), granted) == set(granted)
-    before = site.objects()
-    planner("run", *TO, "--stop-operator", code=1)
-    assert (site.objects(), site.replicas(), site.names("Lease")) == (before, 1, [])
+    with site.frozen():
+        planner("run", *TO, "--stop-operator", code=1)
+    assert (site.replicas(), site.client.list("coordination.k8s.io/v1", "Lease", NAMESPACE)) == (1, [])
 
 
 def test_one_namespace_is_enough_to_plan_it(tenant: Invoke) -> None:

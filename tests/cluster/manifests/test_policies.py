@@ -8,21 +8,151 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 import pytest
 
 from testbed.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
-from tests.cluster.manifests.policy_requests import BINDING, DENIED, LEASE, OTHER, PERMITTED, Request
-from tests.cluster.manifests.site import ACCOUNT, NAMESPACE, WORKLOADS, Grant, Site, made
+from testbed.gangs import ANCHOR_EPOCH
+from tests.cluster.site import ACCOUNT, NAMESPACE, WORKLOADS, ServedSite, made
 
 pytestmark = pytest.mark.controlplane
+
+#: What a hash looks like: SafeEncodeString (k8s.io/apimachinery/pkg/util/rand) of a number, so no vowel and no 0 to 3.
+HASH: Final = "4b5c6d7f89"
+
+OTHER: Final = "somebody-else"
+_TEMPLATE_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
+_GENERATION_LABEL: Final = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: to what, and its body; a list is a JSON Patch, a mapping a merge patch or what is to be created.
+
+    ``to`` is a kind, whose last planted object is meant, or ``kind/name``.
+    """
+
+    what: str
+    to: str
+    body: Any = None
+    subresource: str = ""
+    method: str = "PATCH"
+
+    def __str__(self) -> str:
+        return f"{self.to}: {self.what}"
+
+
+def replace(path: str, value: object) -> list[Object]:
+    """A JSON Patch of one replacement."""
+    return [{"op": "replace", "path": path, "value": value}]
+
+
+def remove(path: str) -> list[Object]:
+    """A JSON Patch of one removal."""
+    return [{"op": "remove", "path": path}]
+
+
+def created(item: Object) -> Request:
+    """The request that creates an object."""
+    return Request("create", f"{item['kind']}/{item['metadata']['name']}", item, method="POST")
+
+
+RBAC: Final = "rbac.authorization.k8s.io"
+_ADMINISTRATOR: Final = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+LEASE: Final = "coordination.k8s.io/v1"
+
+PERMITTED: Final = (
+    Request("template hash", "Pod", replace(_TEMPLATE_LABEL, HASH)),
+    Request("nothing", "Pod", []),
+    Request("template hash", "PodClique", replace(_TEMPLATE_LABEL, HASH)),
+    Request("generation hash", "PodGang", replace(_GENERATION_LABEL, HASH)),
+    Request("generation hash", "PodGangMap", replace("/spec/entries/0/podCliqueSetGenerationHash", HASH)),
+    *(
+        Request(field, kind, replace(f"/status/{field}", HASH), "status")
+        for kind, fields in {
+            "PodCliqueSet": ("currentGenerationHash",),
+            "PodCliqueScalingGroup": ("currentPodCliqueSetGenerationHash", "updateProgress/podCliqueSetGenerationHash"),
+            "PodClique": (
+                "currentPodTemplateHash",
+                "currentPodCliqueSetGenerationHash",
+                "updateProgress/podTemplateHash",
+                "updateProgress/podCliqueSetGenerationHash",
+            ),
+        }.items()
+        for field in fields
+    ),
+    Request("to zero", "Deployment/grove-operator", replace("/spec/replicas", 0), "scale"),
+    created(made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"})),
+    Request("its own", "ConfigMap/grove-migrator-run", {"data": {"x": "z"}}),
+    Request("its own", "ConfigMap/grove-migrator-run", method="DELETE"),
+    created(made(LEASE, "Lease", "grove-migrator", WORKLOADS, spec={})),
+    Request("its own", "Lease/grove-migrator", {"spec": {"leaseTransitions": 1}}),
+    Request("the operator's", "Lease/grove-operator-leader-election", {"spec": {"holderIdentity": "us"}}),
+)
+
+_ENTRY: Final = {"epoch": "9", "role": "ScaleOut", "podCliqueSetGenerationHash": HASH, "dependsOn": [ANCHOR_EPOCH]}
+
+DENIED: Final = (
+    *(Request("an annotation", kind, {"metadata": {"annotations": {"x": "y"}}}) for kind in ("Pod", "PodClique")),
+    *(Request("a label", kind, {"metadata": {"labels": {"x": "y"}}}) for kind in ("Pod", "PodGangMap", "PodGang")),
+    *(Request("a finalizer", kind, {"metadata": {"finalizers": ["example.test/x"]}}) for kind in ("Pod", "PodClique")),
+    *(Request("its owner", kind, remove("/metadata/ownerReferences")) for kind in ("Pod", "PodClique")),
+    # Pods: everything but the value of one label.
+    Request("another label", "Pod", {"metadata": {"labels": {"grove.io/podclique": "x"}}}),
+    Request("an empty value", "Pod", replace(_TEMPLATE_LABEL, "")),
+    Request("no hash", "Pod", remove(_TEMPLATE_LABEL)),
+    Request("a value that is not a hash", "Pod", replace(_TEMPLATE_LABEL, "hash-1")),
+    Request("an image", "Pod", replace("/spec/containers/0/image", "example.test/x:1")),
+    # PodCliques.
+    Request("replicas", "PodClique", {"spec": {"replicas": 7}}),
+    Request("a value that is not a hash", "PodClique", replace(_TEMPLATE_LABEL, "0123")),
+    Request("a condition", "PodClique", replace("/status/conditions/0/status", "True"), "status"),
+    Request("a counter", "PodClique", replace("/status/updatedReplicas", 7), "status"),
+    Request("an update without end", "PodClique", remove("/status/updateProgress/updateEndedAt"), "status"),
+    Request("no hash in an update", "PodClique", {"status": {"updateProgress": {"podTemplateHash": "x-y"}}}, "status"),
+    Request("no current hash", "PodClique", remove("/status/currentPodTemplateHash"), "status"),
+    Request("a current hash that is none", "PodClique", replace("/status/currentPodTemplateHash", "x-y"), "status"),
+    Request("a new field", "PodClique", {"status": {"hpaPodSelector": "x=y"}}, "status"),
+    # Scaling groups and sets: the status.
+    Request("a counter", "PodCliqueScalingGroup", replace("/status/replicas", 7), "status"),
+    Request("the observed generation", "PodCliqueSet", replace("/status/observedGeneration", 7), "status"),
+    Request("a counter", "PodCliqueSet", replace("/status/updatedReplicas", 7), "status"),
+    Request(
+        "an update's start",
+        "PodCliqueSet",
+        replace("/status/updateProgress/updateStartedAt", "2026-03-01T00:00:00Z"),
+        "status",
+    ),
+    # PodGangs and PodGangMaps.
+    Request("its pods", "PodGang", replace("/spec/podgroups", [])),
+    Request("an epoch", "PodGangMap", replace("/spec/entries/1/epoch", "1")),
+    Request("a role", "PodGangMap", replace("/spec/entries/1/role", "ScaleOut")),
+    Request("cliques", "PodGangMap", {"spec": {"entries": []}}),
+    Request("one entry less", "PodGangMap", remove("/spec/entries/1")),
+    Request("what an entry waits for", "PodGangMap", replace("/spec/entries/1/dependsOn", [])),
+    Request(
+        "one entry more",
+        "PodGangMap",
+        [{"op": "add", "path": "/spec/entries/-", "value": _ENTRY}],
+    ),
+    Request("a value that is not a hash", "PodGangMap", replace("/spec/entries/0/podCliqueSetGenerationHash", "x-y")),
+    Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
+    # The operator's namespace.
+    Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
+    *(created(made("v1", "ConfigMap", name)) for name in ("x", "grove-migrator-tables-0")),
+    Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", {"data": {"config.yaml": ""}}),
+    Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", method="DELETE"),
+    created(made(LEASE, "Lease", "x", spec={})),
+    Request("of somebody else", "Lease/somebody-elses", {"spec": {"holderIdentity": "us"}}),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
     """Our account and another one, both with every right, and the objects that requests are about."""
 
-    admin: Client
     ours: Client
     others: Client
     planted: Sequence[Object]
@@ -49,58 +179,39 @@ class Accounts:
 
 
 @pytest.fixture(scope="module")
-def accounts(site: Site) -> Iterator[Accounts]:
+def accounts(site: ServedSite) -> Iterator[Accounts]:
     """Both accounts as administrators, and one object of each kind that requests are about."""
     site.fill()
     both = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)]
     created = [
-        site.admin.create(item)
+        site.client.create(item)
         for item in (
             made("v1", "ServiceAccount", OTHER),
             made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
             made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": "us"}),
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
-            {**BINDING, "metadata": {"name": "policies-alone"}, "subjects": both},
-            _authorizer(),
+            made(f"{RBAC}/v1", "ClusterRoleBinding", "policies-alone", None, roleRef=_ADMINISTRATOR, subjects=both),
         )
     ]
     there = [
-        site.admin.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
+        site.client.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
         site.deployment(),
-        site.admin.get("v1", "Namespace", WORKLOADS),
-        *site.admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ]
     ours, others = (
-        site.server.client(token=site.admin.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
+        site.server.client(token=site.client.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
     )
-    found = Accounts(site.admin, ours, others, [*site.planted, *created, *there])
+    found = Accounts(ours, others, [*site.planted, *created, *there])
     probe = Request("may it?", "Pod", {"metadata": {"annotations": {"x": "y"}}})
     eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is not an administrator")
     eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is not an administrator")
     yield found
+    for item in reversed(created):
+        site.client.delete(item)
+    secrets = partial(ours.request, "GET", "/api/v1/secrets")
+    eventually(lambda: secrets().status == 403, what="our account is still an administrator")
     ours.close()
     others.close()
-    for item in reversed(created):
-        site.admin.delete(item)
-    anything = Grant("ClusterRole", "delete", "", "namespaces")
-    eventually(lambda: not site.may(anything), what="our account is still an administrator")
-
-
-def _authorizer() -> Object:
-    """Grove's authorizer as a webhook that is asked about nothing: nobody answers here."""
-    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["pods"]}
-    webhook = {
-        "name": "authorizer.webhooks.grove.io",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-        "clientConfig": {"url": "https://127.0.0.1:9/webhooks/authorizer-webhook"},
-        "objectSelector": {"matchLabels": {"example.test/x": "never"}},
-        "rules": [rule],
-    }
-    kind = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
-    return made(*kind, "authorizer-webhook", None, webhooks=[webhook])
 
 
 def by_policy(answer: Answer) -> bool:
@@ -133,15 +244,15 @@ def test_everything_else_is_denied_to_the_account_and_to_nobody_else(accounts: A
     [(0, 3, True), (3, 0, True), (1, 0, True), (1, 1, True), (0, 4, False), (4, 0, False), (1, 2, False)],
 )
 def test_the_operator_is_stopped_and_comes_back_within_three_replicas(
-    site: Site, accounts: Accounts, *, before: int, after: int, permitted: bool
+    site: ServedSite, accounts: Accounts, *, before: int, after: int, permitted: bool
 ) -> None:
     """Zero and back, and nothing else; an operator that could not be given back its replicas is not even stopped."""
     operator = site.deployment()
     scale = Request("scale", "Deployment/grove-operator", {"spec": {"replicas": after}}, "scale")
-    assert site.admin.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
+    assert site.client.patch(operator, {"spec": {"replicas": before}}, subresource="scale").status == 200
     try:
         answer = accounts.send(accounts.ours, scale)
         assert (answer.status == 200) is permitted, answer.body
         assert by_policy(answer) is not permitted
     finally:
-        assert site.admin.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200
+        assert site.client.patch(operator, {"spec": {"replicas": 1}}, subresource="scale").status == 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +14,11 @@ from migrator.grove.objects import go_duration
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import OURS, template
-from tests.cluster.manifests.site import (
+from tests.cluster.site import (
+    ACCOUNT,
     MANIFESTS,
     NEW,
-    Site,
-    add_namespace,
+    ServedSite,
     arguments,
     by_name,
     documents,
@@ -26,6 +26,7 @@ from tests.cluster.manifests.site import (
     made,
     of_kind,
 )
+from tests.support.commands import run
 from tests.support.paths import ROOT
 
 JOBS: Final = ("job.yaml", "revert.yaml")
@@ -34,18 +35,19 @@ FILES: Final = (*JOBS, "planner.yaml")
 REVERT: Final = 600
 
 
-def apply_strictly(site: Site, item: Object) -> Answer:
+def apply_strictly(site: ServedSite, item: Object) -> Answer:
     """What the server answers to an apply of an object, with strict validation and without changing anything."""
-    path = site.admin.kind_of(item).path(item["metadata"].get("namespace"), item["metadata"]["name"])
+    path = site.client.kind_of(item).path(item["metadata"].get("namespace"), item["metadata"]["name"])
     query = {"fieldManager": "strict", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
-    return site.admin.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
+    return site.client.request("PATCH", path, item, query=query, content_type=APPLY_PATCH)
 
 
 def test_the_files_are_what_the_chart_renders(tmp_path: Path) -> None:
-    """Nobody has edited a rendered file, or the chart without `make manifests`."""
+    """Nobody has edited a rendered file, or the chart or the tables that it copies without `make manifests`."""
+    for name in ("releases.json", "unread.json"):  # by which it refuses a target when it renders
+        assert (OURS / name).read_bytes() == (ROOT / "migrator" / "hashing" / name).read_bytes()
     helm = PROGRAMS["helm3"].binary()
-    command = ["make", "--silent", "--old-file=.venv/.dev", "manifests", f"HELM={helm}", f"MANIFESTS={tmp_path}"]
-    subprocess.run(command, cwd=ROOT, check=True)
+    run("make", "--silent", "--old-file=.venv/.dev", "manifests", f"HELM={helm}", f"MANIFESTS={tmp_path}")
     for name in FILES:
         assert (MANIFESTS / name).read_text(encoding="utf-8") == (tmp_path / name).read_text(encoding="utf-8")
 
@@ -110,9 +112,7 @@ def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
     shutil.copy(MANIFESTS / "job.yaml", tmp_path)
     shutil.copytree(MANIFESTS / "components" / "target-image", tmp_path / "target-image")
     (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\ncomponents: [target-image]\n")
-    command = [str(PROGRAMS["kustomize"].binary()), "build", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    built = by_name(list(yaml.safe_load_all(done.stdout)))
+    built = by_name(list(yaml.safe_load_all(run(PROGRAMS["kustomize"].binary(), "build", tmp_path))))
     spec = built["Job", "grove-migrator"]["spec"]["template"]["spec"]
     [container], [volume] = spec["containers"], spec.pop("volumes")
     assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
@@ -121,29 +121,24 @@ def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
     assert built == by_name(documents("job.yaml"))
 
 
-@pytest.fixture
-def restricted(site: Site) -> str:
-    """A namespace that admits restricted pods only, with the Job's account."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    add_namespace(site.admin, "restricted", labels=labels, account=True)
-    return "restricted"
-
-
 @pytest.mark.controlplane
 @pytest.mark.parametrize("name", JOBS)
-def test_the_pod_is_admitted_where_pods_are_restricted(site: Site, restricted: str, name: str) -> None:
+def test_the_pod_is_admitted_where_pods_are_restricted(site: ServedSite, name: str) -> None:
     """Pod Security at the restricted level admits the Job's pod, and not the same pod with one setting less."""
-    spec = job_of(name)["spec"]["template"]["spec"]
-    path, query = f"/api/v1/namespaces/{restricted}/pods", {"dryRun": "All"}
-    answers = [site.admin.request("POST", path, made("v1", "Pod", "x", restricted, spec=spec), query=query)]
-    del spec["securityContext"]["seccompProfile"]
-    answers += [site.admin.request("POST", path, made("v1", "Pod", "x", restricted, spec=spec), query=query)]
-    assert [answer.status for answer in answers] == [201, 403]
+    namespace = made("v1", "Namespace", "restricted", None)
+    namespace["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "restricted"}
+    for item in (namespace, made("v1", "ServiceAccount", ACCOUNT, "restricted")):
+        site.client.apply(item)
+    pod = made("v1", "Pod", "x", "restricted", spec=job_of(name)["spec"]["template"]["spec"])
+    admit = partial(site.client.request, "POST", "/api/v1/namespaces/restricted/pods", pod, query={"dryRun": "All"})
+    assert admit().status == 201
+    del pod["spec"]["securityContext"]["seccompProfile"]
+    assert admit().status == 403
 
 
 @pytest.mark.controlplane
 @pytest.mark.parametrize("name", FILES)
-def test_the_server_knows_every_field(site: Site, name: str) -> None:
+def test_the_server_knows_every_field(site: ServedSite, name: str) -> None:
     """A server-side apply with strict validation takes each file, and warns of nothing."""
     _taken(site, documents(name))
 
@@ -159,19 +154,19 @@ def test_the_server_knows_every_field(site: Site, name: str) -> None:
         ("mode=verify", f"target={NEW}", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=pull"),
     ],
 )
-def test_the_server_knows_every_field_of_the_chart(site: Site, values: tuple[str, ...]) -> None:
+def test_the_server_knows_every_field_of_the_chart(site: ServedSite, values: tuple[str, ...]) -> None:
     """The same of whatever the values make of the chart."""
     _taken(site, template("helm4", OURS, *values))
 
 
-def _taken(site: Site, objects: list[Object]) -> None:
+def _taken(site: ServedSite, objects: list[Object]) -> None:
     for item in objects:
         answer = apply_strictly(site, item)
         assert (answer.status in {200, 201}, answer.headers.get("Warning")) == (True, None), answer.body
 
 
 @pytest.mark.controlplane
-def test_a_field_that_the_server_does_not_know_is_refused(site: Site) -> None:
+def test_a_field_that_the_server_does_not_know_is_refused(site: ServedSite) -> None:
     """The control: one mistyped field is found."""
     mistyped = job_of()
     mistyped["spec"]["podFailurePolice"] = mistyped["spec"].pop("podFailurePolicy")

@@ -18,8 +18,8 @@ from typing import Final, Self
 
 from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
 from testbed.controlplane.server import ControlPlane
+from tests.e2e.lab.container import Container
 from tests.support.watch import DELETED, Watch
-from tests.upgrade.container import Container, Span
 
 _NODE: Final = "node"
 _ADDRESS: Final = "10.244.0.1"  # of every pod: nothing listens there
@@ -57,10 +57,6 @@ class Kubelet:
     def log(self) -> str:
         """What operators have printed, oldest first."""
         return "".join(found.log for found in self._containers)
-
-    def spans(self, image: str) -> list[Span]:
-        """When processes of an image have run, oldest first."""
-        return [span for found in self._containers if found.image == image for span in found.spans]
 
     def place(self, pod: Object) -> None:
         """Run a pod whose node selector no node suits, as if such a node had come."""

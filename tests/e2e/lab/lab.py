@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +11,15 @@ import urllib3
 import yaml
 
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, Object, eventually
+from testbed.controlplane.client import NOT_FOUND, Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane, Options, free_ports
-from testbed.helm import PROGRAMS
-from tests.e2e.commands import run
-from tests.support.paths import ROOT
-from tests.upgrade import builds, photo
-from tests.upgrade.builds import Build
-from tests.upgrade.cluster import RUN_SECONDS, Cluster, Ran
-from tests.upgrade.kubelet import Kubelet
-from tests.upgrade.photo import Photo
+from tests.cluster.helm.wrapper import template
+from tests.cluster.running import Running
+from tests.e2e.lab import builds
+from tests.e2e.lab.builds import Build
+from tests.e2e.lab.cluster import RUN_SECONDS, Cluster, Ran
+from tests.e2e.lab.kubelet import Kubelet
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
 # loopback addresses.
@@ -52,19 +47,6 @@ _TOPOLOGY: Final = {
         ],
     },
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """A run that was caught among its writes."""
-
-    process: subprocess.Popen[bytes]
-    log_file: Path
-
-    @property
-    def log(self) -> str:
-        """What it has printed."""
-        return self.log_file.read_text(encoding="utf-8")
 
 
 class Lab(Cluster):
@@ -118,10 +100,8 @@ class Lab(Cluster):
             "config.authorizer.enabled": str(self._authorizer).lower(),
             "config.authorizer.exemptServiceAccountUserNames": f"{{{_EXEMPT}}}",
         }
-        settings = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-        chart = (str(build.binary().parents[1] / "charts" / build.name), *settings)
-        helm = str(PROGRAMS["helm3"].binary())
-        for item in yaml.safe_load_all(run(helm, "template", "grove", *chart, "--namespace", installation.NAMESPACE)):
+        chart = Path(*builds.chart(build.name))
+        for item in template("helm3", chart, *(f"{name}={value}" for name, value in values.items())):
             if item["kind"] == "Service":
                 ports = [{"name": "webhooks", "port": webhooks}]
                 item["spec"] = {"type": "ExternalName", "externalName": "localhost", "ports": ports}
@@ -146,43 +126,17 @@ class Lab(Cluster):
         if line == "alpha.8":
             self.client.apply(_TOPOLOGY)
 
-    def ended(self, build: Build) -> float:
-        """When the last process of a build ended."""
-        return max(span.ended or 0 for span in self.kubelet.spans(build.image))
-
-    def create_set(self, pcs: Object) -> None:
-        """Create a PodCliqueSet as it is: here nodes can run anything."""
-        self.client.create(pcs)
-
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end, as an administrator does."""
         return self.from_here(*arguments)
 
     @contextmanager
-    def in_mid_run(self, before: Photo, target: Build, *, pods: int = 0) -> Iterator[Caught]:
-        """Run slowly; the block begins once the run has written to so many pods (a third), and ends with the run."""
-        command = self.command("run", *target.target, "--stop-operator", "--concurrency", "1")
-        slowly = {**os.environ, "PYTHONPATH": str(ROOT / "tests/upgrade/slow_network"), "PATCH_DELAY": "0.12"}
-        log = self._directory / "mid-run.txt"
-        old, pods = before.labels(), pods or len(before.pods()) // 3
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=ROOT, env=slowly, stdout=output, stderr=output)
-            run = Caught(process, log)
-
-            def written() -> bool:
-                """Whether so many pods have another hash than before."""
-                now = self.photo().labels()
-                return sum(key[0] == photo.POD and now[key] != value for key, value in old.items()) >= pods
-
-            try:
-                eventually(lambda: process.poll() is not None or written(), what="the run writes nothing")
-                assert process.poll() is None, run.log
-                assert set(old.items()) & set(self.photo().labels().items()), "everything is written"
-                yield run
-                process.wait(RUN_SECONDS)
-            finally:
-                process.kill()
-                process.wait()
+    def in_mid_run(self, target: Build, *, pods: int = 0) -> Iterator[Running]:
+        """A slow run; the block begins once it has written to so many pods (a third), and ends with the run."""
+        with Running(self._directory / "run", self.client, self.kubeconfig, *target.target) as run:
+            run.until_it_writes(pods or len(self.photo().pods()) // 3)
+            yield run
+            run.process.wait(RUN_SECONDS)
 
     def _metrics(self) -> str:
         url = f"http://127.0.0.1:{self._ports[2]}/metrics"

@@ -12,8 +12,8 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render.page import SHOWN, render, render_outlook
 from migrator.render.summary import PlanHeader, target_rows
-from tests.repo.browser import chromium
-from tests.repo.browser.chromium import Page
+from tests.e2e.browser import chromium
+from tests.e2e.browser.chromium import Page
 from tests.support.builders import World
 from tests.support.fleet import fleet
 

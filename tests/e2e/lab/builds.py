@@ -12,10 +12,14 @@ from typing import Final
 
 import pytest
 
-from tests.upgrade.container import isolation
+from tests.e2e.lab.container import isolation
 
 VARIABLE: Final = "GROVE_OPERATORS_DIR"
 REPOSITORY: Final = "grove-operator"
+#: docs/installation.md of each release: until alpha.3 and from alpha.4 on.
+_FIRST: Final = "oci://ghcr.io/nvidia/grove/grove-charts"
+_LATER: Final = "oci://ghcr.io/ai-dynamo/grove/grove-charts"
+_OF_FIRST: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Build:
     @property
     def runs(self) -> bool:
         """Whether there are its program and its chart."""
-        return self.binary().is_file() and (self.binary().parents[1] / "charts" / self.name).is_dir()
+        return self.binary().is_file() and Path(*chart(self.name)).is_dir()
 
 
 _ALL: Final = (
@@ -85,10 +89,18 @@ def directory() -> Path | None:
     return Path(named).resolve() if named else None
 
 
+def chart(name: str) -> tuple[str, ...]:
+    """A build's chart, as arguments of helm: that of the directory, or the published one, whose version is the tag."""
+    home = directory()
+    if home is not None:
+        return (str(home / "charts" / name),)
+    return (_FIRST if name in _OF_FIRST else _LATER, "--version", name)
+
+
 def need(*names: str) -> None:
-    """Skips where these builds cannot run: a binary or a chart is missing, or processes get no mounts of their own."""
+    """Skips where these builds cannot run: a binary or a chart is missing, or no process may change its root."""
     if isolation() is None:
-        pytest.skip("this machine permits no private mounts (unshare --mount), so no container can be imitated")
+        pytest.skip("this machine permits no other root directory (chroot), so no container can be imitated")
     missing = [name for name in names if not BUILDS[name].runs]
     if missing:
         pytest.skip(f"not run: no binary and chart of {', '.join(missing)} in {VARIABLE}")

@@ -10,14 +10,14 @@ import pytest
 
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from testbed.controlplane.client import Object
+from tests.cluster.site import WORKLOADS
+from tests.e2e.lab import photo
+from tests.e2e.lab.builds import Build
+from tests.e2e.lab.lab import Lab
+from tests.e2e.lab.matrix import TWO, Pair, prepare
+from tests.e2e.lab.photo import Photo
 from tests.faults.cluster import Key
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, Operator
-from tests.upgrade import photo
-from tests.upgrade.builds import Build
-from tests.upgrade.cluster import WORKLOADS
-from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import TWO, Pair, prepare
-from tests.upgrade.photo import Photo
 
 pytestmark = pytest.mark.upgrade
 

@@ -9,7 +9,7 @@ from migrator.hashing import layouts, schemes
 from migrator.hashing.schemes import Release
 from migrator.operators import binary
 from migrator.operators.schemefile import OperatorScheme
-from tests.upgrade import builds
+from tests.e2e.lab import builds
 
 pytestmark = pytest.mark.upgrade
 

@@ -1,16 +1,16 @@
-"""Run an operator's container as a process that sees what a container would: token, configuration, environment."""
+"""Run an operator's container as a process in a root directory of its own: token, configuration, environment."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,28 +22,15 @@ _REFRESH_SECONDS: Final = 0.5
 _RESTART_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
-#: Succeeds where this machine permits the mounts of `_private_mounts`.
-_PROBE: Final = (
-    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work && "
-    "mount -t overlay overlay -o lowerdir=/run,upperdir=/mnt/upper,workdir=/mnt/work /run"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """When a process of a container ran, on the monotonic clock; ``ended`` is None while it does."""
-
-    started: float
-    ended: float | None = None
 
 
 @functools.cache
 def isolation() -> tuple[str, ...] | None:
-    """The command that gives a process mounts of its own; None where this machine does not permit it."""
-    mapped = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    command = ("unshare", *mapped, "--mount", "--propagation", "private")
+    """The command before another root directory and a program there; None where this machine does not permit it."""
+    mapped = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user")
+    command = (*mapped, "setpriv", "--pdeathsig", "KILL", "chroot")
     try:
-        probe = subprocess.run([*command, "sh", "-c", _PROBE], capture_output=True, check=False, timeout=30)
+        probe = subprocess.run([*command, "/", "true"], capture_output=True, check=False, timeout=30)
     except OSError:
         return None
     return command if probe.returncode == 0 else None
@@ -67,12 +54,11 @@ class Container:
     ) -> None:
         [self._container] = pod["spec"]["containers"]
         self.pod = pod
-        self.spans: list[Span] = []
         self.restarts = 0
         self.ready = self.ended = False
         self._control_plane, self._client = control_plane, client
         self._program = program
-        self._directory = directory
+        self._root, self._log = directory / "root", directory / "log.txt"
         self._report = report
         self._token = ""
         self._grace: float | None = None
@@ -80,19 +66,14 @@ class Container:
         self._thread = threading.Thread(target=self._live, daemon=True)
 
     @property
-    def image(self) -> str:
-        """What it runs."""
-        return str(self._container["image"])
-
-    @property
     def log(self) -> str:
         """What it has printed so far, on both channels."""
-        path = self._directory / "log.txt"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
     def start(self) -> None:
         """Start; from now on every change of state is reported."""
-        self._directory.mkdir(parents=True)
+        self._root.mkdir(parents=True)
+        shutil.copy(self._program, self._root)  # it is static
         self._thread.start()
 
     def stop(self, grace: float) -> None:
@@ -125,13 +106,13 @@ class Container:
 
     def _run_once(self) -> None:
         """Run one process to its end."""
-        with (self._directory / "log.txt").open("ab") as output:
+        command = [*(isolation() or ()), str(self._root), f"/{self._program.name}", *self._container["args"]]
+        with self._log.open("ab") as output:
             # The process is killed with the thread that started it (prctl(2), PR_SET_PDEATHSIG), which is this one.
             process = subprocess.Popen(
-                self._command(), env=self._environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        began = refreshed = time.monotonic()
-        self.spans.append(Span(began))
+        refreshed = time.monotonic()
         self.ready = True
         self._report(self)
         while process.poll() is None and not self._asked.wait(_POLL_SECONDS):
@@ -146,14 +127,6 @@ class Container:
                 process.kill()
                 process.wait()
         self.ready = False
-        self.spans[-1] = Span(began, time.monotonic())
-
-    def _command(self) -> list[str]:
-        mounts = {
-            mount["mountPath"]: self._directory / "volumes" / mount["name"] for mount in self._container["volumeMounts"]
-        }
-        script = _private_mounts(self._directory, mounts)
-        return [*(isolation() or ()), "sh", "-c", script, "sh", str(self._program), *self._container["args"]]
 
     def _environment(self) -> dict[str, str]:
         server = urlsplit(self._control_plane.url)
@@ -168,9 +141,10 @@ class Container:
 
     def _refresh(self) -> bool:
         """Write what has changed, each file in one step; false where a source cannot be read (yet)."""
+        targets = {mount["name"]: mount["mountPath"] for mount in self._container["volumeMounts"]}
         try:
             for volume in self.pod["spec"]["volumes"]:
-                home = self._directory / "volumes" / volume["name"]
+                home = self._root / targets[volume["name"]].lstrip("/")
                 home.mkdir(parents=True, exist_ok=True)
                 for name, content in self._files(volume):
                     path = home / name
@@ -214,23 +188,3 @@ class Container:
         for step in path.split("."):
             value = value[step]
         return str(value)
-
-
-def _private_mounts(directory: Path, mounts: Mapping[str, Path]) -> str:
-    """The shell commands that show directories to one process alone: what is to be seen where.
-
-    A mount point is made in a layer over its top-level directory, so the machine's own files stay as they are.
-    """
-    wanted = {os.path.realpath(target): source for target, source in mounts.items()}
-    layers = directory / "layers"
-    layers.mkdir(exist_ok=True)
-    lines = ["set -e", f"mount -t tmpfs tmpfs '{layers}'"]
-    for top in sorted({Path(target).parts[1] for target in wanted}):
-        layer = layers / top
-        lines.append(f"mkdir -p '{layer}/upper' '{layer}/work'")
-        layered = f"lowerdir=/{top},upperdir={layer}/upper,workdir={layer}/work"
-        lines.append(f"mount -t overlay overlay -o '{layered}' /{top}")
-    for target, source in wanted.items():
-        lines += [f"mkdir -p '{target}'", f"mount --bind '{source}' '{target}'"]
-    lines.append('exec setpriv --pdeathsig KILL -- "$@"')
-    return "\n".join(lines)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from testbed.controlplane.client import Object
-from tests.upgrade import photo, samples
-from tests.upgrade.builds import BUILDS, Build, need
-from tests.upgrade.cluster import Cluster
-from tests.upgrade.photo import Photo
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import BUILDS, Build, need
+from tests.e2e.lab.cluster import Cluster
+from tests.e2e.lab.photo import Photo
 
 #: How long nothing may happen after the next operator has reconciled everything, in seconds.
 SOAK: Final = "GROVE_UPGRADE_SOAK"
 SOAK_SECONDS: Final = 60.0
 
-#: A file that results are added to; compatibility.py makes docs/compatibility.md of the one beside this module.
+#: A file that gets a row of docs/compatibility.md for each upgrade.
 RESULTS: Final = "GROVE_UPGRADE_RESULTS"
 
 _ROUND: Final = "example.test~1round"  # an annotation in JSON Pointer's spelling
@@ -48,6 +47,14 @@ class Pair:
     def name(self) -> str:
         """The pair in a word."""
         return f"{self.source}-to-{self.target}{'-crds-first' if self.crds_first else ''}"
+
+    @property
+    def crds(self) -> str:
+        """When the CRDs change, as docs/compatibility.md says it."""
+        source, target = self.builds
+        if source.crds == target.crds:
+            return "no"
+        return "before the run" if self.crds_first else "after the run"
 
     @property
     def builds(self) -> tuple[Build, Build]:
@@ -101,8 +108,6 @@ ON_KIND: Final = (
     Pair(_ALPHA_3, _ALPHA_9),
     Pair("v0.1.0-alpha.8", _ALPHA_12, may_stall=True),
 )
-#: What the name of a result on kind ends with where our chart ran the Job.
-BY_CHART: Final = "-by-chart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +115,28 @@ class Result:
     """What an upgrade has shown: pods that were recreated without (if that was tried) and with it; times in seconds.
 
     ``back``: pods that were recreated when the source came back, by the tool too, if that was tried.
-    ``stalled_of``: how many the upgrade without the tool had to recreate, where it stood still before it had.
+    ``wanted``: how many the upgrade without the tool had to recreate; it may have stood still before it had.
     """
 
     sets: int
     pods: int
-    without: int | None
     with_tool: int
-    patches: int
     run_seconds: float
     downtime_seconds: float
-    soak_seconds: float
-    stalled_of: int | None = None
     back: int | None = None
+    without: int | None = None
+    wanted: int | None = None
+
+    def row(self, pair: Pair, how: str) -> str:
+        """A row of docs/compatibility.md; ``how`` is its third cell."""
+        without = "" if self.without is None else f"{self.without}"
+        if self.without != self.wanted:
+            without += f" of {self.wanted}, then the update stood still"
+        titles = [build.title for build in pair.builds]
+        times = [f"{seconds:.1f} s" for seconds in (self.run_seconds, self.downtime_seconds)]
+        back = [] if self.back is None else [self.back]
+        cells = [*titles, how, self.sets, self.pods, without, self.with_tool, *times, *back]
+        return f"| {' | '.join(map(str, cells))} |"
 
 
 def soak() -> float:
@@ -136,7 +150,7 @@ def prepare(cluster: Cluster, build: Build) -> Photo:
     cluster.wait_for_collector()
     sets = samples.all_sets(on_delete=build.on_delete)
     for pcs in sets:
-        cluster.create_set(pcs)
+        cluster.client.create(pcs)
     first = cluster.settle(lambda now: len(now.of(photo.SET)) == len(sets))
     for name in ("gang", "busybox"):
         change_template(cluster, name, 0, "1")
@@ -228,16 +242,20 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
 def go_back(cluster: Cluster, pair: Pair) -> int:
     """Migrate in the other direction, install the source again, and judge it; returns how many pods were recreated."""
     source, target = pair.builds
-    before = cluster.settle()
-    with cluster.diary() as diary:
+    cluster.settle()
+    with cluster.undisturbed() as before:
         cluster.migrate(source, "--from", target.name)
-        cluster.install(source)
-        cluster.settle()
-        time.sleep(soak())
-        after = cluster.settle()
-    assert (diary.deleted, diary.created) == ([], [])
+        after = _installed(cluster, source)
     compare(before, after, source)
     return len(before.pods().keys() - after.pods().keys())
+
+
+def _installed(cluster: Cluster, build: Build) -> Photo:
+    """How everything is after a build was installed, and nothing happened for a while."""
+    cluster.install(build)
+    cluster.settle()
+    time.sleep(soak())
+    return cluster.settle()
 
 
 def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]], *, back: bool = False) -> Result:
@@ -250,48 +268,36 @@ def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluste
         assert gone == wanted
     with new("with") as cluster:
         result = upgrade(pair, cluster, back=back)
-    return replace(result, without=len(gone), stalled_of=None if gone == wanted else len(wanted))
+    return replace(result, without=len(gone), wanted=len(wanted))
 
 
 def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
     """Upgrade with the tool, judge it, and go on; ``back``: to the source in the end."""
     source, target = pair.builds
-    before = prepare(cluster, source)
+    prepare(cluster, source)
     if pair.crds_first:
         cluster.apply_crds(target.crds)
-    with cluster.diary() as diary:
+    with cluster.undisturbed() as before:
         run = cluster.migrate(target)
-        cluster.install(target)
+        after = _installed(cluster, target)
         downtime = cluster.answering - cluster.ended(source)
-        cluster.settle()
-        time.sleep(soak())
-        after = cluster.settle()
-    assert (diary.deleted, diary.created) == ([], [])
-    assert after.pods() == before.pods()
     compare(before, after, target)
     verified = cluster.tool("verify", *target.target, "--after-upgrade", "--wait", "30s")
     assert verified.code == 0, verified.out + verified.err
     a_change_rolls_what_it_should(cluster)
-    summary = next(found for found in map(json.loads, run.err.splitlines()) if found["event"] == "summary")
     return Result(
         sets=len(before.of(photo.SET)),
         pods=len(before.pods()),
-        without=None,
         with_tool=len(before.pods().keys() - after.pods().keys()),
-        patches=summary["patches"],
         run_seconds=run.seconds,
         downtime_seconds=downtime,
-        soak_seconds=soak(),
         back=go_back(cluster, pair) if back else None,
     )
 
 
-def record(name: str, result: Result) -> None:
-    """Add a result under its name to the JSON file that the environment names, if it names one."""
+def record(pair: Pair, how: str, result: Result) -> None:
+    """Add a result's row to the file that the environment names, if it names one and nothing was hurried."""
     named = os.environ.get(RESULTS)
-    if not named:
-        return
-    path = Path(named)
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    rounded = {key: round(getattr(result, key), 1) for key in ("run_seconds", "downtime_seconds")}
-    path.write_text(json.dumps({**results, name: asdict(result) | rounded}, indent=2) + "\n", encoding="utf-8")
+    if named and soak() >= SOAK_SECONDS:
+        with Path(named).open("a", encoding="utf-8") as file:
+            file.write(result.row(pair, how) + "\n")

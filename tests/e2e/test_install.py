@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from migrator import __version__
 from scripts import lock, set_version
+from tests.support.commands import run
 from tests.support.paths import ROOT
 
 #: Our version as Python spells it in the names of files (PEP 440): ``1.0.0rc1`` for ``1.0.0-rc1``.
 PYTHON_VERSION = __version__.replace("-", "")
-
-
-def run(*command: str | Path, **options: Any) -> str:
-    """What a command that must succeed prints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, done.stderr
-    return str(done.stdout)
 
 
 def build(directory: Path, target: str, source: Path = ROOT) -> Path:
@@ -76,7 +68,7 @@ def test_a_new_version_reaches_every_file_that_names_it() -> None:
     """No file but the listed ones names our version, and in each of those it is replaced; Grove's versions stay."""
     pattern = re.compile(rf"(?<![v\d.]){re.escape(__version__)}(?![-.\d])")
     unasked = (":!*.md", ":!*.mod", ":!*.sum", ":!requirements", ":!tests", ":!testbed")
-    tracked = run("git", "ls-files", *unasked, cwd=ROOT).split()
+    tracked = run("git", "ls-files", *unasked).split()
     texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in tracked}
     assert {name for name, text in texts.items() if pattern.search(text)} == set(set_version.FILES)
     for name in set_version.FILES:

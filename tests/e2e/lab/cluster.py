@@ -18,14 +18,14 @@ from uuid import uuid4
 
 from migrator.grove.objects import LABEL_POD_CLIQUE
 from testbed import operator_installation as installation
-from testbed.controlplane.client import NOT_FOUND, Client, Object, eventually
+from testbed.controlplane.client import NOT_FOUND, Object, eventually
+from tests.cluster.site import WORKLOADS, Operated
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import REPOSITORY, Build
+from tests.e2e.lab.photo import Photo
 from tests.support.paths import ROOT
 from tests.support.watch import ADDED, DELETED, Watch
-from tests.upgrade import photo
-from tests.upgrade.builds import REPOSITORY, Build
-from tests.upgrade.photo import Photo
 
-WORKLOADS: Final = "serving"
 RUN_SECONDS: Final = 300
 _QUIET_SECONDS: Final = 3.0
 _LISTED: Final = (photo.SET, photo.GROUP, photo.CLIQUE)
@@ -61,7 +61,7 @@ class PodDiary:
             self.deleted.append(metadata["name"])
 
 
-class Cluster(ABC):
+class Cluster(Operated, ABC):
     """A cluster with at most one operator; a context manager. Lab imitates its nodes, KindCluster has real ones.
 
     ``start_seconds`` is how long an operator may take to reconcile everything, ``settle_seconds`` how long workloads
@@ -74,8 +74,8 @@ class Cluster(ABC):
 
     def __init__(self) -> None:
         self._diaries: list[PodDiary] = []
+        self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
         self.build: Build
-        self.client: Client
         self.kubeconfig: Path  # the administrator's
         self.answering = 0.0
         self._ends = ExitStack()
@@ -108,14 +108,6 @@ class Cluster(ABC):
         """Apply the CRDs of a release line."""
 
     @abstractmethod
-    def ended(self, build: Build) -> float:
-        """When the last operator of a build ended, on the monotonic clock."""
-
-    @abstractmethod
-    def create_set(self, pcs: Object) -> None:
-        """Create a PodCliqueSet, in a form that the nodes of this cluster can run."""
-
-    @abstractmethod
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end; ``err`` is its log."""
 
@@ -129,27 +121,6 @@ class Cluster(ABC):
 
     # The operator.
 
-    def operator_pods(self) -> list[Object]:
-        """The operator's pods, those that are ending included."""
-        selector = ",".join(f"{key}={value}" for key, value in installation.LABELS.items())
-        return self.client.list("v1", "Pod", installation.NAMESPACE, selector=selector)
-
-    def start_operator(self) -> None:
-        """Scale the operator to one replica."""
-        self._scale_operator(1)
-
-    def stop_operator(self) -> None:
-        """Scale the operator to zero and wait until its process has ended."""
-        self._scale_operator(0)
-        what = "operator pods are still there"
-        eventually(lambda: not self.operator_pods(), what=what, seconds=self.start_seconds)
-
-    def _scale_operator(self, replicas: int) -> None:
-        deployment = self.client.get("apps/v1", "Deployment", installation.NAME, installation.NAMESPACE)
-        answer = self.client.patch(deployment, {"spec": {"replicas": replicas}}, subresource="scale")
-        if answer.status != 200:
-            raise RuntimeError(f"the operator cannot be scaled: {answer.body}")
-
     def wait_for_operator(self, build: Build) -> None:
         """Wait until a build answers at its webhooks, and has reconciled everything that was there before it."""
         limit = self.start_seconds
@@ -159,6 +130,15 @@ class Cluster(ABC):
             eventually(self._has_reconciled, what=f"{build.name} does not come to rest", seconds=limit)
         except TimeoutError as error:
             raise TimeoutError(f"{error}:\n{self._log()[-5000:]}") from error
+
+    def has_ended(self, build: Build) -> bool:
+        """Whether a pod of a build's operator is gone."""
+        return any(is_of(image, build) for image in list(self._ended))
+
+    def ended(self, build: Build) -> float:
+        """When the last pod of a build's operator was gone, on the monotonic clock, as the watch told it."""
+        eventually(lambda: self.has_ended(build), what=f"no operator of {build.name} has ended")
+        return max(when for image, when in list(self._ended.items()) if is_of(image, build))
 
     def wait_for_collector(self) -> None:
         """Wait until the garbage collector knows Grove's kinds, which it looks for every 30 s.
@@ -173,10 +153,10 @@ class Cluster(ABC):
         eventually(lambda: self.client.request("GET", path).status == NOT_FOUND, what=what, seconds=self.start_seconds)
 
     def _answers(self, build: Build) -> bool:
-        images = [pod["spec"]["containers"][0]["image"] for pod in self.operator_pods()]
+        images = [pod["spec"]["containers"][0]["image"] for pod in self.operators()]
         if len(images) != 1 or not is_of(images[0], build):
             return False
-        probe = {"apiVersion": photo.GROVE, "kind": photo.SET, "metadata": {"name": "probe"}, "spec": _SMALLEST}
+        probe = samples.busybox() | {"metadata": {"name": "probe"}}
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
         return self.client.request("POST", path, probe, query={"dryRun": "All"}).status == _CREATED
 
@@ -245,11 +225,22 @@ class Cluster(ABC):
         finally:
             self._diaries.remove(found)
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[Photo]:
+        """No pod of a workload is deleted or created in the block, which begins with how everything is before it."""
+        before = self.photo()
+        with self.diary() as diary:
+            yield before
+        assert (diary.deleted, diary.created, self.photo().pods()) == ([], [], before.pods())
+
     def _note(self, change: str, pod: Object) -> None:
         """Take note of what the watch saw of a pod."""
-        if LABEL_POD_CLIQUE in (pod["metadata"].get("labels") or {}):
+        labels = pod["metadata"].get("labels") or {}
+        if LABEL_POD_CLIQUE in labels:
             for found in list(self._diaries):
                 found.note(change, pod)
+        elif change == DELETED and installation.LABELS.items() <= labels.items():
+            self._ended[pod["spec"]["containers"][0]["image"]] = time.monotonic()
 
     # The tool.
 
@@ -262,15 +253,9 @@ class Cluster(ABC):
     def from_here(self, *arguments: str) -> Ran:
         """Run the tool on this machine to its end, as the administrator."""
         began = time.monotonic()
-        done = subprocess.run(
-            self.command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS
-        )
+        command = [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
-
-    def command(self, *arguments: str) -> list[str]:
-        """The command line of the tool on this machine for this cluster, or for a file that ``-f`` names."""
-        cluster = () if "-f" in arguments else ("--kubeconfig", str(self.kubeconfig))
-        return [sys.executable, "-m", "migrator", *arguments, *cluster]
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
@@ -298,8 +283,3 @@ def sums(metrics: str) -> dict[str, float]:
     for name, value in _METRIC.findall(metrics):
         found[name] = found.get(name, 0) + float(value)
     return found
-
-
-_POD_SPEC: Final = {"containers": [{"name": "one", "image": "busybox:1.36"}]}
-_CLIQUE: Final = {"name": "one", "spec": {"roleName": "one", "replicas": 1, "podSpec": _POD_SPEC}}
-_SMALLEST: Final = {"replicas": 1, "template": {"cliques": [_CLIQUE]}}

@@ -14,12 +14,12 @@ import pytest
 from migrator.grove.objects import LABEL_PART_OF, LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
+from tests.cluster.site import WORKLOADS
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import BUILDS, Build, need
+from tests.e2e.lab.lab import Lab
 from tests.faults.ownership import clique_of
 from tests.golden.vectors import cases
-from tests.upgrade import photo, samples
-from tests.upgrade.builds import BUILDS, Build, need
-from tests.upgrade.cluster import WORKLOADS
-from tests.upgrade.lab import Lab
 
 pytestmark = pytest.mark.upgrade
 

@@ -17,9 +17,9 @@ import pytest
 
 from migrator import cli
 from migrator.cli import connect
-from tests.repo.pages import blocks, text_of
 from tests.support import operator_files
 from tests.support.memory_site import EXAMPLE, NEW, OLD, Site
+from tests.support.pages import blocks, text_of
 
 #: The files that the pages name, and the ConfigMap that the chart mounts.
 FILES = {"dump.yaml", "grove-operator", "scheme.json"}

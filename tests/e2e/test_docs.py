@@ -1,4 +1,4 @@
-"""The documents describe what the program does."""
+"""The documents describe what the program does, and the rules of CONTRIBUTING.md hold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import click
 import pytest
 
 from migrator.cli import cli
+from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
+from migrator.run.record import RUN_NAME
 from scripts import cli_reference, readme
-from tests.repo.pages import all_blocks
+from tests.support.builders import World
+from tests.support.pages import all_blocks, text_of
 from tests.support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -49,8 +52,8 @@ def test_the_reference_is_current() -> None:
 
 def test_the_example_in_the_readme_is_what_the_demo_prints() -> None:
     """The README shows real output: that of `make demo`, whose every command succeeds."""
-    text = readme.README.read_text(encoding="utf-8")
-    assert text == readme.rendered(text, readme.demo()), "run python -m scripts.readme"
+    shown = f"```\n{readme.demo().strip()}\n```\n<!-- demo: end -->"
+    assert shown in readme.README.read_text(encoding="utf-8"), "run python -m scripts.readme"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
@@ -101,7 +104,7 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
 
 def test_the_runbook_shows_which_releases_hash_alike() -> None:
     """The matrix of docs/upgrade.md is the release table: a row for each scheme that a build to migrate speaks."""
-    text = (ROOT / "docs" / "upgrade.md").read_text(encoding="utf-8").partition("## Which upgrades need it")[2]
+    text = text_of("upgrade").partition("## Which upgrades need it")[2]
     rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.MULTILINE)
     expected = [
         (scheme.name, ", ".join(release.name for release in schemes.releases_with(scheme) if not release.hash_in_names))
@@ -115,7 +118,7 @@ def test_the_runbook_shows_which_releases_hash_alike() -> None:
 
 def test_the_readme_leads_to_every_page() -> None:
     """A reader who starts at the README finds all of docs/."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of("README")
     assert [page.name for page in (ROOT / "docs").glob("*.md") if f"](docs/{page.name})" not in text] == []
 
 
@@ -129,6 +132,40 @@ def anchors(text: str) -> set[str]:
 def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:
     """Every `make ...` in the README exists."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    verbs = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    verbs = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", text_of("README")))
     assert {"demo", "test"} <= verbs
     assert verbs <= set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
+
+
+def test_the_table_of_stored_hashes_is_complete() -> None:
+    """In docs/how-it-works.md it has every kind and field in which the code finds a hash, and nothing else."""
+    found = set()
+    for progress in PROGRESS_FIELDS:
+        [tree] = World().grow(pods=1, group_replicas=1, maps=True, progress=(progress,)).snapshot().trees
+        for item in stored_hashes(tree):
+            field = re.sub(r"/entries/\d+/", "/entries/<n>/", item.field)
+            found.add((item.ref.kind, field.replace("rollingUpdateProgress", "updateProgress")))
+    section = re.split(r"(?m)^#+ ", text_of("how-it-works").partition("# Where hashes are stored\n")[2])[0]
+    shown = set()
+    for objects, fields in re.findall(r"(?m)^\|[^|]*\| ([^|]*) \| ([^|]*) \|", section):
+        for pointer in re.findall(r"`(/[^`]+)`", fields):
+            gang = pointer.startswith("/metadata/labels/grove.io~1podcliqueset")
+            shown.add(("PodGang" if gang else objects.split(", ")[0], pointer))
+    assert shown == found
+
+
+def test_how_it_works_names_what_exists() -> None:
+    """Files and ConfigMaps that the page names are there under these names."""
+    page = text_of("how-it-works")
+    for path in re.findall(r"`(migrator/[\w./]+)`", page):
+        assert (ROOT / path).exists(), path
+    assert f"`{RUN_NAME}`" in page
+
+
+def test_files_stay_small() -> None:
+    """A file has 400 lines at most, tests included; the run has 600, because it is read from top to bottom."""
+    folders = ("migrator", "tests", "testbed", "benchmarks", "scripts")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    assert lengths.pop("migrator/run/migration.py") <= 600
+    assert [path for path, lines in lengths.items() if lines > 400] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from migrator.hashing import schemes
+from tests.support.commands import attempt
 from tests.support.paths import ROOT
 
 LINE = '{"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy"}\n'
@@ -28,8 +28,7 @@ def grown(tmp_path: Path) -> Path:
 
 def answer(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tool as it is in a directory."""
-    command, environ = [sys.executable, "-m", "migrator", *arguments], {**os.environ, "PYTHONPATH": str(directory)}
-    return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=False)
+    return attempt(sys.executable, "-m", "migrator", *arguments, cwd=directory, PYTHONPATH=str(directory))
 
 
 def test_one_line_adds_a_release(grown: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Final
+
+from tests.support.paths import ROOT
 
 #: More than any one command needs; what waits for a Job has its own bound.
 SECONDS: Final = 1800
@@ -14,11 +17,13 @@ class CommandError(Exception):
     """A command failed or did not end; the message has its command line and what it said."""
 
 
-def run(*argv: str, seconds: float = SECONDS) -> str:
+def run(*argv: str | Path, cwd: Path = ROOT, seconds: float = SECONDS, **environment: str) -> str:
     """Run a command to its end and return its standard output; raises CommandError if it fails."""
-    done = attempt(*argv, seconds=seconds)
+    done = attempt(*argv, cwd=cwd, seconds=seconds, **environment)
     if done.returncode != 0:
-        raise CommandError(f"{' '.join(argv)} ended with {done.returncode}: {(done.stderr or done.stdout)[-3000:]}")
+        raise CommandError(
+            f"{' '.join(map(str, argv))} ended with {done.returncode}: {(done.stderr or done.stdout)[-3000:]}"
+        )
     return done.stdout
 
 
@@ -30,11 +35,14 @@ def docker_answers() -> bool:
         return False
 
 
-def attempt(*argv: str, seconds: float = SECONDS, **environment: str) -> subprocess.CompletedProcess[str]:
+def attempt(
+    *argv: str | Path, cwd: Path = ROOT, seconds: float = SECONDS, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, however that is; raises CommandError if it does not come in time."""
     try:
         return subprocess.run(
             argv,
+            cwd=cwd,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -43,4 +51,4 @@ def attempt(*argv: str, seconds: float = SECONDS, **environment: str) -> subproc
             timeout=seconds,
         )
     except subprocess.TimeoutExpired as error:
-        raise CommandError(f"{' '.join(argv)} did not end within {seconds:g} s") from error
+        raise CommandError(f"{' '.join(map(str, argv))} did not end within {seconds:g} s") from error

@@ -10,52 +10,50 @@ from typing import Final
 
 import pytest
 
-from tests.upgrade import photo, samples
-from tests.upgrade.lab import Lab
-from tests.upgrade.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
+from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import Build
+from tests.e2e.lab.lab import Lab
+from tests.e2e.lab.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 
 _REFUSED: Final = 3
 _STUCK: Final = 6
 
+pairs = pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, tmp_path: Path) -> None:
     """Of each pair the same sets lose their pods without the tool and keep them with it, and work on afterwards."""
     pair.need()
-    record(pair.name, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))
+    record(pair, pair.crds, upgrade_twice(pair, lambda name: Lab(tmp_path / name)))
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
-@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+@pairs
 def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
     source, target = pair.need()
     with Lab(tmp_path / "lab") as lab:
-        before = prepare(lab, source)
-        with lab.diary() as diary:
-            with lab.in_mid_run(before, target) as run:
+        prepare(lab, source)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target) as run:
                 run.process.kill()
             lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
             if reverted:
                 assert lab.photo().labels() == before.labels()
             lab.install(source if reverted else target)
-            after = lab.settle()
-        assert diary.deleted == []
-        assert after.pods() == before.pods()
-        compare(before, after, source if reverted else target)
+            compare(before, lab.settle(), source if reverted else target)
 
 
-@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+@pairs
 def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pair, tmp_path: Path) -> None:
     """GitOps scales the operator up again each time: 3, or 6 if something was written; once it is paused, 0."""
     source, target = pair.need()
     with Lab(tmp_path / "lab") as lab:
-        lab.install(source)
-        lab.create_set(samples.busybox())
-        before = lab.settle(lambda now: now.of(photo.SET))
-        with lab.diary() as diary:
+        _prepare_one(lab, source)
+        with lab.undisturbed() as before:
             with _gitops(lab):
                 refused = lab.tool("run", *target.target, "--stop-operator")
             unchanged = lab.photo().labels() == before.labels()
@@ -63,11 +61,10 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
             assert "pause it" in refused.err
             lab.migrate(target)
             lab.install(target)
-            after = lab.settle()
-        assert (diary.deleted, after.pods()) == ([], before.pods())
+            lab.settle()
 
 
-@pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+@pairs
 def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp_path: Path) -> None:
     """The run refuses and leaves the operator alone; the same release without the authorizer is migrated as any other.
 
@@ -75,21 +72,56 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
     """
     source, target = pair.need()
     with Lab(tmp_path / "lab", authorizer=True) as lab:
-        lab.install(source)
-        lab.client.create(samples.busybox())
-        before = lab.settle(lambda now: now.of(photo.SET))
-        processes = len(lab.kubelet.spans(source.image))
-        with lab.diary() as diary:
+        _prepare_one(lab, source)
+        with lab.undisturbed():
             refused = lab.tool("run", *target.target, "--stop-operator")
-            assert refused.code == _REFUSED, refused.err
-            assert len(lab.kubelet.spans(source.image)) == processes
+            assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
             lab.switch_off_authorizer()
-            assert lab.settle().pods() == before.pods()
+            lab.settle()
             lab.migrate(target)
             lab.install(target)
-            after = lab.settle()
-        assert diary.deleted == []
-        assert after.pods() == before.pods()
+            lab.settle()
+
+
+@pairs
+def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """No Lease keeps it out. It is scaled up among the writes; no pod is recreated, and the run ends with 0."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        prepare(lab, source)
+        with lab.undisturbed():
+            with lab.in_mid_run(target) as run:
+                lab.start_operator()
+            assert run.process.returncode == 0, run.log[-3000:]
+            assert "leader election" in run.log
+            lab.install(target)
+            lab.settle()
+
+
+@pairs
+def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair: Pair, tmp_path: Path) -> None:
+    """A run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        _prepare_one(lab, source)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target, pods=len(before.pods())) as run:
+                run.process.kill()
+            lab.install(target)
+            # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
+            lab.settle(unrest=None, quiet=10)
+            lab.migrate(target)
+            lab.install(target)
+            lab.settle()
+
+
+def _prepare_one(lab: Lab, source: Build) -> None:
+    """A build, and one set as it leaves it."""
+    lab.install(source)
+    lab.client.create(samples.busybox())
+    lab.settle(lambda now: now.of(photo.SET))
 
 
 @contextmanager

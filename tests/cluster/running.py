@@ -1,0 +1,75 @@
+"""``grove-migrator run`` as a process of this machine that can be caught among its writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from testbed.controlplane.client import Client, eventually
+from tests.support.paths import ROOT
+
+#: How long a run may take, in seconds.
+SECONDS: Final = 300
+#: The program beside a network that is slow for patches.
+_SLOWLY: Final = """
+import sys, time
+from urllib3 import PoolManager
+send = PoolManager.urlopen
+def late(self, method, url, **options):
+    time.sleep(0.12 if method == "PATCH" else 0)
+    return send(self, method, url, **options)
+PoolManager.urlopen = late
+from migrator.__main__ import main
+main()
+"""
+
+
+class Running:
+    """A run, one patch at a time; a context manager, at whose end it is killed if it has not ended."""
+
+    def __init__(self, directory: Path, client: Client, kubeconfig: Path, *arguments: str) -> None:
+        self._client = client
+        self._before = self._hashes()
+        where = ("--kubeconfig", str(kubeconfig), "-o", "json", "--log-format=json")
+        command = (sys.executable, "-c", _SLOWLY, "run", *arguments, "--stop-operator", "--concurrency=1", *where)
+        directory.mkdir()
+        self._out, self._err = directory / "out", directory / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._err.read_text(encoding="utf-8")
+
+    def until_it_writes(self, pods: int = 1) -> None:
+        """Wait until so many pods have new hashes, while it is still at work."""
+
+        def changed() -> int:
+            now = self._hashes()
+            return sum(now.get(uid) != value for uid, value in self._before.items())
+
+        eventually(lambda: self.process.poll() is not None or changed() >= pods, what="the run writes nothing")
+        assert self.process.poll() is None, self.log
+
+    def finish(self) -> Any:
+        """Wait for its end, which must be a good one; its result."""
+        assert self.process.wait(SECONDS) == 0, self.log[-3000:]
+        return json.loads(self._out.read_text(encoding="utf-8"))
+
+    def _hashes(self) -> dict[str, str]:
+        """The hash of each pod, by its uid."""
+        found = [pod["metadata"] for pod in self._client.list("v1", "Pod", selector=LABEL_POD_TEMPLATE_HASH)]
+        return {metadata["uid"]: metadata["labels"][LABEL_POD_TEMPLATE_HASH] for metadata in found}
