@@ -16,12 +16,10 @@ from migrator.errors import IncompleteDump
 from migrator.exact_json import integer
 from migrator.grove.objects import (
     LABEL_GENERATION_HASH,
+    GroveObject,
     Pod,
     PodClique,
-    PodCliqueScalingGroup,
     PodCliqueSet,
-    PodGang,
-    PodGangMap,
     Ref,
     Snapshot,
     Tree,
@@ -35,7 +33,7 @@ DUMP_COMMAND: Final = (
 
 _BY_NAME: Final = attrgetter("ref.namespace", "ref.name")
 
-Owned = TypeVar("Owned", Pod, PodClique, PodCliqueScalingGroup, PodGangMap, PodGang)
+Owned = TypeVar("Owned", bound=Pod | GroveObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,11 @@ class Objects:
     """The objects of one set of lists, trimmed."""
 
     sets: tuple[PodCliqueSet, ...] = ()
-    groups: tuple[PodCliqueScalingGroup, ...] = ()
+    groups: tuple[GroveObject, ...] = ()
     cliques: tuple[PodClique, ...] = ()
     pods: tuple[Pod, ...] = ()
-    gang_maps: tuple[PodGangMap, ...] = ()
-    gangs: tuple[PodGang, ...] = ()
+    gang_maps: tuple[GroveObject, ...] = ()
+    gangs: tuple[GroveObject, ...] = ()
 
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:

@@ -19,7 +19,6 @@ from migrator.grove.objects import (
     LABEL_POD_TEMPLATE_HASH,
     GroveObject,
     Pod,
-    PodGangMap,
     PossibleHash,
     Ref,
     Tree,
@@ -104,7 +103,8 @@ _KNOWN: Final = frozenset((place.kind, place.path) for place in HASH_FIELDS)
 class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
     """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
-    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value).
+    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value). ``may_be_old``:
+    its set is under OnDelete, so it may be the hash of an older template.
     """
 
     ref: Ref
@@ -113,6 +113,7 @@ class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
     value: str
     clique: str | None
     identity: tuple[str, str] | None = None
+    may_be_old: bool = False
 
 
 def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
@@ -125,7 +126,10 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
         for item, clique in _items(tree, kind):
             for place in fields:
                 for at, value, identity in _values(item, place):
-                    yield StoredHash(item.ref, place, at, value, clique if place.template else None, identity)
+                    may_be_old = place.leftover and tree.pcs.on_delete
+                    yield StoredHash(
+                        item.ref, place, at, value, clique if place.template else None, identity, may_be_old
+                    )
 
 
 def _items(tree: Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
@@ -145,29 +149,25 @@ def _items(tree: Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
 
 
 def _values(item: Item, place: HashField) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
-    """The pointer, value and identity of each hash that an object holds in a place."""
-    if isinstance(item, PodGangMap):
-        yield from _entries(item)
-        return
-    if isinstance(item, Pod):
-        value: Any = item.template_hash
-    elif place.path[0] == "metadata":
-        value = item.labels.get(place.path[-1])
+    """The pointer, value and identity of each hash that an object holds in a place; an ``epoch`` identifies entries."""
+    part, *steps = place.path
+    root: Any = {"labels": item.labels} if part == "metadata" else getattr(item, part)
+    found: list[tuple[str, Any, tuple[str, str] | None]] = []
+    if _EACH in steps:
+        above, below = steps[: steps.index(_EACH)], steps[steps.index(_EACH) + 1 :]
+        for index, entry in enumerate(_value(root, above) or ()):
+            at, epoch = (part, *above, index), entry.get("epoch")
+            identity = (pointer(*at, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
+            found.append((pointer(*at, *below), _value(entry, below), identity))
     else:
-        value = item.status
-        for step in place.path[1:]:
-            value = value.get(step) if value else None
-    if value and isinstance(value, str):
-        yield place.pointer, value, None
+        found.append((place.pointer, _value(root, steps), None))
+    return ((at, value, identity) for at, value, identity in found if value and isinstance(value, str))
 
 
-def _entries(gang_map: PodGangMap) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
-    """The entries of a PodGangMap, which are addressed by position and identified by ``epoch``."""
-    for index, entry in enumerate(gang_map.spec.get("entries") or ()):
-        value, epoch = entry.get(_GENERATION), entry.get("epoch")
-        if value and isinstance(value, str):
-            identity = (pointer("spec", "entries", index, "epoch"), epoch) if epoch and isinstance(epoch, str) else None
-            yield pointer("spec", "entries", index, _GENERATION), value, identity
+def _value(node: Any, steps: Iterable[str]) -> Any:  # noqa: ANN401 - any JSON value
+    for step in steps:
+        node = node.get(step) if node else None
+    return node
 
 
 class HashSearch:
@@ -194,16 +194,12 @@ class HashSearch:
             self._found[kind, namespace, name, at] = PossibleHash(ref, at, value, part_of)
 
 
-def _may_be_hash(value: object) -> bool:
-    return isinstance(value, str) and _SHORTEST <= len(value) <= _LONGEST and not value.strip(_DIGITS)
-
-
-def _hashes(node: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every string below ``node`` that looks like a hash, with its path."""
+def _hashes(node: str | dict[str, Any] | list[Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every string in ``node`` that looks like a hash, with its path."""
     if isinstance(node, str):
-        if _may_be_hash(node):
+        if _SHORTEST <= len(node) <= _LONGEST and not node.strip(_DIGITS):
             yield path, node
-    elif isinstance(node, dict | list):
-        for key, part in node.items() if isinstance(node, dict) else enumerate(node):
-            if isinstance(part, str | dict | list):
-                yield from _hashes(part, (*path, str(key)))
+        return
+    for key, part in node.items() if isinstance(node, dict) else enumerate(node):
+        if isinstance(part, str | dict | list):
+            yield from _hashes(part, (*path, str(key)))

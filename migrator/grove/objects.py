@@ -39,7 +39,7 @@ class Ref:
 class Pod:
     """A pod, from its metadata alone; ``phase`` is ``None`` if it is Running or was not read.
 
-    ``gang_annotation`` is the first annotation by which another scheduler's pod group names the pod.
+    ``in_other_gang``: an annotation names it to another scheduler's pod group.
     """
 
     ref: Ref
@@ -48,7 +48,12 @@ class Pod:
     terminating: bool
     pod_clique_label: str | None
     phase: str | None = None
-    gang_annotation: str | None = None
+    in_other_gang: bool = False
+
+    @property
+    def labels(self) -> Mapping[str, str | None]:
+        """The labels that are kept."""
+        return {LABEL_POD_TEMPLATE_HASH: self.template_hash, LABEL_POD_CLIQUE: self.pod_clique_label}
 
     @property
     def live(self) -> bool:
@@ -63,7 +68,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroveObject:
-    """What is kept of every other object; ``owner_uid`` is its controller's."""
+    """A scaling group, PodGangMap or PodGang, and what the others have too; ``owner_uid`` is its controller's."""
 
     ref: Ref
     owner_uid: str | None
@@ -103,24 +108,6 @@ class PodClique(GroveObject):
     def standalone(self) -> bool:
         """Whether it belongs to the PodCliqueSet directly, not to a scaling group."""
         return LABEL_SCALING_GROUP not in self.labels
-
-
-class PodCliqueScalingGroup(GroveObject):
-    """A PodCliqueScalingGroup."""
-
-    __slots__ = ()
-
-
-class PodGangMap(GroveObject):
-    """A PodGangMap of alpha.12 and later: entries that hold the generation hash."""
-
-    __slots__ = ()
-
-
-class PodGang(GroveObject):
-    """A PodGang, from its metadata alone."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +161,10 @@ class Tree:
     """A PodCliqueSet with everything that it owns, found by owner references."""
 
     pcs: PodCliqueSet
-    scaling_groups: tuple[PodCliqueScalingGroup, ...] = ()
+    scaling_groups: tuple[GroveObject, ...] = ()
     pod_cliques: tuple[PodClique, ...] = ()
-    pod_gang_maps: tuple[PodGangMap, ...] = ()
-    pod_gangs: tuple[PodGang, ...] = ()
+    pod_gang_maps: tuple[GroveObject, ...] = ()
+    pod_gangs: tuple[GroveObject, ...] = ()
 
     @property
     def ref(self) -> Ref:
@@ -191,7 +178,7 @@ class Tree:
         return tuple(c for c in self.pod_cliques if not c.terminating and c.owner_uid not in leaving)
 
     @property
-    def children(self) -> tuple[PodClique | PodCliqueScalingGroup, ...]:
+    def children(self) -> tuple[GroveObject, ...]:
         """Its PodCliques and scaling groups."""
         return (*self.pod_cliques, *self.scaling_groups)
 
@@ -223,7 +210,7 @@ class Snapshot:
     only: str | None = None
 
 
-def condition(item: PodCliqueSet | PodClique | PodCliqueScalingGroup, kind: str) -> Mapping[str, Any]:
+def condition(item: GroveObject, kind: str) -> Mapping[str, Any]:
     """The condition of that type, or an empty mapping."""
     return next((entry for entry in item.status.get("conditions") or () if entry.get("type") == kind), {})
 

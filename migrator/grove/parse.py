@@ -6,7 +6,7 @@ checked here, once, and a part of the wrong shape is refused with its object and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -22,10 +22,7 @@ from migrator.grove.objects import (
     GroveObject,
     Pod,
     PodClique,
-    PodCliqueScalingGroup,
     PodCliqueSet,
-    PodGang,
-    PodGangMap,
     Ref,
 )
 from migrator.resources import DEFAULT_NAMESPACE
@@ -33,58 +30,33 @@ from migrator.resources import DEFAULT_NAMESPACE
 Trimmed = TypeVar("Trimmed", bound=GroveObject)
 
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
-GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
+_GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
+#: What must have which shape where it is set: ``{}`` is an object with these parts, ``[{}]`` a list of such objects,
+#: ``({},)`` either of both, and ``[""]`` a list of strings. :func:`_check` goes through it.
+_Shape: TypeAlias = Mapping[str, Any] | list[Any] | tuple[Mapping[str, Any]]
 
-def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-
-
-def _are_strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-#: The shape of a part, its name, and the shapes of the parts of that object, or of every object in that list.
-_Shape: TypeAlias = tuple[Callable[[object], bool], str, Mapping[str, Any]]
-
-
-def _object(**parts: _Shape) -> _Shape:
-    return lambda value: isinstance(value, dict), "an object", parts
-
-
-def _objects(**parts: _Shape) -> _Shape:
-    return _are_objects, "a list of objects", parts
-
-
-_STRINGS: Final[_Shape] = _are_strings, "a list of strings", {}
-_UPDATING: Final[_Shape] = (
-    lambda value: isinstance(value, dict) or _are_objects(value),
-    "an object or a list of objects",
-    {},
-)
-_CONTAINERS: Final = _objects(resources=_object(limits=_object(), requests=_object()))
-_POD_SPEC: Final = _object(containers=_CONTAINERS, initContainers=_CONTAINERS)
+_CONTAINERS: Final[_Shape] = [{"resources": {"limits": {}, "requests": {}}}]
+_POD_SPEC: Final[_Shape] = {"containers": _CONTAINERS, "initContainers": _CONTAINERS}
 
 
 def _status(**parts: _Shape) -> _Shape:
-    progress = _object(**parts)
-    found = {"conditions": _objects(), "lastErrors": _objects()}
-    return _object(**found, updateProgress=progress, rollingUpdateProgress=progress)
+    return {"conditions": [{}], "lastErrors": [{}], "updateProgress": parts, "rollingUpdateProgress": parts}
 
 
-#: What must have which shape where it is set, by kind; :func:`_check` goes through it.
-_SET: Final = {
-    "spec": _object(
-        updateStrategy=_object(),
-        template=_object(
-            cliques=_objects(spec=_object(podSpec=_POD_SPEC)), podCliqueScalingGroups=_objects(cliqueNames=_STRINGS)
-        ),
-    ),
-    "status": _status(currentlyUpdating=_UPDATING),
+_SET: Final[Mapping[str, _Shape]] = {
+    "spec": {
+        "updateStrategy": {},
+        "template": {
+            "cliques": [{"spec": {"podSpec": _POD_SPEC}}],
+            "podCliqueScalingGroups": [{"cliqueNames": [""]}],
+        },
+    },
+    "status": _status(currentlyUpdating=({},)),
 }
-_GROUP: Final = {"spec": _object(cliqueNames=_STRINGS), "status": _status()}
-_CLIQUE: Final = {"spec": _object(), "status": _status()}
-_GANG_MAP: Final = {"spec": _object(entries=_objects())}
+_GROUP: Final[Mapping[str, _Shape]] = {"spec": {"cliqueNames": [""]}, "status": _status()}
+_CLIQUE: Final[Mapping[str, _Shape]] = {"spec": {}, "status": _status()}
+_GANG_MAP: Final[Mapping[str, _Shape]] = {"spec": {"entries": [{}]}}
 
 
 def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
@@ -94,9 +66,9 @@ def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
     return _trimmed(PodCliqueSet, raw, _SET, annotations=annotations, generation=generation)
 
 
-def scaling_group(raw: JSONObject) -> PodCliqueScalingGroup:
+def scaling_group(raw: JSONObject) -> GroveObject:
     """Keep what a scaling group's hashes and guards need."""
-    return _trimmed(PodCliqueScalingGroup, raw, _GROUP)
+    return _trimmed(GroveObject, raw, _GROUP)
 
 
 def pod_clique(raw: JSONObject) -> PodClique:
@@ -107,20 +79,20 @@ def pod_clique(raw: JSONObject) -> PodClique:
     return replace(clique, clique=_clique(clique.ref.name, clique.labels), labels=labels, spec=spec)
 
 
-def pod_gang_map(raw: JSONObject) -> PodGangMap:
+def pod_gang_map(raw: JSONObject) -> GroveObject:
     """Keep a PodGangMap's entries."""
-    return _trimmed(PodGangMap, raw, _GANG_MAP)
+    return _trimmed(GroveObject, raw, _GANG_MAP)
 
 
-def pod_gang(raw: JSONObject) -> PodGang:
+def pod_gang(raw: JSONObject) -> GroveObject:
     """Keep a PodGang's metadata."""
-    return _trimmed(PodGang, {"kind": raw["kind"], "metadata": raw["metadata"]}, {})
+    return _trimmed(GroveObject, {"kind": raw["kind"], "metadata": raw["metadata"]}, {})
 
 
 def pod(raw: JSONObject) -> Pod:
     """Keep a pod's hash and owner."""
     ref, meta = _identity(raw)
-    labels = _strings(ref, meta, "labels")
+    labels, annotations = _strings(ref, meta, "labels"), meta.get("annotations")
     return Pod(
         ref=ref,
         owner_uid=_controller(meta),
@@ -128,7 +100,7 @@ def pod(raw: JSONObject) -> Pod:
         terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
         phase=_phase(raw),
-        gang_annotation=_gang_annotation(meta),
+        in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
     )
 
 
@@ -149,15 +121,23 @@ def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape],
 
 
 def _check(ref: Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
-    for key, (holds, shape, parts) in shapes.items():
+    for key, shape in shapes.items():
         part = holder.get(key)
         if part is None:
             continue
-        if not holds(part):
-            raise InputError(f"{ref}: {path}{key} is not {shape}")
-        if parts:
-            for item in part if isinstance(part, list) else (part,):
-                _check(ref, item, parts, f"{path}{key}.")
+        item_shape = shape if isinstance(shape, Mapping) else shape[0]
+        items = part if isinstance(part, list) else [part]
+        is_right = isinstance(shape, tuple) or isinstance(part, list) == isinstance(shape, list)
+        if not is_right or not all(isinstance(item, type(item_shape)) for item in items):
+            raise InputError(f"{ref}: {path}{key} is not {_name(shape)}")
+        for item in items if item_shape else ():
+            _check(ref, item, item_shape, f"{path}{key}.")
+
+
+def _name(shape: _Shape) -> str:
+    if isinstance(shape, list):
+        return "a list of strings" if shape == [""] else "a list of objects"
+    return "an object or a list of objects" if isinstance(shape, tuple) else "an object"
 
 
 def _clique(name: str, labels: Mapping[str, str]) -> str | None:
@@ -196,13 +176,6 @@ def _phase(raw: JSONObject) -> str | None:
     status = raw.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
     return phase if isinstance(phase, str) else None
-
-
-def _gang_annotation(meta: Mapping[str, Any]) -> str | None:
-    annotations = meta.get("annotations")
-    if not isinstance(annotations, dict):
-        return None
-    return next((name for name in GANG_ANNOTATIONS if name in annotations), None)
 
 
 def _controller(meta: Mapping[str, Any]) -> str | None:

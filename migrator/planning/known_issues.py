@@ -10,10 +10,10 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
-from migrator.grove.objects import Pod, PodClique, PodCliqueScalingGroup, Tree, condition, pod_spec_of
+from migrator.grove.objects import GroveObject, Pod, PodClique, Tree, condition, pod_spec_of
 from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
@@ -23,6 +23,8 @@ from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of,
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
+
+Concerned: TypeAlias = Callable[[Tree], Iterator[Tree | GroveObject | Pod]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class KnownIssue:
     id: str
     title: str
     since: str
-    concerned: Callable[[Tree], Iterator[Tree | PodClique | PodCliqueScalingGroup | Pod]]
+    concerned: Concerned
     effect: str
     source: str
     remedy: str
@@ -59,7 +61,7 @@ class KnownIssue:
         return f"{self.effect} (if {' and '.join(conditions)})" if conditions else self.effect
 
 
-def below_minimum_beside_live(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
+def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
     """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
@@ -68,7 +70,7 @@ def below_minimum_beside_live(tree: Tree) -> Iterator[PodClique | PodCliqueScali
     """
     with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
     live = {clique.set_index for clique in with_live_pods}
-    members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *tree.pod_cliques)
+    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
         least = integer(item.spec.get("minAvailable"), 1)
         if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not spared(item):
@@ -83,7 +85,7 @@ def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
             yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
-def partly_scheduled(tree: Tree) -> Iterator[PodClique | PodCliqueScalingGroup]:
+def partly_scheduled(tree: Tree) -> Iterator[GroveObject]:
     """Members of which some pods or replicas are scheduled, but fewer than ``minAvailable``, without a breach.
 
     Operators before alpha.9 report none (Grove PR 561); one that they report is judged by GM-116.
@@ -113,7 +115,7 @@ def groups_at_zero(tree: Tree) -> Iterator[Tree]:
 def foreign_gang(tree: Tree) -> Iterator[PodClique]:
     """PodCliques with pods that another scheduler's pod group names (Grove issue 837)."""
     for clique in tree.pod_cliques:
-        if any(pod.live and pod.gang_annotation for pod in clique.pods):
+        if any(pod.live and pod.in_other_gang for pod in clique.pods):
             yield clique
 
 
@@ -165,7 +167,7 @@ def stray_without_progress(tree: Tree) -> Iterator[Pod]:
 
 def _has_replica_at_zero(tree: Tree) -> bool:
     standalone = (clique for clique in tree.pod_cliques if clique.standalone)
-    members: tuple[PodClique | PodCliqueScalingGroup, ...] = (*tree.scaling_groups, *standalone)
+    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *standalone)
     up = {member.set_index for member in members if member.spec.get("replicas") != 0}
     return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
 
@@ -179,7 +181,7 @@ def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
 
 
 #: What yields the objects that a known issue concerns.
-_CONCERNED: Final = {
+_CONCERNED: Final[Mapping[str, Concerned]] = {
     "GM-301": below_minimum_beside_live,
     "GM-302": cliques_at_zero,
     "GM-303": groups_at_zero,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, condition, kubernetes_time
+from migrator.grove.objects import GroveObject, PodClique, PodCliqueSet, condition, kubernetes_time
 from migrator.hashing import schemes
 from migrator.hashing.schemes import LEGACY, Release, Scheme
 
@@ -112,7 +112,7 @@ def ends_every_gang(names: Sequence[str]) -> bool:
     return not names or any(is_before(name, _RC1) for name in names)
 
 
-def spared(item: PodClique | PodCliqueScalingGroup) -> bool:
+def spared(item: GroveObject) -> bool:
     """Whether operators from alpha.12-rc1 on ignore this member's breach.
 
     It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has

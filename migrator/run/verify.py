@@ -14,7 +14,7 @@ from typing import Final
 from migrator import errors
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
-from migrator.grove.objects import PodClique, PodCliqueScalingGroup, PodCliqueSet, Ref, Snapshot, Tree, kubernetes_time
+from migrator.grove.objects import PodClique, Ref, Snapshot, Tree, kubernetes_time
 from migrator.hashing import layouts, schemes
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging
 from migrator.planning.guards.updates import open_progress
@@ -251,9 +251,8 @@ def _in_flight(tree: Tree, since: datetime | None) -> Iterator[Problem]:
     """
     if tree.pcs.on_delete:
         return
-    items: tuple[PodCliqueSet | PodCliqueScalingGroup | PodClique, ...] = (tree.pcs, *tree.scaling_groups)
     why = "no record shows whether the upgrade began it" if since is None else "it is later than the migration"
-    for item in (*items, *tree.pod_cliques):
+    for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques):
         name = open_progress(item)
         began = kubernetes_time(item.status[name].get("updateStartedAt")) if name else None
         if began is not None and (since is None or began > since):

@@ -17,13 +17,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.grove.objects import (
+    GroveObject,
     PodClique,
-    PodCliqueScalingGroup,
     PodCliqueSet,
     Tree,
     condition,
@@ -38,8 +38,6 @@ from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gan
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _LOST_NODE: Final = "if its node is lost, delete its pods with --force"
 _DELETION: Final = "/metadata/deletionTimestamp"
-
-Item: TypeAlias = PodCliqueSet | PodCliqueScalingGroup | PodClique
 
 
 def in_flight(facts: SetFacts) -> Iterator[Finding]:
@@ -59,8 +57,7 @@ def reported(facts: SetFacts) -> Iterator[Finding]:
     PodGangMigrationInProgress may stay for ever (Grove issue 808).
     """
     tree = facts.tree
-    holders: Iterator[Item] = iter((*tree.scaling_groups, tree.pcs))
-    for item in holders:
+    for item in (*tree.scaling_groups, tree.pcs):
         name = "PodGangMigrationInProgress" if item is tree.pcs else "GangTerminationInProgress"
         if condition(item, name).get("status") == "True":
             message = f"{item.ref}: condition {name} is True; it replaces no pod because of a hash"
@@ -128,7 +125,7 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     return -math.inf if began is None else seconds - (now - began).total_seconds()
 
 
-def open_progress(item: Item) -> str | None:
+def open_progress(item: GroveObject) -> str | None:
     """The field with an update of this object that has not ended, newest form first; ``None`` if there is none."""
     progresses = ((name, item.status.get(name)) for name in PROGRESS_FIELDS)
     return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
@@ -139,7 +136,7 @@ def _old(facts: SetFacts) -> Iterator[Finding]:
     for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
             remedy = _WAIT
-            if isinstance(item, PodCliqueScalingGroup) and (stuck := _selected_but_old(facts, item, name)):
+            if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
                 remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
             message = f"{item.ref}: an update has not ended, and something old is left to replace"
             yield report("GM-102", item.ref, f"/status/{name}", message, remedy)
@@ -149,7 +146,7 @@ def _old(facts: SetFacts) -> Iterator[Finding]:
             yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}")
 
 
-def _selected_but_old(facts: SetFacts, group: PodCliqueScalingGroup, name: str) -> list[str]:
+def _selected_but_old(facts: SetFacts, group: GroveObject, name: str) -> list[str]:
     """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
     selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
     index = str(selected.get("current", 0)) if selected else None
@@ -196,7 +193,7 @@ def _awaited(facts: SetFacts) -> Iterator[PodClique]:
             yield clique
 
 
-def _missing(facts: SetFacts) -> Iterator[tuple[Item, str]]:
+def _missing(facts: SetFacts) -> Iterator[tuple[GroveObject, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
     tree = facts.tree
     standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
