@@ -77,7 +77,6 @@ class HashPair:
 
     source: SetHashes
     target: SetHashes
-    on_delete: bool
 
     def by_verdict(self, stored: Iterable[StoredHash]) -> Mapping[Verdict, Sequence[StoredHash]]:
         """The values by their origin."""
@@ -92,12 +91,12 @@ class HashPair:
             return Verdict.TARGET
         if stored.value == self.source.of(stored):
             return Verdict.SOURCE
-        if self.on_delete and stored.place.leftover:
+        if stored.may_be_old:
             return Verdict.LEFTOVER
         return Verdict.FOREIGN
 
 
-def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *, on_delete: bool) -> Detection:
+def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder) -> Detection:
     """Find the first candidate that explains a tree.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
@@ -112,7 +111,7 @@ def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder, *,
         kinds[kind] += 1
 
     def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
-        pair = HashPair(hashes(source), hashes(target), on_delete)
+        pair = HashPair(hashes(source), hashes(target))
         counts = Counter[Verdict]()
         for kind, count in kinds.items():
             counts[pair.classify(sample[kind])] += count

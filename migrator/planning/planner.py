@@ -167,13 +167,13 @@ class _Planner:
         hashes = hashes_of(tree.pcs)
         if _is_skipped(tree):
             return SetPlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, SetState.SKIPPED)
-        table, on_delete = self.tables.get(tree.ref.uid), tree.pcs.on_delete
+        table = self.tables.get(tree.ref.uid)
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
         way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
-        detection = detect(stored_hashes(tree), way, hashes, on_delete=on_delete)
+        detection = detect(stored_hashes(tree), way, hashes)
         if detection.source is None and self.options.source != AUTO:
             released = Direction(schemes.released_schemes(), lambda _source: detection.target)
-            other = detect(stored_hashes(tree), released, hashes, on_delete=on_delete)
+            other = detect(stored_hashes(tree), released, hashes)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())
                 return _wrong_from(decided, other.source, self.options.source)
@@ -188,7 +188,7 @@ class _Planner:
     def _decide(
         self, tree: Tree, hashes: HashesUnder, detection: Detection, table: Table | None, *, allow: frozenset[str]
     ) -> SetPlan:
-        pair = HashPair(hashes(detection.likely_source), hashes(detection.target), tree.pcs.on_delete)
+        pair = HashPair(hashes(detection.likely_source), hashes(detection.target))
         values = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
         changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
@@ -255,7 +255,7 @@ def _wrong_from(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
 def _undone(decided: SetPlan, table: Table) -> SetPlan:
     """Revert a tree whose spec changed after its first write, by its table alone."""
     tree = decided.tree
-    pair = HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete)
+    pair = HashPair(table.target_hashes, table.source_hashes)
     message = (
         f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
         "restored"
@@ -330,9 +330,9 @@ def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
     old = schemes.by_name(table.source) if table is not None else way.candidates[0]
     new = way.target_of(old)
     hashes = hashes_of(tree.pcs)
-    pairs = [HashPair(hashes(new), hashes(old), tree.pcs.on_delete)]
+    pairs = [HashPair(hashes(new), hashes(old))]
     if table is not None:
-        pairs.append(HashPair(table.target_hashes, table.source_hashes, tree.pcs.on_delete))
+        pairs.append(HashPair(table.target_hashes, table.source_hashes))
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
         report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")

@@ -220,10 +220,7 @@ def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
     An operator of the target that has rolled out an edit since stores the target's hashes of the present spec.
     """
     now = hashes_of(tree.pcs)(schemes.by_name(table.target))
-    pairs = [
-        HashPair(table.source_hashes, table.target_hashes, tree.pcs.on_delete),
-        HashPair(now, now, tree.pcs.on_delete),
-    ]
+    pairs = [HashPair(table.source_hashes, table.target_hashes), HashPair(now, now)]
     verdicts = ((item, {pair.classify(item) for pair in pairs}) for item in stored_hashes(tree))
     other = [item for item, found in verdicts if found == {Verdict.FOREIGN}]
     late = lagging(tree, other)
@@ -256,8 +253,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
 
 def remaining_changes(tree: Tree, table: Table) -> tuple[Change, ...]:
     """The changes that a tree still needs by its table: those of the values that are the source's."""
-    pair = HashPair(table.source_hashes, table.target_hashes, tree.pcs.on_delete)
-    return changes_of(stored_hashes(tree), pair)
+    return changes_of(stored_hashes(tree), HashPair(table.source_hashes, table.target_hashes))
 
 
 def refusals_of(plan: Plan) -> list[Finding]:

@@ -227,8 +227,8 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    target = detect(stored, way, hashes, on_delete=tree.pcs.on_delete).target
-    pair = HashPair(hashes(target), hashes(target), tree.pcs.on_delete)
+    target = detect(stored, way, hashes).target
+    pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())

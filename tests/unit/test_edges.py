@@ -59,7 +59,7 @@ def test_fields_below_a_map_and_of_a_type_that_became_a_struct(monkeypatch: pyte
 def test_a_value_without_a_hash_of_the_target_is_left() -> None:
     """A recorded table that lacks a clique's new hash changes nothing of that clique."""
     stored = StoredHash(Ref("Pod", "default", "p"), POD_LABEL, "/metadata/labels/x", "old", "front")
-    pair = HashPair(SetHashes("g", {"front": "old"}), SetHashes("h", {}), on_delete=False)
+    pair = HashPair(SetHashes("g", {"front": "old"}), SetHashes("h", {}))
     assert changes_of([stored], pair) == ()
 
 

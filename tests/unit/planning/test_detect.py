@@ -36,7 +36,7 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
         return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
 
     way = Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of)
-    return detect(stored_hashes(tree), way, detecting.hashes_of(tree.pcs), on_delete=tree.pcs.on_delete)
+    return detect(stored_hashes(tree), way, detecting.hashes_of(tree.pcs))
 
 
 def names(found: Detection) -> tuple[str | None, str, bool, str]:
@@ -187,7 +187,6 @@ def test_what_explains_most_is_nearest() -> None:
         ],
         Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.canonical_over),
         lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
-        on_delete=False,
     )
     assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
 
@@ -195,7 +194,7 @@ def test_what_explains_most_is_nearest() -> None:
 def test_no_candidates_is_an_error() -> None:
     """Without a scheme to try there is no answer."""
     with pytest.raises(ValueError, match="empty"):
-        detect((), Direction((), lambda s: s), lambda _: SetHashes("", {}), on_delete=False)
+        detect((), Direction((), lambda s: s), lambda _: SetHashes("", {}))
 
 
 POD, CLIQUE, PCS = PLACES["Pod", LABEL], PLACES["PodClique", LABEL], SET_GENERATION
@@ -212,15 +211,20 @@ POD, CLIQUE, PCS = PLACES["Pod", LABEL], PLACES["PodClique", LABEL], SET_GENERAT
 def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of: str | None, verdict: Verdict) -> None:
     """A value is compared with the hashes of its own clique, or with the set's."""
     source, target = (SetHashes("both", {"a": f"{age}-a", "b": f"{age}-b"}) for age in ("old", "new"))
-    pair = HashPair(source, target, on_delete=False)
+    pair = HashPair(source, target)
     assert pair.classify(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, of)) is verdict
 
 
-@pytest.mark.parametrize("place", HASH_FIELDS, ids=lambda place: f"{place.kind}{place.pointer}")
-def test_on_delete_excuses_what_an_operator_leaves(place: HashField) -> None:
+@pytest.mark.parametrize("on_delete", [True, False])
+def test_on_delete_excuses_what_an_operator_leaves(*, on_delete: bool) -> None:
     """Under OnDelete an older hash stays on pods, in what counts them, and in PodGangs; nowhere else."""
     expected = {"Pod", "PodGang", "PodGangMap"}, {"currentPodTemplateHash", "currentPodCliqueSetGenerationHash"}
-    pair = HashPair(SetHashes("old", {}), SetHashes("new", {}), on_delete=True)
-    verdict = pair.classify(StoredHash(Ref(place.kind, "ns", "x", "uid"), place, "/x", "other", None))
-    is_left = place.kind in expected[0] or place.path[-1] in expected[1]
-    assert verdict is (Verdict.LEFTOVER if is_left else Verdict.FOREIGN)
+    pair = HashPair(SetHashes("old", {}), SetHashes("new", {}))
+    world = World().grow(on_delete=on_delete, maps=True)
+    for item in (*world.all("PodClique"), *world.all("PodCliqueScalingGroup")):
+        item["status"]["rollingUpdateProgress"] = item["status"]["updateProgress"]
+    stored = tuple(stored_hashes(world.snapshot().trees[0]))
+    assert {item.place for item in stored} == set(HASH_FIELDS)
+    for item in stored:
+        is_left = on_delete and (item.place.kind in expected[0] or item.place.path[-1] in expected[1])
+        assert pair.classify(item) is (Verdict.LEFTOVER if is_left else Verdict.FOREIGN), item.place.pointer

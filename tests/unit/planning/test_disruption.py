@@ -27,7 +27,7 @@ def disruption(world: World, source: str = "legacy-1.34", target: str = "legacy-
     (tree,) = world.snapshot().trees
     hashes = detect.hashes_of(tree.pcs)
     before, after = schemes.by_name(source), schemes.by_name(target)
-    pair = HashPair(hashes(before), hashes(after), on_delete=tree.pcs.on_delete)
+    pair = HashPair(hashes(before), hashes(after))
     return disruption_of(tree, pair, source=before, target=after)[0]
 
 
