@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from migrator.grove.objects import pod_spec_of
@@ -50,41 +49,32 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
 
 def _added(kind: str, value: Any, path: Path, older: str, newer: str) -> Iterator[Path]:  # noqa: ANN401 - any JSON value
-    """The path of every field that a value sets and only the newer minor has."""
-    for struct, item, below in _elements(kind, value, path):
-        holder = item if isinstance(item, dict) else {}
-        added, inner = _compared(older, newer, struct)
-        yield from ((*below, key) for key in added if holder.get(key) is not None)
-        for key, child in inner:
-            if key:
-                yield from _added(child, holder.get(key), (*below, key), older, newer)
-            else:  # an embedded struct
-                yield from _added(child, item, below, older, newer)
-
-
-@cache
-def _compared(older: str, newer: str, struct: str) -> tuple[Sequence[str], Sequence[tuple[str, str]]]:
-    """The keys of a struct that only the newer minor has, and the keys and types below which the two minors differ."""
-    old, new = layouts.load(older).get(struct, ""), layouts.load(newer).get(struct, "")
-    if isinstance(old, str):
-        return (), ()
-    typed = [(key, child) for _, key, child in old if key is not None]
-    inner = [(key, child) for key, child in typed if not layouts.alike(older, newer, child)]
-    if isinstance(new, str):  # a struct that only one minor has stands below a field that only that minor has
-        return (), inner
-    return [key for _, key, _ in (field for field in new if field not in old) if key is not None], inner
-
-
-def _elements(kind: str, value: Any, path: Path) -> Iterator[tuple[str, Any, Path]]:  # noqa: ANN401 - any JSON value
-    """The values in a value of a Go type: itself, the one that it points to, or its elements."""
+    """The path of every field that a value of a Go type sets and only the newer minor has."""
+    if value is None or layouts.alike(older, newer, kind):
+        return
     if kind.startswith("*"):
-        if isinstance(value, dict):
-            yield kind[1:], value, path
+        yield from _added(kind[1:], value, path, older, newer)
     elif kind.startswith("[]"):
         for number, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _elements(kind[2:], item, (*path, number))
+            yield from _added(kind[2:], item, (*path, number), older, newer)
     elif match := _MAP.fullmatch(kind):
         for item in value.values() if isinstance(value, dict) else ():
-            yield from _elements(match[1], item, (*path, "*"))  # keys are the user's, like values
+            yield from _added(match[1], item, (*path, "*"), older, newer)  # keys are the user's, like values
     else:
-        yield kind, value, path
+        yield from _added_to_struct(kind, value if isinstance(value, dict) else {}, path, older, newer)
+
+
+def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: str, newer: str) -> Iterator[Path]:
+    before, after = layouts.load(older).get(struct, ()), layouts.load(newer).get(struct, ())
+    if isinstance(before, str) or isinstance(after, str):
+        return
+    for field in after:
+        _, key, _ = field
+        if key and field not in before and value.get(key) is not None:
+            yield (*path, key)
+    for field in after:
+        _, key, child = field
+        if key == "":  # an embedded struct
+            yield from _added(child, value, path, older, newer)
+        elif key is not None and field in before:
+            yield from _added(child, value.get(key), (*path, key), older, newer)
