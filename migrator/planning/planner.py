@@ -20,9 +20,8 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import check_set, judged
+from migrator.planning.guards import check_set, cluster_findings, judged, not_checked
 from migrator.planning.guards.base import SetFacts, as_warning, report
-from migrator.planning.guards.cluster import cluster_findings, not_checked
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table

@@ -10,8 +10,8 @@ from typing import Final
 from migrator.errors import Interrupted, NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning.disruption import all_pods
+from migrator.planning.guards import unjudged
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.guards.cluster import unjudged
 from migrator.planning.model import Disruption, Finding, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
