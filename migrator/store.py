@@ -15,9 +15,6 @@ from migrator.resources import Op, Resource
 
 T = TypeVar("T")
 
-#: A function that gets each object of a list.
-Look = Callable[[JSONObject], None]
-
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 200
 
@@ -92,12 +89,11 @@ class Store(Protocol):
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
-        look: Look | None = None,
     ) -> tuple[T, ...]:
         """Read every object of a kind, in all namespaces unless one is given, in pages of one snapshot.
 
-        ``project`` is applied to each object at once, so that only one page is held in full; ``look`` gets each object
-        after that. Raises :class:`~migrator.errors.NotFound` if the CRD is not installed.
+        ``project`` is applied to each object at once, so that only one page is held in full. Raises
+        :class:`~migrator.errors.NotFound` if the CRD is not installed.
         """
         ...
 

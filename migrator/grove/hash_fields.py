@@ -7,10 +7,10 @@ is one; outside this table it was written by an operator that keeps hashes in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import (
@@ -43,6 +43,7 @@ _SHORTEST: Final = 11
 _LONGEST: Final = 20
 
 Item: TypeAlias = Pod | GroveObject
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +181,16 @@ class HashSearch:
     def possible_hashes(self) -> tuple[PossibleHash, ...]:
         """Those that were found, in the order of reading."""
         return tuple(self._found.values())
+
+    def searching(self, project: Callable[[JSONObject], T]) -> Callable[[JSONObject], T]:
+        """The same function, which also searches the object that it is given."""
+
+        def searched(raw: JSONObject) -> T:
+            kept = project(raw)
+            self.scan(raw)
+            return kept
+
+        return searched
 
     def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""

@@ -16,7 +16,7 @@ from migrator.grove.assemble import Objects, build, check_complete, missing_kind
 from migrator.grove.hash_fields import GROUPS, HashSearch
 from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
 from migrator.resources import Resource
-from migrator.store import Look, Store
+from migrator.store import Store
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def _read_kinds(store: Store, *, search: bool, phases: bool, only: str | None = 
     swept, forbidden_kinds = HashSearch(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        return _list(store, resource, project, only, look=swept.scan if search else None)
+        return _list(store, resource, swept.searching(project) if search else project, only)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -99,7 +99,6 @@ def _list(
     only: str | None,
     *,
     fields: str | None = None,
-    look: Look | None = None,
 ) -> tuple[T, ...]:
     """The objects of a kind; of pods the metadata."""
     is_pods = resource == resources.PODS
@@ -110,7 +109,6 @@ def _list(
         label_selector=_OF_GROVE if is_pods else None,
         field_selector=fields,
         metadata_only=is_pods,
-        look=look,
     )
 
 

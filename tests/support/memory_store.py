@@ -21,7 +21,7 @@ from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFo
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Look
+from migrator.store import DryRun
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
@@ -146,7 +146,6 @@ class MemoryStore(Objects):
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
-        look: Look | None = None,
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):
@@ -159,10 +158,7 @@ class MemoryStore(Objects):
                     and matches_labels(label_selector, body["metadata"].get("labels") or {})
                     and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
                 ]
-            listing = tuple(map(project, found))
-            for body in found if look is not None else ():
-                look(body)
-        return listing
+            return tuple(map(project, found))
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""

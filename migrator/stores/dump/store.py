@@ -24,7 +24,7 @@ from migrator.planning.model import Change
 from migrator.planning.patches import value_at
 from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource, steps
 from migrator.selectors import matches_labels
-from migrator.store import DryRun, Look
+from migrator.store import DryRun
 from migrator.stores.dump import reader
 from migrator.stores.dump.reader import STDIO
 
@@ -148,7 +148,6 @@ class DumpStore:
         label_selector: str | None = None,
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
-        look: Look | None = None,
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`; a kind of Grove without objects in the dump is an empty list."""
         if resource not in HOLDERS and resource.group not in _GROUPS:
@@ -163,8 +162,6 @@ class DumpStore:
                     items.append(project(raw))
                 except InputError as error:
                     raise InputError(f"{entry.file}: {error}") from error
-                if look is not None:
-                    look(raw)
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

@@ -14,7 +14,7 @@ from migrator import exact_json
 from migrator.errors import ClusterError, Conflict, Expired, LostReply, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun, Look
+from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import JSON, Request, Timing, Transport
 
@@ -82,7 +82,6 @@ class KubeStore:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
-        look: Look | None = None,
     ) -> tuple[T, ...]:
         """See :meth:`migrator.store.Store.list`.
 
@@ -102,8 +101,6 @@ class KubeStore:
                 for item in self._items(request):
                     item["apiVersion"], item["kind"] = resource.api_version, resource.kind
                     items.append(project(item))
-                    if look is not None:
-                        look(item)
             except Expired:
                 continue
             return tuple(items)
