@@ -148,8 +148,7 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
         return frozenset()
     strange = {(stored.ref.uid, stored.place) for stored in foreign}
     populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
-    empty = {clique.ref.uid for clique in tree.pod_cliques if _unit(clique) not in populated}
-    settled = empty | {clique.ref.uid for clique in tree.pod_cliques if _is_current(clique, strange)}
+    settled = {c.ref.uid for c in tree.pod_cliques if _unit(c) not in populated or _is_current(c, strange)}
 
     def lags(stored: StoredHash) -> bool:
         uid = stored.ref.uid
