@@ -50,7 +50,7 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
 def _added(kind: str, value: Any, path: Path, older: str, newer: str) -> Iterator[Path]:  # noqa: ANN401 - any JSON value
     """The path of every field that a value of a Go type sets and only the newer minor has."""
-    if layouts.alike(older, newer, kind):
+    if value is None or layouts.alike(older, newer, kind):
         return
     if kind.startswith("*"):
         yield from _added(kind[1:], value, path, older, newer)
@@ -69,11 +69,12 @@ def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: s
     if isinstance(before, str) or isinstance(after, str):
         return
     for field in after:
+        _, key, _ = field
+        if key and field not in before and value.get(key) is not None:
+            yield (*path, key)
+    for field in after:
         _, key, child = field
         if key == "":  # an embedded struct
             yield from _added(child, value, path, older, newer)
-        elif key is not None and value.get(key) is not None:
-            if field in before:
-                yield from _added(child, value[key], (*path, key), older, newer)
-            else:
-                yield (*path, key)
+        elif key is not None and field in before:
+            yield from _added(child, value.get(key), (*path, key), older, newer)

@@ -108,6 +108,18 @@ def test_a_kind_that_may_not_be_listed_is_named() -> None:
         read(World().grow(maps=True), PodGang=forbidden)
 
 
+def test_every_object_that_is_read_is_searched_for_hashes() -> None:
+    """Of each kind, in a field that no operator is known to use; a reading that is not told to search finds none."""
+    world = World().grow(maps=True)
+    for item in world.objects:
+        item["metadata"].setdefault("annotations", {})["unknown"] = OLD
+    found = read_snapshot(store_of(world), search=True).possible_hashes
+    assert {(item.ref.kind, item.ref.name) for item in found} == {
+        (item["kind"], item["metadata"]["name"]) for item in world.objects
+    }
+    assert read(world).possible_hashes == ()
+
+
 OUTAGE = "An outage never looks like nothing: whatever list fails for another reason than a missing CRD, reading fails."
 HALF = "Half of Grove is an error: where PodCliqueSets exist, their children's resources must too."
 

@@ -9,7 +9,7 @@ import pytest
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch, value_at
+from migrator.planning.patches import Batch, patch_count, value_at
 from migrator.resources import Op
 
 POD = Ref("Pod", "default", "web-0", "uid-1")
@@ -57,3 +57,11 @@ def test_patches_are_sent_in_the_order_of_their_places() -> None:
     found = [*batch.patches]
     assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
     assert [*replace(batch, reverse=True).patches] == found[::-1]
+
+
+def test_label_and_status_of_one_object_are_two_patches() -> None:
+    """A subresource is written by a request of its own, and counts as one."""
+    clique = Ref("PodClique", "default", "web-0", "uid-3")
+    fields = ("/metadata/labels/grove.io~1pod-template-hash", "/status/currentPodTemplateHash")
+    changes = tuple(Change(clique, field, "a", "b") for field in fields)
+    assert patch_count(changes) == len([*Batch(clique, changes).patches]) == 2

@@ -6,7 +6,13 @@ import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetPlan, SetState, Severity
-from tests.support.builders import DELETION, LABEL, LATER, OLD, World, clique, hashes_of, refusals, warnings
+from migrator.planning.options import PlanOptions
+from migrator.run.context import RunOptions
+from migrator.run.dry_run import preview
+from migrator.run.observation import look_ahead
+from tests.support.builders import DELETION, LABEL, LATER, NOW, OLD, World, clique, hashes_of, refusals, warnings
+from tests.support.clock import context_of
+from tests.support.memory_store import MemoryStore
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 REPLICAS = "/spec/replicas"
@@ -222,3 +228,15 @@ def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
     world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
     states = {tree.tree.ref.name: tree.state for tree in world.plan().trees}
     assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
+
+
+def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
+    """What stands in an unknown place is found in the store, not only in a snapshot that has it."""
+    world = World().grow()
+    hidden(world, "pod")
+    store = MemoryStore(*world.objects)
+    store.is_cluster = False
+    options = PlanOptions(target="legacy-1.35")
+    ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
+    for plan in (preview(store, options, now=lambda: NOW, namespace=""), ahead.plan):
+        assert [code for code, _, _ in refusals(plan.trees[0].findings)] == ["GM-136"]
