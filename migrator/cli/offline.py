@@ -149,7 +149,7 @@ def _facts(operator: OperatorScheme) -> Iterator[tuple[str, str]]:
     yield "algorithm", f"{algorithm.algorithm}, recognised by {len(algorithm.by)} functions:"
     yield from (("", name) for name in algorithm.by)
     flags = {
-        "accepts legacy hashes": algorithm.accepts_legacy,
+        "accepts legacy hashes": algorithm.algorithm == schemes.CANONICAL,
         "puts the hash into object names": algorithm.hash_in_names,
         "keeps PodGangMaps": algorithm.pod_gang_maps,
     }

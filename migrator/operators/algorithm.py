@@ -187,9 +187,8 @@ _ENCODE: Final = "k8s.io/apimachinery/pkg/util/rand.SafeEncodeString"
 
 #: operator/internal/utils/kubernetes/pod.go of every release, and of the builds from 94a0105c to the revert.
 _LEGACY_NAMES: Final = frozenset({"ComputeHash"})
-_ACCEPTS_LEGACY: Final = "ComputeHashLegacy"
 _CANONICAL_NAMES: Final = frozenset(
-    {"ComputeHash", "ComputeHashWithOrderKeys", "computeHash"}
+    {"ComputeHash", "ComputeHashLegacy", "ComputeHashWithOrderKeys", "computeHash"}
     | {
         f"canonicalize{what}ForHashing"
         for what in (
@@ -228,10 +227,13 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     # The name of a closure contains the names of all functions around it.
     names = {part for name in found for part in name.removeprefix(own + _UTILS).split(".")}
     names = {name for name in names if re.search("hash|canonical", name, re.IGNORECASE)}
-    canonical = names - {_ACCEPTS_LEGACY} == _CANONICAL_NAMES
+    canonical = names == _CANONICAL_NAMES
     if not canonical and names != _LEGACY_NAMES:
-        strange = sorted(names - _CANONICAL_NAMES - {_ACCEPTS_LEGACY}) or sorted(names)
-        raise InputError(f"it has unknown functions around the hash ({', '.join(strange[:5])}): {_UNKNOWN_CODE_ADVICE}")
+        strange, missing = sorted(names - _CANONICAL_NAMES), sorted(_CANONICAL_NAMES - names)
+        what = f"has unknown functions around the hash ({', '.join(strange[:5])})"
+        if not strange:
+            what = f"lacks known functions around the hash ({', '.join(missing[:5])})"
+        raise InputError(f"it {what}: {_UNKNOWN_CODE_ADVICE}")
     asking = {own + _GENERATION, *(own + place + _TEMPLATE for place in _COMPONENTS)}
     if canonical:
         asking |= {own + _COMPONENTS[0] + helper for helper in _CANONICAL_HELPERS}
@@ -249,7 +251,6 @@ def recognise(functions: Functions, types: GoTypes) -> Recognised:
     gangs = {own + name for name in _NAMES_OF_GANGS}
     return Recognised(
         algorithm=CANONICAL if canonical else LEGACY,
-        accepts_legacy=_ACCEPTS_LEGACY in names,
         hash_in_names=any(plain_name(name) in gangs for gang in gangs for name in functions.names(gang)),
         pod_gang_maps=any(name.startswith(own) for name in functions.names("/podgangmap.")),
         by=(*sorted(making), _FOR_HASH, _SPEW),

@@ -19,10 +19,12 @@ _FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it."""
+    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it.
+
+    A canonical one that does not accept legacy hashes is not recognised.
+    """
 
     algorithm: str
-    accepts_legacy: bool
     hash_in_names: bool
     pod_gang_maps: bool
     by: tuple[str, ...]
@@ -46,7 +48,8 @@ class OperatorScheme:
 def encode(found: OperatorScheme) -> str:
     """The text of the file."""
     shown = found.recognised
-    flags = (shown.algorithm == CANONICAL, shown.accepts_legacy, shown.hash_in_names, shown.pod_gang_maps)
+    is_canonical = shown.algorithm == CANONICAL
+    flags = (is_canonical, is_canonical, shown.hash_in_names, shown.pod_gang_maps)
     document = {
         "formatVersion": FORMAT,
         "scheme": found.scheme.name,
@@ -84,9 +87,11 @@ def _decoded(document: Mapping[str, Any]) -> OperatorScheme:
         raise ValueError("its layout has another digest than it states")
     if algorithm not in {LEGACY, CANONICAL} or flags["canonical"] != (algorithm == CANONICAL):
         raise ValueError(f"its algorithm is {algorithm}")
+    if flags["acceptsLegacy"] != flags["canonical"]:
+        raise ValueError(f"its algorithm is {algorithm}, and acceptsLegacy is {json.dumps(flags['acceptsLegacy'])}")
     by = tuple(map(_text, document["recognisedBy"]))
     found = OperatorScheme(
-        recognised=Recognised(algorithm, flags["acceptsLegacy"], flags["hashInNames"], flags["podGangMaps"], by),
+        recognised=Recognised(algorithm, flags["hashInNames"], flags["podGangMaps"], by),
         layout=layout,
         labels={name: _text(text) for name, text in document["labels"].items()},
         warnings=tuple(map(_text, document["warnings"])),

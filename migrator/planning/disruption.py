@@ -18,7 +18,7 @@ from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import HashPair
 from migrator.planning.known_issues import pods_below_minimum
 from migrator.planning.model import Disruption
-from migrator.planning.releases import compares_idle_sets, knows_on_delete, updates_without_progress
+from migrator.planning.releases import accepts_legacy, compares_idle_sets, knows_on_delete, updates_without_progress
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
@@ -32,8 +32,8 @@ def disruption_of(
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
-    dynamic resource allocation do not count. A canonical operator accepts the legacy hash of its own layout (PR #566),
-    so it does not recreate pods of a set that stores that hash.
+    dynamic resource allocation do not count. A canonical operator that accepts the legacy hash of its own layout does
+    not recreate pods of a set that stores that hash.
     """
     pcs = tree.pcs
     if pcs.terminating:
@@ -43,7 +43,7 @@ def disruption_of(
     if pcs.on_delete and knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = {None, pair.target.generation}  # an operator that finds no hash stores its own; "" is a hash
-    if target.algorithm == CANONICAL and source.minor == target.minor:
+    if target.algorithm == CANONICAL and source.minor == target.minor and accepts_legacy(builds):
         current.add(pair.source.generation)
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
     if not looks_at_idle:

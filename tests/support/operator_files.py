@@ -15,7 +15,7 @@ def described(layout: Layout | None = None, *, algorithm: str = "legacy", names:
     """What is read of one program."""
     by = ("x/internal/utils/kubernetes.ComputeHash",)
     return OperatorScheme(
-        recognised=Recognised(algorithm, algorithm == "canonical", names, names, by),
+        recognised=Recognised(algorithm, names, names, by),
         layout=layout or load("1.35"),
         labels={"platform": "linux/arm64", "sha256": "aa", "go": "go1.26.8", "k8s.io/api": "v0.35.5"},
         warnings=("it was built on a Monday",),

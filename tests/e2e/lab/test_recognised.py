@@ -34,7 +34,6 @@ def test_the_table_says_what_the_binary_says(release: Release) -> None:
     """Scheme, flags and commit of every release in the table are those of its binary."""
     found = read(release.name)
     assert f"{found.recognised.algorithm}-{layouts.name_of(found.layout)}" == release.scheme.name
-    assert found.recognised.accepts_legacy == release.accepts_legacy
     assert found.recognised.hash_in_names == release.hash_in_names
     assert found.recognised.pod_gang_maps == release.pod_gang_maps
     assert release.commit

@@ -55,6 +55,7 @@ def _set(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("scheme", value="legacy-1.34"), "names the scheme legacy-1.34"),
         (_set("algorithm", value="canonical"), "its algorithm is canonical"),
         (_set("algorithm", value="newest"), "its algorithm is newest"),
+        (_set("flags", "acceptsLegacy", value=True), "its algorithm is legacy, and acceptsLegacy is true"),
         (_set("flags", "new", value=True), "its flags are"),
         (_set("flags", "podGangMaps", value="no"), "its flags are"),
         (_set("labels", value={"go": 1}), "1 is not text"),

@@ -29,11 +29,6 @@ func ComputeHashWithOrderKeys(keys []string, templates ...*corev1.PodTemplateSpe
 	return computeHash(canonicalizePodTemplateSpecForHashing, keys, templates...)
 }
 
-// ComputeHashLegacy hashes templates as they are.
-func ComputeHashLegacy(templates ...*corev1.PodTemplateSpec) string {
-	return computeHash(func(same *corev1.PodTemplateSpec) *corev1.PodTemplateSpec { return same }, nil, templates...)
-}
-
 func computeHash(
 	prepare func(*corev1.PodTemplateSpec) *corev1.PodTemplateSpec, keys []string, templates ...*corev1.PodTemplateSpec,
 ) string {

@@ -20,13 +20,6 @@ func ComputePCLQPodTemplateHash(clique *core.Clique, priorityClassName string) s
 	return kubernetes.ComputeHash(newPCLQPodTemplateSpecForHash(clique, priorityClassName))
 }
 
-// ComputePCLQPodTemplateHashLegacy is the older one.
-//
-//go:noinline
-func ComputePCLQPodTemplateHashLegacy(clique *core.Clique, priorityClassName string) string {
-	return kubernetes.ComputeHashLegacy(newPCLQPodTemplateSpecForHash(clique, priorityClassName))
-}
-
 // ComputePCSGenerationHash is the generation hash of a set.
 func ComputePCSGenerationHash(set *core.PodCliqueSet) string {
 	cliques := append([]*core.Clique(nil), set.Spec.Template.Cliques...)
