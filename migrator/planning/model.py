@@ -23,6 +23,7 @@ class Finding:
 
     ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` names the object and does not contain
     the ``remedy``, which is empty if there is nothing to do. ``overridable``: ``--allow`` accepts this refusal.
+    ``settles``: the running operator may end it without help, so that ``--wait`` waits for it.
     """
 
     code: str
@@ -32,6 +33,7 @@ class Finding:
     message: str
     remedy: str = ""
     overridable: bool = False
+    settles: bool = False
 
     def __str__(self) -> str:
         """The fact and the remedy, for a log line or an error."""

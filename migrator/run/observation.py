@@ -31,9 +31,6 @@ NO_HOME: Final = "no Grove operator was found: name its Deployment with --operat
 _EDITED: Final = "GM-130"
 _FOREIGN: Final = "GM-101"
 
-#: Refusals that may end without help, so that ``--wait`` waits for them: an update in flight, and an edit before it.
-_IN_FLIGHT: Final = frozenset({"GM-101", "GM-102", "GM-105"})
-
 
 @dataclass(frozen=True)
 class Observation:
@@ -277,8 +274,8 @@ def refused(plan: Plan) -> Refused | None:
 
 def in_flight(plan: Plan) -> list[str]:
     """The codes of the refusals, if all of them may end without help."""
-    codes = {finding.code for finding in refusals_of(plan)}
-    return sorted(codes) if codes <= _IN_FLIGHT else []
+    found = refusals_of(plan)
+    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
 
 
 def pending(plan: Plan) -> list[SetPlan]:

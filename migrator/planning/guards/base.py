@@ -122,7 +122,14 @@ class SetFacts:
 
 
 def report(
-    code: str, ref: Ref | None, field: str | None, message: str, remedy: str = "", *, overridable: bool = False
+    code: str,
+    ref: Ref | None,
+    field: str | None,
+    message: str,
+    remedy: str = "",
+    *,
+    overridable: bool = False,
+    settles: bool = False,
 ) -> Finding:
     """A finding of a guard, with the severity of its code; see :class:`~migrator.planning.model.Finding`.
 
@@ -131,7 +138,8 @@ def report(
     """
     if overridable:
         remedy = f"{remedy}, or run with --allow {code}" if remedy else f"run with --allow {code}"
-    return Finding(code, CATALOGUE[code].severity, ref, field, message, remedy, overridable=overridable)
+    severity = CATALOGUE[code].severity
+    return Finding(code, severity, ref, field, message, remedy, overridable=overridable, settles=settles)
 
 
 def as_warning(finding: Finding) -> Finding:

@@ -87,7 +87,7 @@ def observed_generation(facts: SetFacts) -> Iterator[Finding]:
         f"{pcs.ref}: the operator has seen {seen}, the newest generation is {pcs.generation}; its hash may be a "
         "canonical operator's, or that of a legacy operator which has not seen a reordered list yet"
     )
-    yield report("GM-105", pcs.ref, "/status/observedGeneration", message, _WAIT)
+    yield report("GM-105", pcs.ref, "/status/observedGeneration", message, _WAIT, settles=True)
 
 
 def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None, downtime: float) -> Iterator[Finding]:
@@ -139,11 +139,11 @@ def _old(facts: SetFacts) -> Iterator[Finding]:
             if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
                 remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
             message = f"{item.ref}: an update has not ended, and something old is left to replace"
-            yield report("GM-102", item.ref, f"/status/{name}", message, remedy)
+            yield report("GM-102", item.ref, f"/status/{name}", message, remedy, settles=True)
     for child in (*facts.tree.children, *facts.tree.pod_gang_maps):
         if child.terminating:
             message = f"{child.ref} is being deleted, and something old is left to replace"
-            yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}")
+            yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", settles=True)
 
 
 def _selected_but_old(facts: SetFacts, group: GroveObject, name: str) -> list[str]:
@@ -161,14 +161,15 @@ def _outstanding(facts: SetFacts) -> Iterator[Finding]:
     for item in (*tree.children, *tree.pod_gang_maps):
         if item.terminating:
             message = f"{item.ref} is being deleted, with the pods that it has"
-            yield report("GM-102", item.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", overridable=True)
+            remedy = f"{_WAIT}; {_LOST_NODE}"
+            yield report("GM-102", item.ref, _DELETION, message, remedy, overridable=True, settles=True)
     for clique in _awaited(facts) if waits else ():
         if (lacks := _lacks(clique)) and not clique.terminating:
             message = f"{clique.ref} {lacks}, and an update waits for it"
-            yield report("GM-102", clique.ref, "/status/readyReplicas", message, _WAIT, overridable=True)
+            yield report("GM-102", clique.ref, "/status/readyReplicas", message, _WAIT, overridable=True, settles=True)
     for owner, name in _missing(facts) if waits else ():
         message = f"{owner.ref} lacks {name}, and an update waits for it"
-        yield report("GM-102", owner.ref, None, message, _WAIT, overridable=True)
+        yield report("GM-102", owner.ref, None, message, _WAIT, overridable=True, settles=True)
 
 
 def _lacks(clique: PodClique) -> str | None:

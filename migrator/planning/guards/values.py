@@ -77,7 +77,8 @@ def foreign(facts: SetFacts) -> Iterator[Finding]:
             yield report("GM-107", stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
-            yield report("GM-101", stored.ref, stored.field, _holds(facts, stored), remedy, overridable=overridable)
+            text = _holds(facts, stored)
+            yield report("GM-101", stored.ref, stored.field, text, remedy, overridable=overridable, settles=True)
     yield from (finding for finding, _ in causes.values())
 
 
@@ -108,7 +109,7 @@ def missing(facts: SetFacts) -> Iterator[Finding]:
         if not pod_clique.template_hash:
             message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
             remedy = "let the operator reconcile it"
-            yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True)
+            yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True)
         for pod in pod_clique.pods:
             if pod.terminating:
                 continue
@@ -166,7 +167,7 @@ def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True), None
+    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True), None
 
 
 def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:

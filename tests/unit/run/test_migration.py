@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -128,6 +128,16 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
     process = world.start(sleep=sleep)
     assert process.run(wait=60.0).code == FAILED
     assert world.replicas == 1
+
+
+def test_a_wrong_source_is_not_waited_for() -> None:
+    """Only another --from helps: refused at once, whatever ``--wait`` says."""
+    world = World(cluster.grown())
+    began = world.now()
+    ending = world.run(source="legacy-1.33", wait=3600.0)
+    assert ending.code == REFUSED, str(ending)
+    assert world.now() - began < timedelta(minutes=1)
+    assert "Leave out --from" in str(ending.error)
 
 
 def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:

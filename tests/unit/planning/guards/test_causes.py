@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.resources import pointer
 from tests.support.builders import LABEL, World, clique, refusals, warnings
 from tests.support.tables import table
 
@@ -34,6 +35,11 @@ def twins() -> World:
     """Two cliques with one and the same template."""
     twin = clique("worker")
     return World().grow(cliques=[twin, {**twin, "name": "prefill-worker"}], groups={})
+
+
+def unlabelled(label: str) -> World:
+    """A set with a pod that lacks a label."""
+    return World().grow().take("Pod", "web-0-front-0", pointer("metadata", "labels", label))
 
 
 def polluted(
@@ -149,3 +155,18 @@ def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
     assert world.findings() == []
     found = world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash").findings()
     assert [code for code, _, _ in warnings(found)] == ["GM-107"]
+
+
+@table(
+    "world settles",
+    ("The operator never escapes the trap by itself.", (trapped(), False)),
+    ("The claims stay in the hash.", (polluted(), False)),
+    ("A pod that lost the label of its PodClique keeps lacking it.", (unlabelled("grove.io/podclique"), False)),
+    ("So does one without a hash.", (unlabelled(LABEL_POD_TEMPLATE_HASH), False)),
+    ("The operator is still removing a PodClique of no clique.", (renamed(), True)),
+    ("It labels a PodClique.", (World().grow().put(*FRONT, LABEL, ""), True)),
+    ("It rolls an edit out.", (World().grow().put(*SET, "/status/currentGenerationHash"), True)),
+)
+def test_only_what_the_operator_ends_by_itself_is_waited_for(world: World, *, settles: bool) -> None:
+    """The remedy of all others is an action of somebody."""
+    assert {finding.settles for finding in world.findings() if finding.code == "GM-101"} == {settles}
