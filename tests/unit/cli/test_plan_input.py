@@ -34,6 +34,18 @@ def test_a_manifest_is_named_with_its_file(invoke: Invoke) -> None:
     assert message.startswith(f"{MANIFESTS}: PodCliqueSet inference/llama-70b has no metadata.uid")
 
 
+@pytest.mark.parametrize("target", [(), TO], ids=["first look", "target"])
+def test_a_limit_that_is_no_quantity_is_named(target: tuple[str, ...], tmp_path: Path, invoke: Invoke) -> None:
+    """The set and the path, whether it is met by the hash or by the count of GPUs."""
+    items = objects()
+    pcs = next(item for item in items if item["kind"] == "PodCliqueSet")
+    (container,) = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"]
+    container["resources"] = {"limits": {"nvidia.com/gpu": "many"}}
+    failure = invoke("plan", "-f", written(tmp_path / "dump", items), *target, code=2).failure
+    at = "spec.template.cliques[0].spec.podSpec.containers[0].resources.limits.nvidia.com/gpu"
+    assert failure["message"] == f"PodCliqueSet inference/llama-70b: {at}: the text there is no quantity"
+
+
 def test_several_files_are_read_together(tmp_path: Path, invoke: Invoke) -> None:
     """One file for each kind is one dump; the last one does not win."""
     flags: list[str | Path] = []
