@@ -106,12 +106,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field whose value is the source's hash and will become the target's."""
+    """One field whose value is the source's hash and will become the target's.
+
+    ``clique`` and ``identity`` are those of :class:`~migrator.grove.hash_fields.StoredHash`.
+    """
 
     ref: Ref
     field: str
     old: str
     new: str
+    clique: str | None = None
     identity: tuple[str, str] | None = None
 
     @property

@@ -149,7 +149,7 @@ def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, 
         fitting = (pair.target.of(item) for pair in pairs if pair.classify(item) is Verdict.SOURCE)
         new = next((value for value in fitting if value is not None), None)
         if new is not None:
-            changes.append(Change(item.ref, item.field, item.value, new, item.identity))
+            changes.append(Change(item.ref, item.field, item.value, new, item.clique, item.identity))
     return tuple(changes)
 
 

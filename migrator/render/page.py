@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from migrator.grove.objects import Ref
-from migrator.planning.model import Disruption, Plan, SetPlan, SetState
+from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.planner import Outlook
 from migrator.render import summary as report
@@ -161,18 +160,11 @@ def change_groups(set_plan: SetPlan) -> Iterator[tuple[str, str, str, Counter[st
 
     For each group: what it is a hash of, the old value, the new one, and the number of objects of each kind.
     """
-    groups: dict[tuple[bool, str, str], set[Ref]] = {}
+    groups: dict[tuple[bool, str, str], list[Change]] = {}
     for change in set_plan.changes:
-        # The last step of every pointer to a generation hash contains the word (currentGenerationHash,
-        # podCliqueSetGenerationHash, podcliqueset-generation-hash); all others are template hashes.
-        is_template = "generation" not in change.field.rsplit("/", 1)[-1].lower()
-        groups.setdefault((is_template, change.old, change.new), set()).add(change.ref)
+        groups.setdefault((change.clique is not None, change.old, change.new), []).append(change)
     for is_template, old, new in sorted(groups):
-        what = _cliques(set_plan, new) if is_template else "generation hash"
-        yield what, old, new, Counter(ref.kind for ref in groups[is_template, old, new])
-
-
-def _cliques(set_plan: SetPlan, new: str) -> str:
-    known = set_plan.target_hashes.templates if set_plan.target_hashes else {}
-    names = [name for name, value in known.items() if value == new]
-    return f"pod template of {', '.join(names)}" if names else "pod template"
+        changes = groups[is_template, old, new]
+        cliques = ", ".join(dict.fromkeys(change.clique for change in changes if change.clique is not None))
+        what = f"pod template of {cliques}" if is_template else "generation hash"
+        yield what, old, new, Counter(ref.kind for ref in {change.ref for change in changes})

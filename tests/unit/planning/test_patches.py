@@ -38,7 +38,7 @@ def test_a_pointer_finds_its_value_or_nothing(pointer: str, value: Any) -> None:
 
 def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
     """A list entry may move: what names it is tested too, before the old value, and replacements come last."""
-    change = Change(MAP, "/spec/entries/0/hash", "old", "new", ("/spec/entries/0/name", "web-0"))
+    change = Change(MAP, "/spec/entries/0/hash", "old", "new", identity=("/spec/entries/0/name", "web-0"))
     (patch,) = Batch(MAP, (change,)).patches
     assert patch.ops(None) == (
         Op("test", "/metadata/uid", "uid-2"),

@@ -15,7 +15,6 @@ from migrator.planning.model import (
     Finding,
     NotChecked,
     Plan,
-    SetHashes,
     SetPlan,
     SetState,
     Severity,
@@ -49,14 +48,12 @@ def tree_plan(name: str, state: SetState = SetState.MIGRATE, **more: Any) -> Set
     changes: tuple[Change, ...] = ()
     if state in {SetState.MIGRATE, SetState.REFUSED}:
         changes = (
-            *(Change(pod.ref, LABEL, OLD, NEW) for pod in of.pod_cliques[0].pods),
-            Change(of.pod_cliques[0].ref, LABEL, OLD, NEW),
+            *(Change(pod.ref, LABEL, OLD, NEW, "frontend") for pod in of.pod_cliques[0].pods),
+            Change(of.pod_cliques[0].ref, LABEL, OLD, NEW, "frontend"),
             Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
         )
     more.setdefault("disruption", Disruption(2, 16) if changes else Disruption())
-    return SetPlan(
-        of, "legacy-1.34", "legacy-1.35", state, changes, target_hashes=SetHashes(NEW_G, {"frontend": NEW}), **more
-    )
+    return SetPlan(of, "legacy-1.34", "legacy-1.35", state, changes, **more)
 
 
 def plan(*trees: SetPlan, findings: tuple[Finding, ...] = (), cluster: Disruption | None = None) -> Plan:
@@ -331,3 +328,15 @@ def test_what_a_terminal_would_obey_is_spelt_out() -> None:
     assert printable("a\x1b[31mb\nc\td") == "a\\x1b[31mb\\nc\\td"
     assert printable("a\u202eb") == "a\\u202eb"
     assert printable("a\u00a0b") == "a b"
+
+
+def test_a_change_names_the_clique_that_it_is_of() -> None:
+    """Not another one with the same hash, whose values are the target's already."""
+    world = World().grow(cliques=[clique("front"), {**clique("front"), "name": "twin"}], groups={})
+    new = world.hashes("legacy-1.35").pod_template_hashes["twin"]
+    for kind, name in (("PodClique", "web-0-twin"), ("Pod", "web-0-twin-0"), ("Pod", "web-0-twin-1")):
+        world.put(kind, name, LABEL, new)
+    for field in ("currentPodTemplateHash", "updateProgress/podTemplateHash"):
+        world.put("PodClique", "web-0-twin", f"/status/{field}", new)
+    (set_plan,) = world.plan(target="legacy-1.35").trees
+    assert [what for what, *_ in change_groups(set_plan)] == ["generation hash", "pod template of front"]
