@@ -17,9 +17,14 @@ from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import HashPair
-from migrator.planning.known_issues import pods_below_minimum
 from migrator.planning.model import Disruption
-from migrator.planning.releases import accepts_legacy, compares_idle_sets, knows_on_delete, updates_without_progress
+from migrator.planning.releases import (
+    accepts_legacy,
+    compares_idle_sets,
+    knows_on_delete,
+    pods_below_minimum,
+    updates_without_progress,
+)
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")

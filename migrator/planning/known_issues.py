@@ -18,7 +18,14 @@ from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
-from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, builds, builds_of, builds_with, is_before, spared
+from migrator.planning.releases import (
+    ANNOTATION_AUTO_MNNVL,
+    below_minimum_beside_live,
+    builds,
+    builds_of,
+    builds_with,
+    is_before,
+)
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
@@ -59,30 +66,6 @@ class KnownIssue:
         conditions = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
         conditions += [f"you go to {builds}"] if len(hit) < len(targets) else []
         return f"{self.effect} (if {' and '.join(conditions)})" if conditions else self.effect
-
-
-def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
-    """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
-
-    From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
-    ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    after ``terminationDelay``, unless it is :func:`spared`.
-    """
-    with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
-    live = {clique.set_index for clique in with_live_pods}
-    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
-    for item in members:
-        least = integer(item.spec.get("minAvailable"), 1)
-        if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not spared(item):
-            yield item
-
-
-def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
-    indices = {item.set_index for item in below_minimum_beside_live(tree)}
-    for clique in tree.pod_cliques:
-        if clique.set_index in indices:
-            yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
 def partly_scheduled(tree: Tree) -> Iterator[GroveObject]:

@@ -6,11 +6,12 @@ below the names is one difference, with its source; paths are below ``operator/i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from migrator.grove.objects import GroveObject, PodClique, PodCliqueSet, condition, kubernetes_time
+from migrator.exact_json import integer
+from migrator.grove.objects import GroveObject, Pod, PodClique, PodCliqueSet, Tree, condition, kubernetes_time
 from migrator.hashing import schemes
 from migrator.hashing.schemes import LEGACY, Release, Scheme
 
@@ -133,6 +134,30 @@ def spared(item: GroveObject) -> bool:
     if ended or found.get("status") != status or since is None or created is None:
         return ended
     return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
+
+
+def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
+    """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
+
+    From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
+    ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
+    after ``terminationDelay``, unless it is :func:`spared`.
+    """
+    with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
+    live = {clique.set_index for clique in with_live_pods}
+    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
+    for item in members:
+        least = integer(item.spec.get("minAvailable"), 1)
+        if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not spared(item):
+            yield item
+
+
+def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
+    indices = {item.set_index for item in below_minimum_beside_live(tree)}
+    for clique in tree.pod_cliques:
+        if clique.set_index in indices:
+            yield from ((clique, pod) for pod in clique.pods if pod.live)
 
 
 def template_by_suffix(pcs: PodCliqueSet, name: str) -> str | None:
