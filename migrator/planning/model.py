@@ -189,3 +189,13 @@ class Plan:
     operator: str | None = None
     running: str | None = None
     not_checked: tuple[NotChecked, ...] = ()
+
+    @property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """The findings of the sets, then those about the cluster."""
+        return (*(finding for tree in self.trees for finding in tree.findings), *self.findings)
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """Everything that forbids the run."""
+        return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)

@@ -303,8 +303,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _findings(plan: Plan, severity: Severity) -> list[Finding]:
-    found = (*plan.findings, *(finding for set_plan in plan.trees for finding in set_plan.findings))
-    return sorted((finding for finding in found if finding.severity is severity), key=_place)
+    return sorted((finding for finding in plan.all_findings if finding.severity is severity), key=_place)
 
 
 def _place(finding: Finding) -> tuple[str, ...]:

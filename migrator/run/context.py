@@ -113,7 +113,7 @@ def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[N
 
 def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:
     """Log one line for each finding."""
-    for finding in (*(found for tree in plan.trees for found in tree.findings), *plan.findings):
+    for finding in plan.all_findings:
         refuses = finding.severity is Severity.REFUSAL
         (log.error if refuses else log.warning)(
             "guard_refusal" if refuses else "guard_warning",

@@ -37,7 +37,6 @@ from migrator.run.observation import (
     in_flight,
     pending,
     read_sets,
-    refusals_of,
     refused,
     tables_of,
 )
@@ -520,7 +519,7 @@ class _Run:
     def _complete(self, error: BaseException) -> bool:
         """Whether every value is as asked, so that only record and operator are to be put in order."""
         seen = self._seen
-        done = not (pending(seen.plan) or refusals_of(seen.plan) or seen.foreign)
+        done = not (pending(seen.plan) or seen.plan.refusals or seen.foreign)
         return done and not isinstance(error, ForeignOperator) and not seen.other_migration
 
     def _left_something(self) -> bool:

@@ -13,7 +13,7 @@ from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import report
-from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
+from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Table
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
 from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
@@ -84,7 +84,7 @@ class Observation:
     @property
     def writes(self) -> bool:
         """Whether a run would write anything: not if it is refused or has nothing to do."""
-        return self.continues or (bool(pending(self.plan)) and not refusals_of(self.plan))
+        return self.continues or (bool(pending(self.plan)) and not self.plan.refusals)
 
     @property
     def release(self) -> str | None:
@@ -255,16 +255,9 @@ def remaining_changes(tree: Tree, table: Table) -> tuple[Change, ...]:
     return changes_of(stored_hashes(tree), HashPair(table.source_hashes, table.target_hashes))
 
 
-def refusals_of(plan: Plan) -> list[Finding]:
-    """Everything that forbids the run."""
-    own = [finding for tree in plan.trees for finding in tree.refusals]
-    others = [finding for finding in plan.findings if finding.severity is Severity.REFUSAL]
-    return sorted(own + others, key=lambda finding: finding.code != "GM-205")  # the others follow from it
-
-
 def refused(plan: Plan) -> Refused | None:
     """The error for the first refusal, if there is one."""
-    found = refusals_of(plan)
+    found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
         return None
     more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
@@ -274,7 +267,7 @@ def refused(plan: Plan) -> Refused | None:
 
 def in_flight(plan: Plan) -> list[str]:
     """The codes of the refusals, if all of them may end without help."""
-    found = refusals_of(plan)
+    found = plan.refusals
     return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
 
 
