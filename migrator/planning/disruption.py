@@ -59,7 +59,7 @@ def disruption_of(
     return _count(tree, ended, stray, updated), _count(tree, ended, left)
 
 
-def live_pods(tree: Tree) -> int:
+def present_pods(tree: Tree) -> int:
     """How many pods of the tree are not being deleted."""
     return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 

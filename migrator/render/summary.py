@@ -13,7 +13,7 @@ from typing import Any
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.disruption import live_pods
+from migrator.planning.disruption import present_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
@@ -166,7 +166,7 @@ def summary(plan: Plan) -> dict[str, int]:
         "podCliqueSets": len(plan.trees),
         "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.trees),
         "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.trees),
-        "pods": sum(live_pods(set_plan.tree) for set_plan in plan.trees),
+        "pods": sum(present_pods(set_plan.tree) for set_plan in plan.trees),
         "changes": sum(len(set_plan.changes) for set_plan in plan.trees),
         "refusals": len(refusals_of(plan)),
         "warnings": len(warnings_of(plan)),
