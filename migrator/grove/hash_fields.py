@@ -80,7 +80,8 @@ CLIQUE_LABEL: Final = HashField("PodClique", (*_LABELS, LABEL_POD_TEMPLATE_HASH)
 SET_GENERATION: Final = HashField("PodCliqueSet", ("status", "currentGenerationHash"), 6)
 
 #: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator
-#: copies them back.
+#: copies them back. The places of one kind and subresource have one rank, because one patch writes them; those of one
+#: kind and rank stand together, because an object is gone through once; and ``grove.parse`` keeps every path.
 HASH_FIELDS: Final = (
     POD_LABEL,
     CLIQUE_LABEL,

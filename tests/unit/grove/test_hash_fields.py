@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
 from typing import Any
 
 import pytest
 
-from migrator.grove.hash_fields import HASH_FIELDS, HashSearch, stored_hashes
+from migrator.grove.hash_fields import HASH_FIELDS, SET_GENERATION, HashField, HashSearch, stored_hashes
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.planning.patches import RESOURCES
 from tests.support.builders import LABEL, LATER, World
 from tests.support.paths import ROOT
 from tests.support.tables import table
@@ -20,10 +24,35 @@ def fields(world: World) -> list[tuple[str, str, str]]:
     return [(item.ref.kind, item.ref.name, item.field) for item in stored_hashes(tree)]
 
 
+def allowed(place: HashField) -> bool:
+    """Whether the first admission policy lets the Job, whose account it limits, write a hash in that place."""
+    policy, *_ = (ROOT / "charts/grove-migrator/templates/policy.yaml").read_text(encoding="utf-8").split("\n---\n")
+    plural = RESOURCES[place.kind].plural
+    resource = f"{plural}/status" if place.subresource else plural
+    resources = {name for found in re.findall(r"resources: \[(.*)\]", policy) for name in found.split(", ")}
+    part, *steps = place.path
+    if part == "metadata":
+        return resource in resources and f"'{plural}': '{steps[-1]}'" in policy
+    named = all(f"'{step}'" in policy for step in steps if step != "*")
+    return resource in resources and named and (part == "status" or plural == "podgangmaps")
+
+
 def test_the_admission_policy_allows_every_place() -> None:
-    """Else the Job, whose account the policy limits, would be denied on a cluster."""
-    policy = (ROOT / "charts/grove-migrator/templates/policy.yaml").read_text(encoding="utf-8")
-    assert [place.pointer for place in HASH_FIELDS if f"'{place.path[-1]}'" not in policy] == []
+    """Else the Job would be denied on a cluster; a name that is known on one kind is not allowed on another."""
+    assert [(place.kind, place.pointer) for place in HASH_FIELDS if not allowed(place)] == []
+    label = ("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
+    strange = [HashField(kind, label, 0) for kind in ("PodGang", "PodCliqueScalingGroup", "PodCliqueSet")]
+    strange += [HashField("PodGang", ("status", "currentGenerationHash"), 0), HashField("Pod", ("spec", "epoch"), 0)]
+    assert [(place.kind, place.pointer) for place in strange if allowed(place)] == []
+
+
+def test_the_places_stand_in_the_order_of_writing() -> None:
+    """One patch for each kind and subresource, one walk through the objects for each kind and rank, the set last."""
+    written = {(place.kind, place.subresource, place.rank) for place in HASH_FIELDS}
+    assert len(written) == len({(kind, subresource) for kind, subresource, _ in written})
+    walks = [walk for walk, _ in groupby((place.rank, place.kind) for place in HASH_FIELDS)]
+    assert walks == sorted(set(walks))
+    assert HASH_FIELDS[-1] is SET_GENERATION
 
 
 def test_every_place_is_found_in_the_order_of_writing() -> None:
