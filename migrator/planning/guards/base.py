@@ -33,7 +33,16 @@ _refuses: Final = partial(Guard, severity=Severity.REFUSAL)
 _refuses_unless_allowed: Final = partial(_refuses, overridable=True)
 _warns: Final = partial(Guard, severity=Severity.WARNING)
 
-#: Every guard by its code; codes that are not here any more are never used again.
+#: The codes of guards that are gone, which are never used again: scripts know what they meant.
+RETIRED: Final = tuple(
+    f"GM-{number}"
+    for numbers in (
+        (103, 106, 108, 109, 110, 111, 113, 114, 115, 117, 118, 119, 121),
+        (123, 124, 126, 127, 128, 129, 132, 133, 135, 204, 206),
+    )
+    for number in numbers
+)
+#: Every guard by its code.
 CATALOGUE: Final = {
     guard.code: guard
     for guard in (

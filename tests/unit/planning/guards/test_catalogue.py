@@ -7,7 +7,7 @@ import re
 import pytest
 
 from migrator.errors import UsageError
-from migrator.planning.guards.base import CATALOGUE, allowed_codes
+from migrator.planning.guards.base import CATALOGUE, RETIRED, allowed_codes
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import SetState, Severity
 from tests.support.builders import DELETION, LABEL, LATER, OLD, World, refusals
@@ -98,3 +98,10 @@ def test_an_override_allows_only_what_its_finding_says(of: tuple[str, str, str])
     assert ("--allow GM-101" in finding.remedy) is (of[0] == "Pod")
     assert (refusals(world.findings(allow=["GM-101"])) == []) is (of[0] == "Pod")
     assert refusals(world.findings(allow=["GM-102"])) == [("GM-101", *of[1:])]
+
+
+def test_a_code_is_never_used_again() -> None:
+    """A guard that is removed leaves its code with the retired ones, so that a new guard takes the next number."""
+    assert CATALOGUE.keys().isdisjoint(RETIRED)
+    used = {*CATALOGUE, *RETIRED, *ISSUE_TITLES}
+    assert used == {f"GM-{number}" for number in (*range(101, 139), *range(201, 208), *range(301, 312))}
