@@ -224,9 +224,11 @@ def _unknown(text: str) -> UnknownScheme:
             f"{text} is not a known version of Dynamo (dynamo-{dynamo[0]} to dynamo-{dynamo[-1]}). "
             "Name the release of Grove that it brings."
         )
-    newest = max(filter(None, map(_version, builds)))
+    versions = {version: name for name in builds if (version := _version(name)) is not None}
+    newest = max(versions)
     if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
-        return UnknownScheme(f"{text} is newer than {builds[-1]}, the newest release in the table. {USE_BINARY_ADVICE}")
+        known = f"{versions[newest]}, the newest release in the table"
+        return UnknownScheme(f"{text} is newer than {known}. {USE_BINARY_ADVICE}")
     names = [CANONICAL, *map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
     if re.fullmatch(r"(?:legacy|canonical)-[\d.]+", text):  # never another minor, because it is another set of hashes
         names = [name for name in names if name.startswith(f"{text}-")]

@@ -43,6 +43,13 @@ def test_a_release_that_was_not_read_is_never_guessed(name: str) -> None:
     assert "Did you mean" not in str(error.value)
 
 
+def test_the_newest_release_is_named_whatever_is_last_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once every release is read, a build of the main branch may be the last line."""
+    monkeypatch.setattr(schemes, "unread_releases", dict)
+    with pytest.raises(UnknownScheme, match=r"is newer than v0\.1\.0-alpha\.12-rc1, the newest release"):
+        schemes.resolve("v0.1.0-alpha.15")
+
+
 @pytest.mark.parametrize("name", ["v0.1.0-alpha.15", "v0.1.0", "1.0.0", "v0.1.0-beta.1", "v0.2.0-alpha.1"])
 def test_a_newer_release_is_said_to_be_newer(name: str) -> None:
     """What comes after everything that is known is not a typo of something older."""
