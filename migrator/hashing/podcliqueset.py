@@ -16,7 +16,7 @@ from typing import Any, Final
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONObject
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold, plain
+from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import ROOT, types_of
 
@@ -76,11 +76,6 @@ class TemplateHasher:
     @cached_property
     def _canonical(self) -> JSONObject:
         return canonicalize(self._pod_spec)
-
-
-def dump_template(template: Mapping[str, Any], scheme: Scheme) -> str:
-    """The exact text that is hashed. Raises as :meth:`TemplateHasher.under` does."""
-    return clean(plain(TemplateHasher(template).pieces(scheme)))
 
 
 class SetHasher:

@@ -12,7 +12,7 @@ from migrator import exact_json
 from migrator.errors import DecodeError
 from migrator.hashing import layouts, podcliqueset, quantity, schemes, spew
 from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, Piece, clean, fold, plain
-from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, dump_template, hash_pod_clique_set
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, hash_pod_clique_set
 from testbed.oracle import MINORS
 from testbed.workloads import standalone
 from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
@@ -89,7 +89,7 @@ def test_the_dump_is_what_the_facts_say() -> None:
             "priorityClassName": "ignored",
         },
     }
-    text = dump_template(template, schemes.by_name("legacy-1.35"))
+    text = plain(TemplateHasher(template).pieces(schemes.by_name("legacy-1.35")))
     assert text.startswith("(*v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
     assert text.endswith(" HostnameOverride:(*string)<nil> WorkloadRef:(*v1.WorkloadReference)<nil>}}")
     assert len(text.encode()) == 3027
