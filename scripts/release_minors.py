@@ -2,7 +2,7 @@
 """Read each Grove release's k8s.io/api minor from that release's own go.mod.
 
 The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first. People write
-``release``, ``algorithm`` and the flags (``dev``, ``acceptsLegacy``, ``hashInNames``, ``podGangMaps``), having read the
+``release``, ``algorithm`` and the flags (``dev``, ``acceptsLegacy``, ``hashInNames``), having read the
 release's source; this script writes ``minor``, ``module`` and ``commit``. A build that is not a release is named
 ``main-`` and its commit.
 

@@ -51,9 +51,9 @@ class Release:
     """A build of the operator and the scheme that it uses.
 
     ``dev`` marks builds that are not releases, ``accepts_legacy`` those that take the legacy hash of their own
-    layout as current, ``hash_in_names`` those that put the hash into object names (never migrated), and
-    ``pod_gang_maps`` those that keep the generation hash in PodGangMaps too. ``dynamo`` are the versions of the
-    dynamo-platform chart that bring it, without their patch number (the chart's README at 1.6.0 has the table).
+    layout as current, and ``hash_in_names`` those that put the hash into object names (never migrated). ``dynamo`` are
+    the versions of the dynamo-platform chart that bring it, without their patch number (the chart's README at 1.6.0 has
+    the table).
     """
 
     name: str
@@ -62,7 +62,6 @@ class Release:
     dev: bool = False
     accepts_legacy: bool = False
     hash_in_names: bool = False
-    pod_gang_maps: bool = False
     dynamo: tuple[str, ...] = ()
 
 
@@ -109,7 +108,6 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     dev=raw.get("dev", False),
                     accepts_legacy=raw.get("acceptsLegacy", False),
                     hash_in_names=raw.get("hashInNames", False),
-                    pod_gang_maps=raw.get("podGangMaps", False),
                     dynamo=tuple(raw.get("dynamo", ())),
                 )
             )

@@ -19,9 +19,10 @@ _FLAGS: Final = ("canonical", "acceptsLegacy", "hashInNames", "podGangMaps")
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """An algorithm, its flags (see :class:`~migrator.hashing.schemes.Release`), and the functions that show it.
+    """An algorithm, its flags, and the functions that show it; a canonical one accepts the legacy hash of its layout.
 
-    A canonical one that does not accept legacy hashes is not recognised.
+    ``hash_in_names`` is that of :class:`~migrator.hashing.schemes.Release`. ``pod_gang_maps``: it keeps the generation
+    hash in PodGangMaps too.
     """
 
     algorithm: str

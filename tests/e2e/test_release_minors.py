@@ -13,7 +13,7 @@ from tests.support.commands import run
 FIRST, LATER = "github.com/NVIDIA/grove/operator", "github.com/ai-dynamo/grove/operator"
 TABLE = """\
 {"release": "v0.1.0-alpha.3", "algorithm": "legacy"}
-{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "podGangMaps": true}
+{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": true}
 """
 
 
@@ -60,7 +60,7 @@ def test_a_clone_fills_minor_module_and_commit(clone: Path, tmp_path: Path) -> N
     assert table.read_text() == written
     old, middle, new = map(json.loads, written.splitlines())
     assert [(row["minor"], row["module"]) for row in (old, new)] == [("1.33", FIRST), ("1.35", LATER)]
-    own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "podGangMaps": True}
+    own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": True}
     assert middle == {**own, "minor": "1.34", "module": LATER, "commit": tagged}
 
 
