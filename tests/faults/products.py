@@ -145,8 +145,7 @@ def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> i
     ending = perform(process, command)
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)
-    if name != "two signals":  # the second may come when a Lease is taken and the process does not know it yet
-        assert world.records or world.holder != PARKED, "operators are kept out, and no record says why"
+    assert world.records or world.holder != PARKED, "operators are kept out, and no record says why"
     put_right(world, command, back=back)
     return ending.code
 

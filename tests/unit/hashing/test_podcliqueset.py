@@ -178,6 +178,10 @@ def with_template(**fields: Any) -> dict[str, Any]:
             with_template(cliques=[{"spec": {"podSpec": {"terminationGracePeriodSeconds": 1 << 63}}}]),
             "spec.template.cliques[0].spec.podSpec.terminationGracePeriodSeconds",
         ),
+        (
+            with_template(cliques=[{"spec": {"podSpec": {"overhead": {"cpu": True}}}}]),
+            "spec.template.cliques[0].spec.podSpec.overhead.cpu",
+        ),
         (with_template(cliques=[{"labels": []}]), "spec.template.cliques[0].labels"),
         (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
         (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
