@@ -67,7 +67,7 @@ class MigratorError(Exception):
 
 
 class ClusterError(MigratorError):
-    """The cluster did not do what was asked, and nothing has been written."""
+    """The cluster did not do what was asked."""
 
     code = "cluster-error"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
@@ -74,9 +74,7 @@ class Types:
 
     def fields(self, kind: str) -> Sequence[Field]:
         """The fields of a struct."""
-        if isinstance(fields := self._layout[kind], str):
-            raise TypeError(f"{kind} is not a struct")
-        return fields
+        return cast("Sequence[Field]", self._layout[kind])
 
     def _compile(self, kind: str) -> Printer:
         if kind in _BASIC:

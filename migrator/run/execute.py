@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Executor:
-    """Sends patches once, ``concurrency`` at a time at most.
+    """Sends the patches of one run, ``concurrency`` at a time at most.
 
     ``check`` is called before every patch and raises when we may not write any more; no other patch passes it
     meanwhile. ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was

@@ -174,8 +174,7 @@ class _Run:
         That takes as long as everything else of a reading, and what it refuses never gets as far as the lock.
         """
         with self._timed("verify" if self._wrote else "snapshot"):
-            how = {"search": search, "written": self._wrote}
-            self._seen = read_sets(self._unfenced, self._seen, self._context, **how)
+            self._seen = read_sets(self._unfenced, self._seen, self._context, search=search, written=self._wrote)
         self._pods = self._pods or self._seen.pods
         if gone := self._gone():
             self._log.warning("pods_gone", pods=gone)
@@ -509,6 +508,7 @@ class _Run:
         if run is not None:
             if not self._restore(run.stopped):
                 return self._half_way(error, endings.changed(seen.operator, run.stopped))
+            self._take(*operator.lease_names(seen.operator))  # one that was just taken as we were interrupted
             self._remove_record()
         return true
 

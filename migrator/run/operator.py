@@ -145,7 +145,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
 
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist while another one looks like
     the operator, and :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not
-    count as absent.
+    count as absent, but for the Service of the webhook, of which a finding warns.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)

@@ -9,11 +9,10 @@ import pytest
 
 from testbed.controlplane.client import Client
 from testbed.controlplane.server import ControlPlane
-from tests.cluster.manifests.audit import audit
 from tests.cluster.site import ACCOUNT, NAMESPACE, ServedSite, kubeconfig_of
 from tests.support.command_line import Invoke, invoke
 
-__all__ = ["audit", "invoke"]
+__all__ = ["invoke"]
 
 
 @pytest.fixture(scope="session")

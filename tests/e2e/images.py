@@ -27,11 +27,6 @@ ARG RELEASE
 ENV RELEASE=${RELEASE}
 ENTRYPOINT ["sh", "-c", "exec /opt/grove-migrator/bin/python -m testbed.stand_in_operator $RELEASE"]
 """
-#: What the stand-in is made of.
-_SOURCES: Final = (
-    *("__init__.py", "operator_installation.py", "stand_in_operator.py"),
-    *("controlplane/__init__.py", "controlplane/client.py"),
-)
 
 
 @contextmanager
@@ -58,10 +53,7 @@ def operators(*releases: str) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory() as scratch:
         context = Path(scratch)
         (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
-        for source in _SOURCES:
-            target = context / "testbed" / source
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / "testbed" / source, target)
+        shutil.copytree(ROOT / "testbed", context / "testbed")
         for release, name in zip(releases, names, strict=True):
             arguments = (f"--build-arg=OURS={OURS}", f"--build-arg=RELEASE={release}")
             run("docker", "build", "--tag", name, *arguments, scratch)

@@ -143,15 +143,11 @@ def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> i
     world = prepared(command)
     process = world.start(at=strikes(FAULTS[name], where))
     ending = perform(process, command)
-    truthful(world, process, command, ending)
-    put_right(world, command, back=back)
-    return ending.code
-
-
-def truthful(world: World, process: Process, command: Command, ending: Ending) -> None:
-    """What the exit code of the only command that ran says is so."""
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)
+    assert world.records or world.holder != PARKED, "operators are kept out, and no record says why"
+    put_right(world, command, back=back)
+    return ending.code
 
 
 def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import SEED
 from tests.faults.machine import Machine, RunFault, explore, history
 from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK
-from tests.faults.products import RESTORED
 
 
 def reorder(machine: Machine) -> None:
@@ -63,19 +61,6 @@ def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> N
         Machine.finish,
         lambda machine: ended(machine, DONE),
     )
-
-
-def test_errors_that_last_and_an_old_operator_that_comes_back_end_with_6() -> None:
-    """What must always hold does after both, and a rerun then ends well."""
-
-    def disturbed(kind: str, write: int) -> Callable[[Machine], None]:
-        def run(machine: Machine) -> None:
-            machine.migrate([RunFault(kind, write, "before")], skip_refused=False, allowed=False)
-            assert machine.ended.pop(STUCK) == 1
-
-        return run
-
-    history(disturbed("a lasting outage", 22), disturbed(RESTORED, 12), Machine.finish)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["finished", "killed"])

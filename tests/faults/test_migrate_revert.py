@@ -33,14 +33,6 @@ def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
     return {key[2]: pcs["status"]["currentGenerationHash"] for key, pcs in objects.items() if key[0] == "PodCliqueSet"}
 
 
-def test_a_revert_gives_the_operator_back_only_if_it_is_the_old_one() -> None:
-    """After the upgrade a revert leaves the new operator at zero: it would roll what it does not know."""
-    world = migrated_world(upgraded=True)
-    assert world.run(revert=True).code == DONE
-    assert world.grove() == world.before
-    assert (world.replicas, world.image, world.records) == (0, cluster.NEW_IMAGE, [])
-
-
 def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
     world = migrated_world(upgraded=True)

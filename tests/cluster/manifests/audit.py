@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pytest
-
 from testbed.controlplane.client import Object
 from tests.cluster.site import NAMESPACE, USER, ServedSite, of_kind
 
@@ -73,12 +71,6 @@ class Audit:
 
     def _lines(self) -> list[str]:
         return self._log.read_text(encoding="utf-8").splitlines()
-
-
-@pytest.fixture
-def audit(site: ServedSite) -> Audit:
-    """What our account asks of the API server from now on."""
-    return Audit(site)
 
 
 def used(requests: Sequence[Object], granted: Sequence[Grant]) -> set[Grant]:

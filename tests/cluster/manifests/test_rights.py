@@ -29,11 +29,12 @@ def test_the_jobs_command_line_migrates_as_the_jobs_account(site: ServedSite, ac
 
 
 def test_every_request_is_within_the_rules_and_every_rule_is_needed(
-    site: ServedSite, account: Invoke, audit: Audit, monkeypatch: pytest.MonkeyPatch
+    site: ServedSite, account: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the audit log of a run with lost replies, and of its revert: nothing beside the rules, and no rule unused."""
     site.fill()
     monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
+    audit = Audit(site)
     with site.frozen():
         account(*COMMAND)
         account(*COMMAND, "--revert", "--yes")

@@ -175,6 +175,7 @@ SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not
         "Pods are read as metadata, and their specs are the user's.",
         ("Pod", {"metadata": {"name": "x"}, "spec": {"hostname": VALUE}}),
     ),
+    ("A spec that is no object.", ("PodClique", {"metadata": {"name": "x"}, "spec": 5})),
     (
         "ManagedFields names fields, it holds no values.",
         ("Pod", {"metadata": {"name": "x", "managedFields": [{"manager": VALUE}]}}),

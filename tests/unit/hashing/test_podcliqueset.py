@@ -178,6 +178,11 @@ def with_template(**fields: Any) -> dict[str, Any]:
             with_template(cliques=[{"spec": {"podSpec": {"terminationGracePeriodSeconds": 1 << 63}}}]),
             "spec.template.cliques[0].spec.podSpec.terminationGracePeriodSeconds",
         ),
+        (
+            with_template(cliques=[{"spec": {"podSpec": {"overhead": {"cpu": True}}}}]),
+            "spec.template.cliques[0].spec.podSpec.overhead.cpu",
+        ),
+        (with_template(cliques=[{"labels": []}]), "spec.template.cliques[0].labels"),
         (with_template(cliqueStartupType=1), "spec.template.cliqueStartupType"),
         (with_template(priorityClassName=[]), "spec.template.priorityClassName"),
     ],
@@ -194,6 +199,7 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], p
     [
         *((text, "suffix is unknown") for text in ("4kk", "4e99999999999999999999")),
         ("e-99", "no quantity"),
+        ("", "must not be empty"),
         ("1" * 4001, "more than 4000 characters"),
         ("1" * 30 + "e200000", "more than a hundred thousand digits"),
     ],

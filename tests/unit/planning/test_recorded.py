@@ -57,13 +57,11 @@ def test_a_revert_leaves_values_of_neither_scheme_and_says_so() -> None:
 
 def test_a_revert_names_a_set_that_its_record_does_not_have() -> None:
     """It was made since the run: left alone without --from, and the old operator would replace its pods."""
-    world = World().grow(scheme="legacy-1.35")
-    (table,) = World().grow().tables().values()
-    plan = world.revert(tables={"another": replace(table, uid="another")})
-    assert (plan.trees, [finding.remedy for finding in plan.findings]) == (
-        (),
-        ["to revert it too, run with --from legacy-1.34"],
-    )
+    (own,) = World().grow().tables().values()
+    tables = {"another": replace(own, uid="another")}
+    for scheme, told in (("legacy-1.35", ["to revert it too, run with --from legacy-1.34"]), ("legacy-1.33", [])):
+        plan = World().grow(scheme=scheme).revert(tables=tables)
+        assert (plan.trees, [finding.remedy for finding in plan.findings]) == ((), told)
 
 
 def test_a_revert_leaves_a_set_that_is_being_deleted_alone() -> None:

@@ -41,7 +41,7 @@ def test_hashes_in_names_refuse() -> None:
         ("4h0m0s", NOW - timedelta(hours=4, seconds=-300), True),
         ("4h0m0s", NOW - timedelta(hours=5), True),
         ("4h0m0s", NOW, False),
-        ("30s", NOW, True),
+        *((delay, NOW, True) for delay in ("0", "30s")),
         ("5m0.5s", NOW, False),
         ("5m", NOW, True),
         (None, NOW - timedelta(hours=3, minutes=54), False),
