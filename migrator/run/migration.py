@@ -172,7 +172,7 @@ class _Run:
     def _read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them; with ``search`` also look for hashes in unknown places.
 
-        That takes as long as everything else of a reading, and what it refuses never gets as far as the lock.
+        That takes as long as everything else of a reading; what the last search found counts in every later reading.
         """
         with self._timed("verify" if self._wrote else "snapshot"):
             how = {"search": search, "written": self._wrote}

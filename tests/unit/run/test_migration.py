@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from migrator.errors import Interrupted, Refused, Reverted
+from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
+from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
@@ -165,6 +167,21 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
+
+
+def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too() -> None:
+    """GM-136 refuses one set, and ``--skip-refused`` migrates the others."""
+    world = World()
+
+    def mark(body: JSONObject) -> None:
+        body["metadata"]["annotations"] = {"example.com/made-from": body["status"]["currentGenerationHash"]}
+
+    world.store.edit(POD_CLIQUE_SETS, "default", "web", mark)
+    before = world.grove()
+    ending = world.run(skip_refused=True)
+    assert ending.code == DONE, str(ending)
+    changed = {cluster.set_of(item) for key, item in world.grove().items() if item != before[key]}
+    assert changed == {"disagg", "patient"}
 
 
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
