@@ -117,8 +117,8 @@ class _Run:
         rights.check_run(self._unfenced, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
-            if self._recorder.load() != self._seen.recorded:  # whoever held it before us has changed something
-                self._look()
+            if self._recorder.load() != self._seen.recorded or refusal or not pending(self._seen.plan):
+                self._look()  # whoever held it before us has changed something, or no later reading would show that
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
