@@ -116,8 +116,8 @@ class _Run:
         rights.check_run(self._unfenced, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
-            if self._recorder.load() != self._seen.recorded:  # whoever held it before us has changed something
-                self._look()
+            if self._recorder.load() != self._seen.recorded or refusal or not pending(self._seen.plan):
+                self._look()  # whoever held it before us has changed something, or no later reading would show that
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
@@ -171,7 +171,7 @@ class _Run:
     def _read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them; with ``search`` also look for hashes in unknown places.
 
-        That takes as long as everything else of a reading, and what it refuses never gets as far as the lock.
+        That takes as long as everything else of a reading; what the last search found counts in every later reading.
         """
         with self._timed("verify" if self._wrote else "snapshot"):
             self._seen = read_sets(self._unfenced, self._seen, self._context, search=search, written=self._wrote)

@@ -9,7 +9,7 @@ from typing import Final
 
 from migrator.errors import ClusterError, Refused, UsageError
 from migrator.grove.hash_fields import stored_hashes
-from migrator.grove.objects import Snapshot, Tree
+from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import report
@@ -37,7 +37,8 @@ class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
     ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in
-    its sets that are neither scheme's. ``fenced``: every operator waits for a Lease that the run holds.
+    its sets that are neither scheme's. ``possible_hashes`` are what the last search for hashes in unknown places found.
+    ``fenced``: every operator waits for a Lease that the run holds.
     """
 
     options: RunOptions
@@ -47,6 +48,7 @@ class Observation:
     trees: tuple[Tree, ...] = ()
     to_revert: tuple[SetPlan, ...] = ()
     foreign: tuple[str, ...] = ()
+    possible_hashes: tuple[PossibleHash, ...] = ()
     fenced: bool = False
 
     @property
@@ -156,6 +158,8 @@ def read_sets(
     """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
     snapshot = read_snapshot(store, search=search)
+    if not search:
+        snapshot = replace(snapshot, possible_hashes=seen.possible_hashes)
     _check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
@@ -169,7 +173,8 @@ def read_sets(
     if any(tree.changes for tree in plan.trees) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     to_revert = tuple(tree for tree in undo if tree.changes)
-    return replace(seen, plan=plan, trees=snapshot.trees, to_revert=to_revert, foreign=foreign)
+    seen = replace(seen, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
+    return replace(seen, plan=plan, to_revert=to_revert, foreign=foreign)
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:

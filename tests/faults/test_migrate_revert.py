@@ -69,6 +69,16 @@ def test_a_revert_of_sets_that_were_all_made_again_has_nothing_to_restore() -> N
     assert world.grove() == before
 
 
+def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
+    """The record is deleted last: the old operator that was started again must not wait for an hour."""
+    world = migrated_world()
+    forgets = when(lambda step: (step.verb, step.moment) == ("delete", "after"), lambda step: step.process.kill())
+    assert world.run(forgets, revert=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.replicas, world.records, world.grove() == world.before) == (1, [], True)
+    assert world.holder.startswith("grove-operator")
+
+
 def test_an_interruption_while_the_error_is_recorded_is_no_other_ending() -> None:
     """Half-way stays 6, whoever presses Ctrl-C once more."""
     told = of_trees()[5].write

@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from migrator.errors import Interrupted, Refused, Reverted
+from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
+from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
@@ -19,7 +21,7 @@ from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
 from migrator.store import DryRun
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
 from tests.faults.steps import GROVE, first
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -175,6 +177,49 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
+
+
+@table(
+    "revert",
+    ("The revert starts the old operator, so it must not overlook a value.", (True,)),
+    ("A run ends the migration, so it must not overlook one either.", (False,)),
+)
+def test_a_late_write_of_a_killed_run_is_seen_by_the_next(*, revert: bool) -> None:
+    """The last run died at its first patch, which the cluster applies while the next one waits for its Lease."""
+    world = World()
+    if not revert:
+        assert world.run().code == DONE
+    begun, died = world.grove(), list[Step]()
+    patched, wanted = (world.after, world.before) if revert else (world.before, world.after)
+
+    def die(step: Step) -> None:
+        died.append(step)
+        step.process.kill()
+
+    assert world.run(when(lambda step: step.is_grove, die, times=1), revert=not revert).code == KILLED
+
+    def land(_: Step) -> None:
+        [key] = [key for key in begun if (cluster.RESOURCES[key[0]], key[2]) == (died[0].resource, died[0].name)]
+        world.store.put(patched[key])
+
+    ending = world.run(when(lambda step: step.kind == "sleep", land, times=1), revert=revert)
+    assert ending.code == DONE, str(ending)
+    assert cluster.hashes(world.grove()) == cluster.hashes(wanted)
+
+
+def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too() -> None:
+    """GM-136 refuses one set, and ``--skip-refused`` migrates the others."""
+    world = World()
+
+    def mark(body: JSONObject) -> None:
+        body["metadata"]["annotations"] = {"example.com/made-from": body["status"]["currentGenerationHash"]}
+
+    world.store.edit(POD_CLIQUE_SETS, "default", "web", mark)
+    before = world.grove()
+    ending = world.run(skip_refused=True)
+    assert ending.code == DONE, str(ending)
+    changed = {cluster.set_of(item) for key, item in world.grove().items() if item != before[key]}
+    assert changed == {"disagg", "patient"}
 
 
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
