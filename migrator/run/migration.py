@@ -116,8 +116,8 @@ class _Run:
         rights.check_run(self._unfenced, self._seen, self._log)
         with self._timed("lock"):
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
-            if self._recorder.load() != self._seen.recorded or refusal or not pending(self._seen.plan):
-                self._look()  # whoever held it before us has changed something, or no later reading would show that
+            self._recorder.load()  # whoever held it before us may have written the record, or removed it
+            self._look()
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
@@ -147,9 +147,9 @@ class _Run:
             self._context.sleep(_IDLE_EVERY)
 
     def _look(self, *, everywhere: bool = False) -> None:
-        """Operators, the record and the sets, as they are now."""
+        """Operators, the record and the sets, as they are now; ``everywhere``: other namespaces and unknown places too."""
         self._look_at_operators(everywhere=everywhere)
-        self._read(search=True)
+        self._read(search=everywhere)
 
     def _look_at_operators(self, *, everywhere: bool = False) -> None:
         """Operators and the record; while we hold our own Lease, nobody else writes that."""
