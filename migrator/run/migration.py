@@ -147,7 +147,7 @@ class _Run:
             self._context.sleep(_IDLE_EVERY)
 
     def _look(self, *, everywhere: bool = False) -> None:
-        """Operators, the record and the sets, as they are now; ``everywhere``: other namespaces and unknown places too."""
+        """Operators, record and sets, as they are now; ``everywhere``: other namespaces and unknown places too."""
         self._look_at_operators(everywhere=everywhere)
         self._read(search=everywhere)
 
