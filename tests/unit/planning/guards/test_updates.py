@@ -112,6 +112,7 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
     edit(world)
     found = world.findings()
     allowed = refusals(world.findings(allow=["update-in-flight"]))
+    assert all(finding.settles for finding in found if finding.code == "GM-102"), "--wait waits for it"
     if case == C:
         assert (refusals(found), warnings(found)) == ([], [("GM-107", of[1], field)])
     elif case == B:
@@ -210,6 +211,7 @@ def test_an_unseen_reordering_does_not_pass_for_a_canonical_source(observed: int
     found = world.findings("canonical-1.34", "legacy-1.35")
     assert refusals(found) == [("GM-105", "web", "/status/observedGeneration")]
     assert "has not seen a reordered list yet" in found[0].message
+    assert found[0].settles
     recorded = world.tables("canonical-1.34")
     assert refusals(world.findings("canonical-1.34", "legacy-1.35", tables=recorded)) == []
 
