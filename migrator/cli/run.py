@@ -29,7 +29,7 @@ from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import command_row, count, printable, row
+from migrator.render.text import command_row, count, printable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
@@ -228,13 +228,16 @@ def _text(
         )
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
+    skipped = "" if revert else summary.left_behind(result.plan)
     done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.trees:
         done = "Nothing to do: no PodCliqueSet was found. Is this the right cluster?"
+    elif skipped:
+        done = "Nothing was migrated."
     if result.patches:
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
-    return "".join([f"{done}\n", row("operator", operator) if operator else "", *following])
+    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])

@@ -163,6 +163,16 @@ def test_a_refused_run_writes_no_file(tmp_path: Path, refused: Path, invoke: Inv
     assert missing.failure["code"] == "unwritable-output"
 
 
+def test_a_run_tells_what_skipped_sets_cost(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
+    """With --skip-refused nobody reads that all is done while the upgrade still recreates the pods of a refused set."""
+    cost = "1 refused set was skipped: the upgrade recreates 6 pods with 6 GPUs."
+    out = tmp_path / "out.json"
+    first = invoke("run", "-f", refused, "--write", out, "--skip-refused", *TO).out
+    assert " ".join(first.split()) == f"Migrated 2 sets with 40 patches. {cost}"
+    again = invoke("run", "-f", out, "--write", tmp_path / "again.json", "--skip-refused", *TO).out
+    assert " ".join(again.split()) == f"Nothing was migrated. {cost}"
+
+
 def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
     out = tmp_path / "out.yaml"
