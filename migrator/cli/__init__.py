@@ -63,7 +63,8 @@ class _InOrder(click.Group):
       1   API server, network or a bug; nothing is changed, try again
       2   wrong flags or input; nothing was done
       3   refused or reverted, nothing is changed; a person must look
-      6   half-way: keep the operator at zero, run again or `run --revert`
+      6   half-way: keep the operator at zero replicas; run the same command
+          again, or add `--revert`
       7   `verify` only: verification failed
       10  changes pending (plan --detailed-exitcode)
     """,

@@ -20,7 +20,7 @@ from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
 from migrator.cli.progress import Progress
-from migrator.errors import HalfWay
+from migrator.errors import HALF_WAY, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -43,6 +43,16 @@ def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str
     assert done.returncode == 0
     assert done.stderr == "[]\n"
     assert done.stdout
+
+
+@pytest.mark.parametrize("place", ["errors", "help", "docs/upgrade.md", "docs/cli.md"])
+def test_what_exit_code_6_asks_for_is_said_in_the_same_words(place: str, invoke: Invoke) -> None:
+    """The error, the help and both pages name the same steps; `--revert` alone, without --to, would end with 2."""
+    said = {"errors": HALF_WAY, "help": invoke("--help").out}.get(place) or (ROOT / place).read_text(encoding="utf-8")
+    text = " ".join(said.split()).lower()
+    assert "keep the operator at zero replicas" in text
+    assert "run the same command again, or add `--revert`" in text
+    assert "run again or `run --revert`" not in text.replace(",", "")
 
 
 def test_every_command_has_help_for_every_option_and_examples() -> None:
