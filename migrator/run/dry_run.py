@@ -99,7 +99,7 @@ def first_look(
         operator=read.operator,
         running=read.known.running,
         record="" if run is None else _story(run, read.recorded, read.snapshot),
-        resumes=None if run is None else run.target,
+        resumes=() if run is None else run.flags,
     )
     return seen, targets
 
@@ -109,7 +109,7 @@ def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
     stored = {tree.ref.uid: tree.pcs.status.get("currentGenerationHash") for tree in snapshot.trees}
     tables = recorded.of_open_run()
     done = sum(stored.get(uid) == table.target_hashes.generation for uid, table in tables.items())
-    kind = "A revert" if run.revert else "A run"
+    kind = "A revert of the migration" if run.reverts else "A run"
     return (
         f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC; "
         f"{done:,} of {len(tables):,} recorded sets have the new hashes."

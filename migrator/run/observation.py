@@ -14,7 +14,6 @@ from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Severity, Table
-from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
 from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
 from migrator.planning.releases import release_in
@@ -133,9 +132,10 @@ class Observation:
         """The objections of operators, webhooks and the record to a run."""
         found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
         if self.other_migration and run is not None:
-            flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
-            message = f"an earlier migration to {run.target} did not end"
-            remedy = f"finish it with `run {flags}`, or undo it with `run --revert {flags}`"
+            what = "the revert of an earlier migration" if run.reverts else "an earlier migration"
+            message = f"{what} to {run.target} did not end"
+            again = f"run {' '.join(run.flags)}"
+            remedy = f"finish it with `{again}`" + ("" if run.reverts else f", or undo it with `{again} --revert`")
             found.append(report("GM-205", None, None, message, remedy))
         return found
 

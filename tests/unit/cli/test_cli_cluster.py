@@ -21,6 +21,7 @@ from migrator.resources import PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryStore, Request
 
 HASH = re.compile(r"\b[4-9bcdf]{10,20}\b")
@@ -231,16 +232,46 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     ]
 
 
-def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
-    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
-    before, sent = signal.getsignal(signal.SIGTERM), []
+def end_at_a_pod(store: MemoryStore) -> None:
+    """Ask the next run to end once it writes to a pod."""
+    sent = list[Request]()
 
     def end(request: Request) -> None:
         if request.writes and request.resource == PODS and not sent:
             sent.append(request)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    cluster.before.append(end)
+    store.before.append(end)
+
+
+@pytest.mark.parametrize("source", [(), ("--from", "v0.1.0-alpha.8")])
+@pytest.mark.parametrize("revert", [(), ("--revert",)])
+def test_plan_names_the_command_that_finishes_a_run(
+    source: tuple[str, ...], revert: tuple[str, ...], invoke: Invoke
+) -> None:
+    """With the direction and the source of the run that did not end, whose command it is; typed, it finishes it."""
+    store = invoke.on(Site().store)
+    run = ("run", *source, *TO, "--stop-operator", "--concurrency", "1")
+    if revert:
+        invoke(*run)
+    end_at_a_pod(store)
+    invoke(*run, *revert, code=6)
+    said = invoke("plan").out
+    story = "A revert of the migration from" if revert else "A run from"
+    assert f"{story} {source[1] if source else 'auto'} to v0.1.0-alpha.11 did not end." in " ".join(said.split())
+    words = shlex.split(said.splitlines()[-1])
+    assert words == ["next", "grove-migrator", "run", *source, *TO, *revert, "--stop-operator"]
+    other = invoke("plan", "--to", "legacy-1.36", "-o", "json").json["warnings"]
+    (remedy,) = {one["remedy"] for one in other if one["code"] == "GM-205"}
+    assert remedy.startswith(f"finish it with `{' '.join(words[2:-1])}`")
+    invoke(*words[2:])
+    assert "did not end" not in invoke("plan").out
+
+
+def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
+    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
+    before = signal.getsignal(signal.SIGTERM)
+    end_at_a_pod(cluster)
     run = ("run", *TO, "--operator", "grove-system/grove-operator")
     assert "the run was asked to end" in invoke(*run, "--concurrency", "1", code=6).failure["message"]
     assert signal.getsignal(signal.SIGTERM) == before
