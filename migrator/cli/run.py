@@ -127,6 +127,7 @@ def run(
         source, to = operator_source.choose_schemes(
             *(source, to, from_binary, to_binary),
             cluster=None if filename else cluster,
+            operator=operator,
             target_image=target_image,
         )
     except ClusterError as error:  # a layout that only the record has

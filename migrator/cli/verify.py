@@ -83,7 +83,10 @@ def verify(
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
     _, to = operator_source.choose_schemes(
-        AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
+        *(AUTO, to, None, to_binary),
+        cluster=None if filename else cluster,
+        operator=operator,
+        target_image=target_image,
     )
     options = VerifyOptions(
         PlanOptions(AUTO, str(to)),
