@@ -155,9 +155,9 @@ def run(
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(store, options, run_context)
-            connect.ignore(*_SIGNALS)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
+            connect.ignore(*_SIGNALS)
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)

@@ -185,6 +185,22 @@ def test_an_error_is_one_object_and_its_exit_code(
     assert "s3cret" not in event["message"]
 
 
+@pytest.mark.parametrize("place", ["migrator.cli.progress.Progress.__exit__", "migrator.cli.log.write_failure"])
+def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
+    place: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """While the error is on its way to the terminal nothing is less half-way: 1 would say that nothing has changed."""
+
+    def pressed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("migrator.run.migration.run", failing(HalfWay("half-way")))
+    invoke.on(MemoryStore())
+    monkeypatch.setattr(place, pressed)
+    said = invoke("run", *TO, code=6).err
+    assert ("half-way" in said) is place.endswith("__exit__")
+
+
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
     monkeypatch.setattr(connect, "connect", failing(KeyError("key")))
