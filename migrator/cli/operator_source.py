@@ -9,7 +9,7 @@ from migrator.cli import log
 from migrator.cli.connect import ClusterFlags, adopt_recorded
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
-from migrator.planning.options import AUTO
+from migrator.planning.options import AUTO, HASH_IN_NAMES
 from migrator.planning.releases import is_target, release_in
 from migrator.run.operator import OperatorFlags
 
@@ -92,10 +92,7 @@ def _agreed(flag: str, name: str | None, path: str) -> str:
                 "operators; leave one out"
             )
     if operator.recognised.hash_in_names:
-        raise Refused(
-            f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
-            "only `hash` accepts it"
-        )
+        raise Refused(f"{flag}-binary {path}: {HASH_IN_NAMES}")
     return operator.scheme.name
 
 

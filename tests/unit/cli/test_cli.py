@@ -101,8 +101,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
-        (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
-        (["run", "--to", "v0.1.0-alpha.9", "--from", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
