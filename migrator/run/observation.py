@@ -159,7 +159,7 @@ def read_sets(
     """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
     options, recorded, way = seen.options, seen.recorded, seen.options.way
     snapshot = read_snapshot(store, search=search)
-    _check_there(snapshot, seen)
+    check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
@@ -182,7 +182,7 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
     return read_sets(store, Observation(options, found, recorded), context)
 
 
-def _check_there(snapshot: Snapshot, seen: Observation) -> None:
+def check_there(snapshot: Snapshot, seen: Observation) -> None:
     """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
     recorded = seen.recorded
     if not snapshot.installed and (seen.operator is not None or recorded.run is not None):

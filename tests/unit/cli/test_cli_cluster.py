@@ -17,7 +17,7 @@ import yaml
 from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.errors import Forbidden
-from migrator.resources import PODS
+from migrator.resources import POD_CLIQUE_SETS, PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
@@ -266,6 +266,19 @@ def test_plan_names_the_command_that_finishes_a_run(
     assert remedy.startswith(f"finish it with `{' '.join(words[2:-1])}`")
     invoke(*words[2:])
     assert "did not end" not in invoke("plan").out
+
+
+@pytest.mark.parametrize("target", [TO, ()])
+def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str, ...], invoke: Invoke) -> None:
+    """After a run that is half-way, a cluster without its sets is an error of `plan`, as it is of `run`."""
+    store = invoke.on(Site().store)
+    end_at_a_pod(store)
+    invoke("run", *TO, "--stop-operator", "--concurrency", "1", code=6)
+    for raw in store.everything(POD_CLIQUE_SETS):
+        store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
+    said = "none of them was read; if all of them were deleted on purpose"
+    assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
+    assert said in invoke("plan", *target, code=1).failure["message"]
 
 
 def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
