@@ -29,7 +29,7 @@ from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import command_row, count, printable, row, wrapped
+from migrator.render.text import NO_SETS, command_row, count, printable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _text(
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.trees:
-        done = "Nothing to do: no PodCliqueSet was found. Is this the right cluster?"
+        done = f"Nothing to do: {NO_SETS}"
     elif skipped:
         done = "Nothing was migrated."
     if result.patches:

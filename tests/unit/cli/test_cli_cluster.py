@@ -201,7 +201,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     assert document["plan"]["summary"]["changes"] == 66
 
 
-def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> None:
+def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Invoke) -> None:
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
     invoke.on(MemoryStore(*operator()))
     printed = invoke("run", *TO)
@@ -209,6 +209,7 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
+    assert invoke("verify", *TO).out == "Nothing to verify: no PodCliqueSet was found. Is this the right cluster?\n"
     undone = invoke("run", *TO, "--from", "v0.1.0-alpha.9", "--revert").out
     assert undone.startswith("Nothing to revert: no stored hash comes from this migration.\n")
 
