@@ -14,7 +14,7 @@ Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit c
       Refused              3  a person must look
         ForeignOperator       an operator that is not to run
         Reverted              the run has restored what it wrote
-      HalfWay              6  keep the operator at zero, run again or `run --revert`
+      HalfWay              6  keep the operator at zero replicas; run the same command again, or add `--revert`
         Unreadable            a record exists and cannot be understood
       VerificationFailed   7  of `verify`
 
@@ -27,7 +27,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
+
+#: What exit code 6 means, and what to do.
+HALF_WAY: Final = (
+    "Some sets may hold new hashes and others old ones. Keep the operator at zero replicas. "
+    "Run the same command again, or add `--revert`"
+)
 
 
 def first_of(texts: Sequence[str], limit: int) -> str:
@@ -240,7 +246,7 @@ class LeaseLost(MigratorError):
 
 
 class HalfWay(MigratorError):
-    """Some sets may hold new hashes and others old ones, or nobody knows: run again, or ``run --revert``."""
+    """Some sets may hold new hashes and others old ones, or nobody knows; :data:`HALF_WAY` says what to do."""
 
     exit_code = 6
     code = "half-way"

@@ -137,6 +137,8 @@ def _exit_codes() -> Iterator[str]:
 def _meaning(code: int, members: list[type[errors.MigratorError]]) -> str:
     if code == errors.MigratorError.exit_code:
         return "the cluster cannot be reached or does not permit it, or a bug; nothing has been written"
+    if code == errors.HalfWay.exit_code:
+        return errors.HALF_WAY
     return inspect.cleandoc(members[0].__doc__ or "").splitlines()[0].removesuffix(".").replace("``", "`")
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ import click
 from migrator import __version__
 from migrator.cli import log, offline, output, plan, run, verify
 from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
-from migrator.errors import MigratorError
+from migrator.errors import HalfWay, MigratorError
 
 PROGRAM: Final = "grove-migrator"
 PLUGIN: Final = "kubectl-grove_migrate"
@@ -63,7 +64,8 @@ class _InOrder(click.Group):
       1   API server, network or a bug; nothing is changed, try again
       2   wrong flags or input; nothing was done
       3   refused or reverted, nothing is changed; a person must look
-      6   half-way: keep the operator at zero, run again or `run --revert`
+      6   half-way: keep the operator at zero replicas; run the same command
+          again, or add `--revert`
       7   `verify` only: verification failed
       10  changes pending (plan --detailed-exitcode)
     """,
@@ -104,7 +106,10 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:
         return _usage(error, session)
-    except click.Abort:
+    except click.Abort as error:
+        true = _half_way_before(error)
+        if true is not None:
+            return _fail(true.code, true.exit_code, str(true), session, true.details)
         return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
@@ -114,8 +119,16 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 
 
 def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
-    log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
+    with suppress(KeyboardInterrupt):  # the exit code is true, whether its sentence is read or not
+        log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
     return exit_code
+
+
+def _half_way_before(error: BaseException | None) -> HalfWay | None:
+    """The ``HalfWay`` that was on its way here when Ctrl-C was pressed."""
+    while error is not None and not isinstance(error, HalfWay):
+        error = error.__context__
+    return error
 
 
 def _usage(error: click.ClickException, session: Session) -> int:

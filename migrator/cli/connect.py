@@ -89,10 +89,10 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def adopt_recorded(cluster: ClusterFlags) -> None:
+def adopt_recorded(cluster: ClusterFlags, flags: operator.OperatorFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
     store = connect(cluster, dry_run=DryRun.CLIENT)
-    found = operator.find(store, operator.OperatorFlags(), everywhere=False)
+    found = operator.find(store, flags, everywhere=False)
     record.Recorder(store, found.home or namespace_of_record()).load()
 
 

@@ -9,8 +9,9 @@ from migrator.cli import log
 from migrator.cli.connect import ClusterFlags, adopt_recorded
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
-from migrator.planning.options import AUTO
+from migrator.planning.options import AUTO, HASH_IN_NAMES
 from migrator.planning.releases import is_target, release_in
+from migrator.run.operator import OperatorFlags
 
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
@@ -30,6 +31,7 @@ def choose_schemes(
     to_binary: str | None = None,
     *,
     cluster: ClusterFlags | None,
+    operator: str | None = None,
     target_image: str | None = None,
 ) -> tuple[str, str | None]:
     """The names of the schemes of ``--from``, ``--to`` and both binaries, which are read.
@@ -44,7 +46,7 @@ def choose_schemes(
         source = _agreed("--from", None if source == AUTO else source, from_binary)
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
-        adopt_recorded(cluster)
+        adopt_recorded(cluster, OperatorFlags.parse(operator))
     release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
@@ -90,10 +92,7 @@ def _agreed(flag: str, name: str | None, path: str) -> str:
                 "operators; leave one out"
             )
     if operator.recognised.hash_in_names:
-        raise Refused(
-            f"{flag}-binary {path}: this operator puts the hash into object names, so it cannot be migrated; "
-            "only `hash` accepts it"
-        )
+        raise Refused(f"{flag}-binary {path}: {HASH_IN_NAMES}")
     return operator.scheme.name
 
 

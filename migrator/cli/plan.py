@@ -156,8 +156,8 @@ def _first_look_text(
         return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
-    if look.resumes is not None:
-        following = next_command("run", "--to", look.resumes, "--stop-operator")
+    if look.resumes:
+        following = next_command("run", *look.resumes, "--stop-operator")
     elif newest is not None:
         following = next_command("plan", "--to", newest)
     else:

@@ -29,7 +29,7 @@ from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import command_row, count, printable, row
+from migrator.render.text import NO_SETS, command_row, count, printable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def run(
         source, to = operator_source.choose_schemes(
             *(source, to, from_binary, to_binary),
             cluster=None if filename else cluster,
+            operator=operator,
             target_image=target_image,
         )
     except ClusterError as error:  # a layout that only the record has
@@ -154,9 +155,9 @@ def run(
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(store, options, run_context)
-            connect.ignore(*_SIGNALS)
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
+            connect.ignore(*_SIGNALS)
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
@@ -228,13 +229,16 @@ def _text(
         )
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
+    skipped = "" if revert else summary.left_behind(result.plan)
     done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.trees:
-        done = "Nothing to do: no PodCliqueSet was found. Is this the right cluster?"
+        done = f"Nothing to do: {NO_SETS}"
+    elif skipped:
+        done = "Nothing was migrated."
     if result.patches:
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
-    return "".join([f"{done}\n", row("operator", operator) if operator else "", *following])
+    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])

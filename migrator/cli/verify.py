@@ -22,7 +22,7 @@ from migrator.cli.output import as_json, write
 from migrator.errors import VerificationFailed
 from migrator.planning.options import AUTO, PlanOptions, direction
 from migrator.render.summary import object_json
-from migrator.render.text import command_row, count, readable, row
+from migrator.render.text import NO_SETS, command_row, count, readable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def verify(
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
     _, to = operator_source.choose_schemes(
-        AUTO, to, None, to_binary, cluster=None if filename else cluster, target_image=target_image
+        *(AUTO, to, None, to_binary),
+        cluster=None if filename else cluster,
+        operator=operator,
+        target_image=target_image,
     )
     options = VerifyOptions(
         PlanOptions(AUTO, str(to)),
@@ -126,7 +129,9 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
     target = options.plan.target
     rows = []
-    if result is not None:
+    if result is not None and not result.trees:
+        rows.append(wrapped(f"Nothing to verify: {NO_SETS}"))
+    elif result is not None:
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
         rows.append(row("verified", f"{stored} of {sets} match {target}."))
         if options.after_upgrade and not result.compared:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from migrator.errors import UsageError
+from migrator.errors import Refused
 from migrator.grove.objects import PodCliqueSet
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
+
+#: Why an operator is refused, by its name or by its program file.
+HASH_IN_NAMES: Final = "this operator puts the hash into object names, so it cannot be migrated; only `hash` accepts it"
 
 NOTHING_SELECTED: Final = "no PodCliqueSet matches the selection (-n, -l)"
 
@@ -57,7 +60,11 @@ class Direction:
 
 
 def direction(options: PlanOptions) -> Direction:
-    """Resolve ``--from`` and ``--to``; raises :class:`~migrator.errors.UsageError` if a name cannot be migrated."""
+    """Resolve ``--from`` and ``--to``.
+
+    Raises :class:`~migrator.errors.UsageError` for an unknown name, and :class:`~migrator.errors.Refused` for a release
+    that cannot be migrated.
+    """
     candidates = schemes.released_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
     if options.target == CANONICAL:
         return Direction(candidates, schemes.canonical_over)
@@ -69,8 +76,5 @@ def _scheme(text: str, flag: str) -> Scheme:
     scheme = schemes.resolve(text)
     release = schemes.requested_release(text)
     if release is not None and release.hash_in_names:
-        raise UsageError(
-            f"{flag} {text}: this release puts the hash into object names, so it cannot be migrated. "
-            "Only `hash` accepts it."
-        )
+        raise Refused(f"{flag} {text}: {HASH_IN_NAMES}")
     return scheme

@@ -39,7 +39,7 @@ class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their live pods.
 
     ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
-    ``resumes`` is the target of that run.
+    ``resumes`` are the flags that finish it.
     """
 
     name: str | None
@@ -50,7 +50,7 @@ class Outlook:
     operator: str | None = None
     running: str | None = None
     record: str = ""
-    resumes: str | None = None
+    resumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,16 @@ def recreated_with_migration(plan: Plan) -> Disruption:
     )
 
 
+def left_behind(plan: Plan) -> str:
+    """What ``--skip-refused`` leaves to the upgrade, as a sentence; empty if no set was refused."""
+    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.trees)
+    if not skipped:
+        return ""
+    were = "was" if skipped == 1 else "were"
+    rest = _amount(recreated_with_migration(plan))
+    return f"{count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
+
+
 def refusals_of(plan: Plan) -> list[Finding]:
     """All findings that forbid the migration, sorted."""
     return _findings(plan, Severity.REFUSAL)

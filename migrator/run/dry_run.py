@@ -18,7 +18,7 @@ from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_f
 from migrator.run import operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
-from migrator.run.observation import Observation, in_flight, look_ahead, refused
+from migrator.run.observation import Observation, check_there, in_flight, look_ahead, refused
 from migrator.run.record import Recorded, Recorder, RunRecord
 from migrator.run.snapshot import read_snapshot
 from migrator.store import DryRun, Store
@@ -99,7 +99,7 @@ def first_look(
         operator=read.operator,
         running=read.known.running,
         record="" if run is None else _story(run, read.recorded, read.snapshot),
-        resumes=None if run is None else run.target,
+        resumes=() if run is None else run.flags,
     )
     return seen, targets
 
@@ -109,7 +109,7 @@ def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
     stored = {tree.ref.uid: tree.pcs.status.get("currentGenerationHash") for tree in snapshot.trees}
     tables = recorded.of_open_run()
     done = sum(stored.get(uid) == table.target_hashes.generation for uid, table in tables.items())
-    kind = "A revert" if run.revert else "A run"
+    kind = "A revert of the migration" if run.reverts else "A run"
     return (
         f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC; "
         f"{done:,} of {len(tables):,} recorded sets have the new hashes."
@@ -147,8 +147,6 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "
             "cluster?"
         )
-    if not snapshot.trees:
-        return _Read(snapshot, Known(now=now()))
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
@@ -158,6 +156,8 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         seen = replace(seen, recorded=Recorder(store, seen.found.home or namespace).load())
     except NotAuthorised as error:
         unseen.append(unjudged("GM-205", str(error)))
+    if options.selection.namespace is None:  # else the sets of the record may be elsewhere
+        check_there(snapshot, seen)
     known = Known(seen.recorded.by_set(), now(), seen.release)
     found, installed = [*map(as_warning, seen.findings())], seen.operator
     if installed is not None and not installed.gone:

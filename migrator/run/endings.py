@@ -13,14 +13,10 @@ from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Recorded
 from migrator.store import DryRun
 
-#: Of what is half-way, and of a cluster that could not be read at all.
-HALF_WAY: Final = (
-    "Some sets may hold new hashes and others old ones: keep the operator at zero, and run again, or `run --revert`"
-)
-
+#: Of a cluster that could not be read at all.
 UNREAD: Final = (
     "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
-    "operator at zero. Run again"
+    "operator at zero replicas. Run the same command again"
 )
 
 

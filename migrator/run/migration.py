@@ -568,7 +568,7 @@ class _Run:
         if isinstance(error, HalfWay):
             return error
         if not next_step:
-            next_step = endings.HALF_WAY if self._leases is not None else endings.UNREAD
+            next_step = errors.HALF_WAY if self._leases is not None else endings.UNREAD
             if self._seen.target_was_running:
                 next_step = "Run again; if that is refused, let the target's operator run: it knows what was written"
         true = HalfWay(f"{endings.said(error)}. {next_step}")

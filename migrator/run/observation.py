@@ -14,7 +14,6 @@ from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
 from migrator.planning.guards.base import report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Table
-from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
 from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
 from migrator.planning.releases import release_in
@@ -132,9 +131,10 @@ class Observation:
         """The objections of operators, webhooks and the record to a run."""
         found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
         if self.other_migration and run is not None:
-            flags = f"--to {run.target}" if run.source == AUTO else f"--from {run.source} --to {run.target}"
-            message = f"an earlier migration to {run.target} did not end"
-            remedy = f"finish it with `run {flags}`, or undo it with `run --revert {flags}`"
+            what = "the revert of an earlier migration" if run.reverts else "an earlier migration"
+            message = f"{what} to {run.target} did not end"
+            again = f"run {' '.join(run.flags)}"
+            remedy = f"finish it with `{again}`" + ("" if run.reverts else f", or undo it with `{again} --revert`")
             found.append(report("GM-205", None, None, message, remedy))
         return found
 
@@ -160,7 +160,7 @@ def read_sets(
     snapshot = read_snapshot(store, search=search)
     if not search:
         snapshot = replace(snapshot, possible_hashes=seen.possible_hashes)
-    _check_there(snapshot, seen)
+    check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
@@ -184,7 +184,7 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
     return read_sets(store, Observation(options, found, recorded), context)
 
 
-def _check_there(snapshot: Snapshot, seen: Observation) -> None:
+def check_there(snapshot: Snapshot, seen: Observation) -> None:
     """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
     recorded = seen.recorded
     if not snapshot.installed and (seen.operator is not None or recorded.run is not None):

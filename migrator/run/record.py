@@ -29,6 +29,7 @@ from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Tree
 from migrator.hashing import schemes
 from migrator.planning.model import AlreadyNew, SetPlan, Table
+from migrator.planning.options import AUTO
 from migrator.planning.planner import template_digest
 from migrator.resources import CONFIG_MAPS, Op
 from migrator.store import Store
@@ -72,6 +73,17 @@ class RunRecord:
     operator: OperatorBefore | None = None
     stopped: OperatorBefore | None = None
     error: str | None = None
+
+    @property
+    def reverts(self) -> bool:
+        """Whether it undoes a migration: one that was begun as a revert, or as a migration that is now undone."""
+        return self.state == RecordState.REVERTING or (self.revert and self.state == RecordState.STOPPING)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags with which the same run is begun again."""
+        source = () if self.source == AUTO else ("--from", self.source)
+        return (*source, "--to", self.target, *(("--revert",) if self.reverts else ()))
 
 
 def table_of(plan: SetPlan, run: str = "") -> Table:

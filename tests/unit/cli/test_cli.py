@@ -20,7 +20,7 @@ from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
 from migrator.cli.progress import Progress
-from migrator.errors import HalfWay
+from migrator.errors import HALF_WAY, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
@@ -43,6 +43,16 @@ def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str
     assert done.returncode == 0
     assert done.stderr == "[]\n"
     assert done.stdout
+
+
+@pytest.mark.parametrize("place", ["errors", "help", "docs/upgrade.md", "docs/cli.md"])
+def test_what_exit_code_6_asks_for_is_said_in_the_same_words(place: str, invoke: Invoke) -> None:
+    """The error, the help and both pages name the same steps; `--revert` alone, without --to, would end with 2."""
+    said = {"errors": HALF_WAY, "help": invoke("--help").out}.get(place) or (ROOT / place).read_text(encoding="utf-8")
+    text = " ".join(said.split()).lower()
+    assert "keep the operator at zero replicas" in text
+    assert "run the same command again, or add `--revert`" in text
+    assert "run again or `run --revert`" not in text.replace(",", "")
 
 
 def test_every_command_has_help_for_every_option_and_examples() -> None:
@@ -91,8 +101,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
-        (["run", "--to", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
-        (["run", "--to", "v0.1.0-alpha.9", "--from", "v0.1.0-alpha.10-rc1"], "usage", "object names"),
         (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
         (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
@@ -173,6 +181,22 @@ def test_an_error_is_one_object_and_its_exit_code(
     assert (event["code"], event["exit_code"]) == (reason, code)
     assert said in event["message"]
     assert "s3cret" not in event["message"]
+
+
+@pytest.mark.parametrize("place", ["migrator.cli.progress.Progress.__exit__", "migrator.cli.log.write_failure"])
+def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
+    place: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """While the error is on its way to the terminal nothing is less half-way: 1 would say that nothing has changed."""
+
+    def pressed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("migrator.run.migration.run", failing(HalfWay("half-way")))
+    invoke.on(MemoryStore())
+    monkeypatch.setattr(place, pressed)
+    said = invoke("run", *TO, code=6).err
+    assert ("half-way" in said) is place.endswith("__exit__")
 
 
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ import yaml
 from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.errors import Forbidden
-from migrator.resources import PODS
+from migrator.resources import POD_CLIQUE_SETS, PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryStore, Request
 
 HASH = re.compile(r"\b[4-9bcdf]{10,20}\b")
@@ -163,6 +164,16 @@ def test_a_refused_run_writes_no_file(tmp_path: Path, refused: Path, invoke: Inv
     assert missing.failure["code"] == "unwritable-output"
 
 
+def test_a_run_tells_what_skipped_sets_cost(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
+    """With --skip-refused nobody reads that all is done while the upgrade still recreates the pods of a refused set."""
+    cost = "1 refused set was skipped: the upgrade recreates 6 pods with 6 GPUs."
+    out = tmp_path / "out.json"
+    first = invoke("run", "-f", refused, "--write", out, "--skip-refused", *TO).out
+    assert " ".join(first.split()) == f"Migrated 2 sets with 40 patches. {cost}"
+    again = invoke("run", "-f", out, "--write", tmp_path / "again.json", "--skip-refused", *TO).out
+    assert " ".join(again.split()) == f"Nothing was migrated. {cost}"
+
+
 def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
     out = tmp_path / "out.yaml"
@@ -190,7 +201,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     assert document["plan"]["summary"]["changes"] == 66
 
 
-def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> None:
+def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Invoke) -> None:
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
     invoke.on(MemoryStore(*operator()))
     printed = invoke("run", *TO)
@@ -198,6 +209,7 @@ def test_a_run_without_a_set_says_so_and_names_the_upgrade(invoke: Invoke) -> No
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "operator")
     assert event["next"] == "start the target's operator (helm upgrade)"
+    assert invoke("verify", *TO).out == "Nothing to verify: no PodCliqueSet was found. Is this the right cluster?\n"
     undone = invoke("run", *TO, "--from", "v0.1.0-alpha.9", "--revert").out
     assert undone.startswith("Nothing to revert: no stored hash comes from this migration.\n")
 
@@ -221,16 +233,59 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     ]
 
 
-def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
-    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
-    before, sent = signal.getsignal(signal.SIGTERM), []
+def end_at_a_pod(store: MemoryStore) -> None:
+    """Ask the next run to end once it writes to a pod."""
+    sent = list[Request]()
 
     def end(request: Request) -> None:
         if request.writes and request.resource == PODS and not sent:
             sent.append(request)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    cluster.before.append(end)
+    store.before.append(end)
+
+
+@pytest.mark.parametrize("source", [(), ("--from", "v0.1.0-alpha.8")])
+@pytest.mark.parametrize("revert", [(), ("--revert",)])
+def test_plan_names_the_command_that_finishes_a_run(
+    source: tuple[str, ...], revert: tuple[str, ...], invoke: Invoke
+) -> None:
+    """With the direction and the source of the run that did not end, whose command it is; typed, it finishes it."""
+    store = invoke.on(Site().store)
+    run = ("run", *source, *TO, "--stop-operator", "--concurrency", "1")
+    if revert:
+        invoke(*run)
+    end_at_a_pod(store)
+    invoke(*run, *revert, code=6)
+    said = invoke("plan").out
+    story = "A revert of the migration from" if revert else "A run from"
+    assert f"{story} {source[1] if source else 'auto'} to v0.1.0-alpha.11 did not end." in " ".join(said.split())
+    words = shlex.split(said.splitlines()[-1])
+    assert words == ["next", "grove-migrator", "run", *source, *TO, *revert, "--stop-operator"]
+    other = invoke("plan", "--to", "legacy-1.36", "-o", "json").json["warnings"]
+    (remedy,) = {one["remedy"] for one in other if one["code"] == "GM-205"}
+    assert remedy.startswith(f"finish it with `{' '.join(words[2:-1])}`")
+    invoke(*words[2:])
+    assert "did not end" not in invoke("plan").out
+
+
+@pytest.mark.parametrize("target", [TO, ()])
+def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str, ...], invoke: Invoke) -> None:
+    """After a run that is half-way, a cluster without its sets is an error of `plan`, as it is of `run`."""
+    store = invoke.on(Site().store)
+    end_at_a_pod(store)
+    invoke("run", *TO, "--stop-operator", "--concurrency", "1", code=6)
+    for raw in store.everything(POD_CLIQUE_SETS):
+        store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
+    said = "none of them was read; if all of them were deleted on purpose"
+    assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
+    assert said in invoke("plan", *target, code=1).failure["message"]
+
+
+def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
+    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
+    before = signal.getsignal(signal.SIGTERM)
+    end_at_a_pod(cluster)
     run = ("run", *TO, "--operator", "grove-system/grove-operator")
     assert "the run was asked to end" in invoke(*run, "--concurrency", "1", code=6).failure["message"]
     assert signal.getsignal(signal.SIGTERM) == before

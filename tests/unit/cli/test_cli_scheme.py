@@ -10,7 +10,7 @@ import pytest
 from migrator.hashing import layouts
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
-from tests.support.command_line import DUMP, Invoke, objects
+from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.operator_files import changed_layout, described
 
@@ -124,19 +124,30 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
 def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
-    """An operator that is understood but cannot be migrated to exits with 3."""
-    path = written(tmp_path, described(names=True))
-    assert "puts the hash into object names" in invoke(*command, "-f", DUMP, "--to-binary", path, code=3).message
+    """An operator that is understood but cannot be migrated exits with 3, by its program and by its name."""
+    path, release = written(tmp_path, described(names=True)), "v0.1.0-alpha.10-rc1"
+    ways = [["--to-binary", path], ["--to", release]]
+    if command != ["verify"]:
+        ways.append(["--from", release, *TO])
+    for way in ways:
+        assert "puts the hash into object names" in invoke(*command, "-f", DUMP, *way, code=3).failure["message"]
 
 
-def test_a_layout_of_its_own_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-    """After a run to a layout that is not shipped, verify and revert need its name only, and no file."""
-    invoke.on(MemoryStore(NAMESPACE, *objects()))
+@pytest.mark.parametrize("namespace", ["grove-system", "elsewhere"])
+def test_a_layout_of_its_own_is_recorded(
+    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """After a run to a layout that is not shipped, verify and revert need its name only, and no file.
+
+    Elsewhere only ``--operator`` leads to the record, and ``plan`` does not have it.
+    """
+    invoke.on(MemoryStore({**NAMESPACE, "metadata": {"name": namespace}}, *objects()))
     name = described(changed_layout()).scheme.name
     path = written(tmp_path, described(changed_layout()))
-    where = ["--operator", "grove-system/grove-operator"]
+    where = ["--operator", f"{namespace}/grove-operator"]
     invoke("run", "--to-binary", path, *where)
-    for arguments in (["verify", "--to", name, *where], ["plan", "--to", name], ["run", "--to", name, *where]):
+    plan = [["plan", "--to", name]] if namespace == "grove-system" else []
+    for arguments in (["verify", "--to", name, *where], *plan, ["run", "--to", name, *where]):
         monkeypatch.setattr(layouts, "_adopted", {})
         invoke(*arguments)
     monkeypatch.setattr(layouts, "_adopted", {})

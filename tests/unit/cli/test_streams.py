@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -91,6 +93,25 @@ def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:
     with fifo.open("wb"):  # waits until it is read
         process.terminate()
         _, said = process.communicate()
+    assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
+
+
+def test_waiting_for_a_reader_of_the_result_ends_at_the_second_signal(tmp_path: Path) -> None:
+    """Nothing is written while nobody reads --write: the first Ctrl-C asks to stop, and the second one ends the run."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    typed = [sys.executable, "-m", "migrator", "run", "-f", DUMP, "--write", fifo, *TO]
+    with subprocess.Popen(typed, cwd=ROOT, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while b"stage_finished" not in process.stderr.readline():
+            assert process.poll() is None
+        for _ in range(4):
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+                break
+        process.kill()
+        said = process.stderr.read().splitlines()[-1]
     assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
 
 
