@@ -13,11 +13,11 @@ import click
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
-from migrator.errors import ClusterError, Declined, MigratorError
+from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
-from migrator.render.text import count, row, rows, sentence
+from migrator.render.text import row, rows, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import unread
