@@ -42,6 +42,11 @@ def first_of(texts: Sequence[str], limit: int) -> str:
     return "; ".join([*texts[:limit], *more])
 
 
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
     """`` Did you mean ...?``; empty if no known word resembles the typed one.
 

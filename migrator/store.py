@@ -58,10 +58,18 @@ class Deadline:
 class Store(Protocol):
     """A cluster, or a dump of one (``is_cluster`` is false).
 
+    ``name`` is the address of the API server, or the dump's files; ``context`` is the kubeconfig's, if there is one.
+
     Every method raises a :class:`migrator.errors.ClusterError`, or :class:`migrator.errors.LostReply` for a write whose
     outcome is unknown. The store retries reads and writes (429, 5xx, refused connections; Retry-After honoured; bounded
     by count and deadline).
     """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - above
+
+    @property
+    def context(self) -> str | None: ...  # noqa: D102 - above
 
     @property
     def is_cluster(self) -> bool: ...  # noqa: D102 - above

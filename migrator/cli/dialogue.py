@@ -13,11 +13,11 @@ import click
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
-from migrator.errors import ClusterError, Declined, MigratorError
+from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
 from migrator.render import summary
 from migrator.render.table import finding_rows
-from migrator.render.text import count, row, rows, sentence
+from migrator.render.text import row, rows, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import unread
@@ -44,11 +44,10 @@ def announce(store: Store, options: RunOptions, run: Context, progress: Progress
             preview = look_ahead(store, options, run)
     except ClusterError as error:
         raise unread(error, store.dry_run) from None
-    context = getattr(store, "context", None)
-    where = f" (context {context})" if context else ""
+    where = f" (context {store.context})" if store.context else ""
     refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
     screen = [
-        row("cluster", f"{getattr(store, 'name', None) or 'unknown'}{where}"),
+        row("cluster", f"{store.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
         rows("sets", _scope(preview, options)),
         rows("steps", _actions(preview, options, store.dry_run)),

@@ -101,7 +101,7 @@ def plan(
     with Progress(sys.stderr) as progress:
         with progress.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
-        header = PlanHeader(getattr(store, "name", None), connect.now().isoformat("T", "seconds"), __version__)
+        header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
         namespace_of_record = connect.namespace_of_record()
         with progress.stage("planning"):
             try:

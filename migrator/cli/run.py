@@ -24,12 +24,12 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import ClusterError, OutputError, UsageError
+from migrator.errors import ClusterError, OutputError, UsageError, count
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import NO_SETS, command_row, count, printable, row, wrapped
+from migrator.render.text import NO_SETS, command_row, printable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.output import as_json, write
-from migrator.errors import VerificationFailed
+from migrator.errors import VerificationFailed, count
 from migrator.planning.options import AUTO, PlanOptions, direction
 from migrator.render.summary import object_json
-from migrator.render.text import NO_SETS, command_row, count, readable, row, wrapped
+from migrator.render.text import NO_SETS, command_row, readable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from migrator.errors import count
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.planner import Outlook
 from migrator.render import summary as report
 from migrator.render.table import advice_groups, grouped
-from migrator.render.text import count, readable, sentence, visible
+from migrator.render.text import readable, sentence, visible
 
 _STATES: Final = {
     SetState.REFUSED: "refused",

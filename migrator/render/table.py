@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
+from migrator.errors import count
 from migrator.grove.objects import Ref
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import CATALOGUE
@@ -23,7 +24,6 @@ from migrator.render.text import (
     WIDTH,
     columns,
     command_row,
-    count,
     printable,
     readable,
     row,

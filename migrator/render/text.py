@@ -1,4 +1,4 @@
-"""Text for terminals and logs: wrapped at 80 columns, aligned, counted, and without control characters."""
+"""Text for terminals and logs: wrapped at 80 columns, aligned, and without control characters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ GAP: Final = 3
 _NO_BREAK: Final = "\0"
 #: Of a cluster in which there is nothing to do.
 NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def sentence(text: str) -> str:

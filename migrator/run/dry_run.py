@@ -91,7 +91,7 @@ def first_look(
     pods = sum(map(all_pods, trees), Disruption())
     run = read.recorded.unfinished
     seen = Outlook(
-        name=getattr(store, "name", None),
+        name=store.name,
         is_cluster=store.is_cluster,
         sets=len(trees),
         pods=pods.pods,

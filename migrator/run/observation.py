@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import ClusterError, Refused, UsageError
+from migrator.errors import ClusterError, Refused, UsageError, count
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
@@ -196,7 +196,7 @@ def check_there(snapshot: Snapshot, seen: Observation) -> None:
     deleted = has_ended and bool(snapshot.trees)  # since then, and others are there
     if tables and not deleted and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
         raise ClusterError(
-            f"the record has {len(tables)} PodCliqueSets, and none of them was read; if all of them were deleted on "
+            f"the record has {count(len(tables), 'PodCliqueSet')}, and none was read; if all of them were deleted on "
             "purpose, delete the record: docs/upgrade.md has the command"
         )
 
@@ -265,7 +265,7 @@ def refused(plan: Plan) -> Refused | None:
     found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
         return None
-    more = f" (and {len(found) - 1} more refusals; `plan` lists them all)" if len(found) > 1 else ""
+    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
     first = found[0]
     return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
 

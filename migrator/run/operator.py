@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from migrator import errors
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, NotFound, Refused, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
@@ -99,8 +100,7 @@ class Operator:
     @property
     def description(self) -> str:
         """What it is, its replicas and its image."""
-        noun = "replica" if self.replicas == 1 else "replicas"
-        return f"{self}, {self.replicas} {noun} of {self.image}"
+        return f"{self}, {errors.count(self.replicas, 'replica')} of {self.image}"
 
     @property
     def evidence(self) -> str:

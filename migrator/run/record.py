@@ -24,7 +24,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-from migrator.errors import AlreadyExists, LostRace, LostReply, NotFound, Refused, TestFailed, Unreadable
+from migrator.errors import AlreadyExists, LostRace, LostReply, NotFound, Refused, TestFailed, Unreadable, count
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Tree
 from migrator.hashing import schemes
@@ -226,7 +226,7 @@ class Recorder:
         if len(text) + len(stream) > MOST:
             sets = len(recorded.tables)
             raise Refused(
-                f"the record of {sets:,} set{'s' * (sets != 1)} has {len(text) + len(stream):,} bytes, and a ConfigMap "
+                f"the record of {count(sets, 'set')} has {len(text) + len(stream):,} bytes, and a ConfigMap "
                 f"holds {MOST:,}: this version of grove-migrator cannot migrate so many sets"
             )
         data = {_TABLES_KEY: base64.b64encode(stream).decode()} if stream else {}

@@ -112,7 +112,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     if problems:
         named = errors.first_of([problem.message for problem in problems], _NAMED)
         raise errors.VerificationFailed(
-            f"verification failed after {attempts} snapshot{'s' * (attempts > 1)}: {named}", problems
+            f"verification failed after {errors.count(attempts, 'snapshot')}: {named}", problems
         )
     if options.after_upgrade and known.home is not None and run is not None:
         try:

@@ -74,7 +74,6 @@ def main() -> int:
     """Run the command line."""
     site = Site()
     connect.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
-    MemoryStore.name, MemoryStore.context = "https://lab.test", "lab"  # type: ignore[attr-defined]
     code = cli.invoke()
     if "LEFT" in os.environ:
         left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}

@@ -73,6 +73,7 @@ class MemoryStore(Objects):
     sent, oldest first. ``allows`` answers SelfSubjectAccessReviews.
     """
 
+    name, context = "https://lab.test", "lab"
     is_cluster = True
 
     def __init__(

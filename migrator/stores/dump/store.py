@@ -79,6 +79,7 @@ class DumpStore:
     paths: Sequence[str]
     entries: Sequence[_Entry]
     is_cluster: ClassVar = False
+    context: ClassVar = None
     dry_run: ClassVar = DryRun.CLIENT
 
     @property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,16 @@ def test_a_run_tells_what_skipped_sets_cost(tmp_path: Path, refused: Path, invok
     assert " ".join(again.split()) == f"Nothing was migrated. {cost}"
 
 
+@pytest.mark.parametrize(("names", "said"), [(2, "(and 1 more refusal; "), (3, "(and 2 more refusals; ")])
+def test_a_refused_run_counts_the_other_refusals(names: int, said: str, tmp_path: Path, invoke: Invoke) -> None:
+    """One is named, and the others are counted as a person would."""
+    items = objects()
+    for item in [item for item in items if item["kind"] == "PodCliqueSet"][:names]:
+        item["status"]["currentRevision"] = "x-1"
+    path = written(tmp_path / "refused.json", items)
+    assert said in invoke("run", "-f", path, "--dry-run", *TO, code=3).message
+
+
 def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
     """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
     out = tmp_path / "out.yaml"
@@ -240,7 +250,12 @@ def end_at_a_pod(store: MemoryStore) -> None:
     def end(request: Request) -> None:
         if request.writes and request.resource == PODS and not sent:
             sent.append(request)
-            os.kill(os.getpid(), signal.SIGTERM)
+            handler = signal.getsignal(signal.SIGTERM)
+            signal.pthread_kill(int(threading.main_thread().ident or 0), signal.SIGTERM)
+            for _ in range(5000):  # until the main thread has heard it; the next set could be done before
+                if signal.getsignal(signal.SIGTERM) is not handler:
+                    break
+                time.sleep(0.001)
 
     store.before.append(end)
 
@@ -277,7 +292,7 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str
     invoke("run", *TO, "--stop-operator", "--concurrency", "1", code=6)
     for raw in store.everything(POD_CLIQUE_SETS):
         store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
-    said = "none of them was read; if all of them were deleted on purpose"
+    said = "the record has 3 PodCliqueSets, and none was read; if all of them were deleted on purpose"
     assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
     assert said in invoke("plan", *target, code=1).failure["message"]
 
