@@ -97,7 +97,7 @@ def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_reader_of_the_result_ends_at_the_second_signal(tmp_path: Path) -> None:
-    """Nothing is written while nobody reads --write: the first Ctrl-C asks to stop, and the second one ends the run."""
+    """Nothing is written while nobody reads --write: the first signal asks to stop, and the second ends the run."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     typed = [sys.executable, "-m", "migrator", "run", "-f", DUMP, "--write", fifo, *TO]
@@ -106,7 +106,7 @@ def test_waiting_for_a_reader_of_the_result_ends_at_the_second_signal(tmp_path: 
         while b"stage_finished" not in process.stderr.readline():
             assert process.poll() is None
         for _ in range(4):
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(2)
                 break
