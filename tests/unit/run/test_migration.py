@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,7 @@ from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
-from migrator.run.leases import PARKED
+from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
 from migrator.store import DryRun
@@ -120,10 +121,15 @@ def test_a_half_written_cluster_never_ends_with_3() -> None:
     assert ending.code == STUCK, str(ending)
 
 
-def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
+@table(
+    "begin",
+    ("For an update to end.", (begin_update,)),
+    ("For another run to end.", (lambda world: world.hand_lease_to("another_1", name=OWN_LEASE),)),
+)
+def test_sigterm_while_waiting_is_no_refusal(begin: Callable[[World], object]) -> None:
     """Told to end before anything was done: 1, so that a Job is tried again."""
     world = World()
-    begin_update(world)
+    begin(world)
 
     def sleep(seconds: float) -> None:
         world.advance(seconds)
@@ -131,7 +137,7 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
 
     process = world.start(sleep=sleep)
     assert process.run(wait=60.0).code == FAILED
-    assert world.replicas == 1
+    assert (process.writes, world.replicas) == ([], 1)
 
 
 def test_a_wrong_source_is_not_waited_for() -> None:
