@@ -139,6 +139,22 @@ def test_a_pod_keeps_little() -> None:
         body["metadata"].pop("labels", None)
 
 
+@pytest.mark.parametrize(
+    ("key", "is_named"),
+    [
+        ("scheduling.k8s.io/group-name", True),
+        ("scheduling.volcano.sh/group-name", True),
+        ("pod-group-name", True),
+        ("example.com/group-name", False),
+    ],
+)
+def test_a_pod_may_be_in_a_pod_group_of_another_scheduler(key: str, *, is_named: bool) -> None:
+    """Each of three schedulers has an annotation of its own (Grove issue 837)."""
+    body = raw("Pod")
+    body["metadata"]["annotations"] = {key: "group"}
+    assert parse.pod(body).in_other_gang is is_named
+
+
 def test_a_pod_spec_of_a_clique_is_let_go() -> None:
     """A PodClique's own pod spec is never hashed, and large; the rest of its spec stays."""
     found = parse.pod_clique(raw("PodClique"))

@@ -13,7 +13,7 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
 from migrator.planning.releases import builds
 from migrator.render.summary import recreated_with_migration
-from tests.support.builders import EARLIER, LABEL, LATER, NOW, World, clique
+from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique
 from tests.support.tables import table
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
@@ -178,6 +178,7 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
     ("All cliques that name a queue must name the same.", (for_kai("a", "b"), RC1, MAIN, ["GM-307", "GM-308"])),
     ("They do.", (for_kai("a", "a"), RC1, MAIN, ["GM-308"])),
     ("One is enough.", (for_kai("a", None), RC1, MAIN, ["GM-308"])),
+    ("A pod that is being deleted is in no gang.", (pod_of_a_group().put(*POD, DELETION, LATER), A11, A13, [])),
     ("A topology has its name.", (topology("rack-topology"), A8, A11, [])),
     ("From the set all inherit it.", (inherited(0, "/spec/template"), A8, A11, [])),
     ("From a scaling group its cliques inherit it.", (inherited(1, GROUPS), A8, A11, [])),

@@ -131,7 +131,8 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])
 def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""
-    world = World().grow("one").grow("two").put("PodCliqueSet", "one", "/metadata/generation", 2)
+    world = World().grow("one").grow("two").take("PodCliqueSet", "one", "/status/updateProgress/updateEndedAt")
+    assert world.plan().trees[0].findings
     plan = world.plan(source, target)
     for tree in plan.trees:
         (finding,) = tree.findings

@@ -64,6 +64,14 @@ def test_a_revert_names_a_set_that_its_record_does_not_have() -> None:
         assert (plan.trees, [finding.remedy for finding in plan.findings]) == ((), told)
 
 
+def test_a_revert_does_not_name_a_set_that_both_schemes_hash_alike() -> None:
+    """It was made since the run too, and the old operator finds its own hashes."""
+    (own,) = World().grow().tables("auto", "canonical-1.34").values()
+    alike = World().grow(cliques=[clique("front", containers=("a", "b"))], groups={})
+    assert alike.hashes("legacy-1.34") == alike.hashes("canonical-1.34")
+    assert alike.revert(target="canonical-1.34", tables={"another": replace(own, uid="another")}).findings == ()
+
+
 def test_a_revert_leaves_a_set_that_is_being_deleted_alone() -> None:
     """Its pods go whatever its hashes are."""
     world = World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER)
@@ -84,6 +92,20 @@ def test_a_revert_translates_an_older_template_by_the_record() -> None:
     assert values["Pod", "web-0-sg-0-work-0", LABEL] == table.source_hashes.templates["work"]
     assert values["Pod", "web-0-front-0", LABEL] == old.pod_template_hashes["front"]
     assert world.revert(tables=tables).trees[0].findings == ()  # they are the record's, so none is of neither scheme
+
+
+def test_a_revert_follows_an_edit_that_the_target_does_not_see() -> None:
+    """Containers in another order have the same canonical hashes, and other ones for the operator that comes back."""
+    world = World().grow(cliques=[clique("front", containers=("c", "a", "b")), clique("work")])
+    tables = world.tables("auto", "canonical-1.34")
+    world.apply(world.decide("auto", "canonical-1.34").changes)
+    new = world.hashes("canonical-1.34")
+    world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"].reverse()
+    assert world.hashes("canonical-1.34") == new
+    world.apply(world.revert(target="canonical-1.34", tables=tables).trees[0].changes)
+    old, values = world.hashes("legacy-1.34"), world.values()
+    assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation_hash
+    assert values["Pod", "web-0-front-0", LABEL] == old.pod_template_hashes["front"]
 
 
 def test_a_revert_goes_by_what_is_recorded() -> None:

@@ -22,6 +22,7 @@ from migrator.planning.patches import Batch, Patch
 from migrator.resources import Op, Resource
 from migrator.run.execute import MAX_ATTEMPTS, Executor, SetConflict
 from migrator.store import DryRun
+from tests.support.builders import World
 from tests.support.clock import SILENT
 from tests.support.tables import table
 
@@ -204,6 +205,18 @@ def test_a_failed_test_and_a_lost_reply_are_looked_up(error: MigratorError, valu
     assert isinstance(outcome.error, SetConflict) is (value == "other")
     assert sending.unconfirmed is isinstance(error, LostReply)
     assert outcome.written == (isinstance(error, LostReply) if value == "other" else len(list(outcome.batch.patches)))
+
+
+def test_a_set_whose_spec_changed_is_not_written() -> None:
+    """Its hash is still the old one, and the template that the new one was computed of is another's now."""
+    sink = Sink(answer=lambda _name: FailedTest(""))
+    pcs = World().grow(namespace="a").snapshot().trees[0].pcs
+    change = Change(pcs.ref, "/status/currentGenerationHash", "old", "new")
+    stored = {"metadata": {"uid": pcs.ref.uid}, "status": {"currentGenerationHash": "old"}}
+    sink.objects["web"] = stored | {"spec": {"template": {"cliques": []}}}
+    (outcome,) = executor(sink).run([Batch(pcs.ref, (change,), pcs)])
+    assert (sink.begun, outcome.written) == (["PodCliqueSet web"], 0)
+    assert "its spec changed during the run" in str(outcome.error)
 
 
 def test_a_patch_that_never_holds_is_given_up() -> None:

@@ -143,6 +143,15 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
     assert not held(leases)
 
 
+def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+    """The holder may have renewed it after the server read it, so what counts is when the read was sent."""
+    put_lease(cluster, "slow_1")
+    leases.look(OWN_LEASE)
+    clock.advance(14)
+    cluster.meanwhile(lambda: clock.advance(2), verb="get", applied=True)
+    assert [leases.look(OWN_LEASE).state for _ in range(2)] == [Lease.HELD, Lease.FREE]
+
+
 def test_a_create_that_loses_the_race_waits(cluster: MemoryStore, leases: Leases) -> None:
     """AlreadyExists means that somebody else holds it now."""
     cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")

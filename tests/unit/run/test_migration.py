@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from migrator.errors import Interrupted, Refused, Reverted
+from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
@@ -16,16 +17,18 @@ from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
+from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
 from migrator.store import DryRun
 from testbed import operator_installation as installation
-from tests.faults import cluster
+from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
-from tests.faults.steps import GROVE, first
+from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.clock import context_of
+from tests.support.memory_objects import timestamp
 from tests.support.memory_site import NEW, Site
 from tests.support.tables import table
 
@@ -118,10 +121,15 @@ def test_a_half_written_cluster_never_ends_with_3() -> None:
     assert ending.code == STUCK, str(ending)
 
 
-def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
+@table(
+    "begin",
+    ("For an update to end.", (begin_update,)),
+    ("For another run to end.", (lambda world: world.hand_lease_to("another_1", name=OWN_LEASE),)),
+)
+def test_sigterm_while_waiting_is_no_refusal(begin: Callable[[World], object]) -> None:
     """Told to end before anything was done: 1, so that a Job is tried again."""
     world = World()
-    begin_update(world)
+    begin(world)
 
     def sleep(seconds: float) -> None:
         world.advance(seconds)
@@ -129,7 +137,7 @@ def test_sigterm_while_waiting_for_idle_is_no_refusal() -> None:
 
     process = world.start(sleep=sleep)
     assert process.run(wait=60.0).code == FAILED
-    assert world.replicas == 1
+    assert (process.writes, world.replicas) == ([], 1)
 
 
 def test_a_wrong_source_is_not_waited_for() -> None:
@@ -220,6 +228,45 @@ def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too(
     assert ending.code == DONE, str(ending)
     changed = {cluster.set_of(item) for key, item in world.grove().items() if item != before[key]}
     assert changed == {"disagg", "patient"}
+
+
+def test_a_set_that_is_deleted_at_the_end_may_hold_anything() -> None:
+    """A set that is being deleted is nobody's to prove: a user's hash in it fails no run."""
+    world = World()
+
+    def leave(_: Step) -> None:
+        stamp = {"deletionTimestamp": timestamp(world.now())}
+        world.store.edit(POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
+        users.act(world, "mark", 0, 1, born=0)
+
+    assert "disagg" in users.marks(world, 0)
+    ending = world.run(do_at(of_trees()[-1].write, "after", leave))
+    assert ending.code == DONE, str(ending)
+
+
+def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() -> None:
+    """Behind the fence patches are proven again, so that the operator comes back and nothing was written."""
+    world = World()
+
+    def reject(step: Step) -> None:
+        if step.process.writes and world.replicas == 0 and step.target.startswith("pods/") and step.kind != "read":
+            raise Rejected("labels: Invalid value")
+
+    process = world.start(at=reject)
+    ending = process.run()
+    assert (ending.code, [step for step in process.writes if step.is_grove]) == (REFUSED, []), str(ending)
+    assert "a dry run of a patch" in str(ending)
+    assert (world.replicas, world.records) == (1, [])
+
+
+def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
+    """It died between its record's end and its release: the next run has nothing to write, and lets operators in."""
+    ends = when(lambda step: step.kind == "write" and world.record_state == "done", lambda step: step.process.kill())
+    world = World()
+    assert world.run(ends).code == KILLED
+    assert (world.holder, world.grove() == world.after) == (PARKED, True)
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.run().code, world.holder) == (DONE, "")
 
 
 # --- what a run would do, before it begins ----------------------------------------------------------------------------

@@ -221,6 +221,16 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> N
     assert world.plan(target="legacy-1.34").trees[1].state is SetState.DONE, "nothing is written, so nothing refuses"
 
 
+def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
+    """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
+    world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
+    hidden(world, "pod")
+    old, new = (world.hashes(scheme).pod_template_hashes for scheme in ("legacy-1.34", "canonical-1.34"))
+    assert (old["front"] == new["front"], old["work"] == new["work"]) == (True, False)
+    decided = world.decide("auto", "canonical-1.34")
+    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
+
+
 def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
     """Two sets of one template have the same hashes: what is labelled as one's does not refuse the other."""
     world = World().grow("one").grow("two")
