@@ -142,14 +142,17 @@ def template_digest(pcs: PodCliqueSet) -> str:
 def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, ...]:
     """The changes that turn every value of a pair's source into its target's, in the order of writing.
 
-    The first pair that fits counts.
+    The first pair that knows a value decides: what is its target already stays, whatever the others say.
     """
     changes = list[Change]()
     for item in stored:
-        fitting = (pair.target.of(item) for pair in pairs if pair.classify(item) is Verdict.SOURCE)
-        new = next((value for value in fitting if value is not None), None)
-        if new is not None:
-            changes.append(Change(item.ref, item.field, item.value, new, item.clique, item.identity))
+        for pair in pairs:
+            verdict, new = pair.classify(item), pair.target.of(item)
+            if verdict is Verdict.TARGET:
+                break
+            if verdict is Verdict.SOURCE and new is not None:
+                changes.append(Change(item.ref, item.field, item.value, new, item.clique, item.identity))
+                break
     return tuple(changes)
 
 
