@@ -132,6 +132,8 @@ class ShadowedCluster:
             replacing, self.meddled = 0, True
             self.moved |= committed(dirty)
             self.begun |= committed(dirty)
+        elif self.meddled:  # an update continues here that never began there: its one pod would be another one
+            replacing = None
         self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
         if replacing == 0:
             self.world.deploy(replicas=0)
