@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from migrator.errors import DecodeError, InputError
 from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
 from migrator.hashing.schemes import CANONICAL, Scheme
@@ -102,13 +101,12 @@ def _stray(tree: Tree, pair: HashPair, *, spurious: bool, migrated: bool) -> Ite
 def clique_gpus(clique: Mapping[str, Any]) -> int:
     """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more.
 
-    Raises :class:`~migrator.errors.DecodeError` for a limit that is not a quantity, with its path in the clique.
+    Raises :class:`~migrator.errors.DecodeError` for a limit that is not a quantity; hashing the set names its path.
     """
-    containers, init = (
-        [_gpus(one, f"spec.podSpec.{key}[{number}]") for number, one in enumerate(pod_spec_of(clique).get(key) or ())]
-        for key in ("containers", "initContainers")
-    )
-    return max(sum(containers), max(init, default=0))
+    pod_spec = pod_spec_of(clique)
+    containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
+    init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
+    return max(containers, init)
 
 
 def whole_units(token: object) -> int:
@@ -136,7 +134,7 @@ def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
     staying = {clique.ref.uid for clique in tree.staying}
     pods = ((clique, pod) for clique, pod in chain(*found) if pod.live and clique.ref.uid in staying)
     live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in pods}
-    gpus = _gpus_of_cliques(tree) if live else {}
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if live else {}
     return Disruption(
         pods=len(live),
         gpus=sum(gpus.get(clique, 0) for clique, _ in live.values()),
@@ -144,22 +142,10 @@ def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
     )
 
 
-def _gpus_of_cliques(tree: Tree) -> dict[str, int]:
-    found = {}
-    for number, clique in enumerate(tree.pcs.cliques):
-        try:
-            found[str(clique.get("name"))] = clique_gpus(clique)
-        except DecodeError as error:
-            raise InputError(f"{tree.ref}: spec.template.cliques[{number}].{error}") from error
-    return found
-
-
-def _gpus(container: Mapping[str, Any], path: str) -> int:
-    total = 0
-    for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
-        if name in _GPU_RESOURCES or str(name).startswith(_GPU_PREFIXES):
-            try:
-                total += whole_units(amount)
-            except DecodeError as error:
-                raise DecodeError(error.message, path=f"{path}.resources.limits.{name}") from error
-    return total
+def _gpus(container: Mapping[str, Any]) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return sum(
+        whole_units(amount)
+        for name, amount in limits.items()
+        if name in _GPU_RESOURCES or str(name).startswith(_GPU_PREFIXES)
+    )

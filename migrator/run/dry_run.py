@@ -9,6 +9,8 @@ from typing import Final
 
 from migrator.errors import Interrupted, NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
+from migrator.hashing import schemes
+from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import unjudged
 from migrator.planning.guards.base import as_warning, report
@@ -88,6 +90,8 @@ def first_look(
         for target in plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
+    for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
+        hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
     run = read.recorded.unfinished
     seen = Outlook(
