@@ -123,15 +123,14 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
 
     Pods and PodGangs that are being deleted hold no hash.
     """
+    on_delete = tree.pcs.on_delete
     for (kind, _), places in groupby(HASH_FIELDS, key=lambda place: (place.kind, place.rank)):
         fields = tuple(places)
         for item, clique in _items(tree, kind):
             for place in fields:
                 for at, value, identity in _values(item, place):
-                    may_be_old = place.leftover and tree.pcs.on_delete
-                    yield StoredHash(
-                        item.ref, place, at, value, clique if place.template else None, identity, may_be_old
-                    )
+                    template_of, may_be_old = clique if place.template else None, on_delete and place.leftover
+                    yield StoredHash(item.ref, place, at, value, template_of, identity, may_be_old)
 
 
 def _items(tree: Tree, kind: str) -> Iterable[tuple[Item, str | None]]:

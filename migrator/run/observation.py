@@ -173,8 +173,14 @@ def read_sets(
     if any(tree.changes for tree in plan.trees) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     to_revert = tuple(tree for tree in undo if tree.changes)
-    seen = replace(seen, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
-    return replace(seen, plan=plan, to_revert=to_revert, foreign=foreign)
+    return replace(
+        seen,
+        plan=plan,
+        trees=snapshot.trees,
+        to_revert=to_revert,
+        foreign=foreign,
+        possible_hashes=snapshot.possible_hashes,
+    )
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
