@@ -25,5 +25,5 @@ def scale_test(pods: int) -> list[Object]:
 
 
 def _grown(pcs: Object) -> list[Object]:
-    hashes = podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE))
+    hashes = podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE))
     return grow(pcs, hashes, State(line=LINE))

@@ -76,11 +76,11 @@ class Operator:
     def reconcile(self) -> None:
         """Look at every set once."""
         for pcs in self._client.list(_GROVE, "PodCliqueSet"):
-            hashes = podcliqueset.hash_pod_clique_set(pcs, self._scheme)
-            if pcs.get("status", {}).get("currentGenerationHash") != hashes.generation_hash:
-                sys.stdout.write(f"{pcs['metadata']['name']}: {hashes.generation_hash}\n")
-                self._roll(pcs, set(hashes.pod_template_hashes.values()))
-                status = {"currentGenerationHash": hashes.generation_hash}
+            hashes = podcliqueset.SetHasher(pcs).under(self._scheme)
+            if pcs.get("status", {}).get("currentGenerationHash") != hashes.generation:
+                sys.stdout.write(f"{pcs['metadata']['name']}: {hashes.generation}\n")
+                self._roll(pcs, set(hashes.templates.values()))
+                status = {"currentGenerationHash": hashes.generation}
                 self._client.patch(pcs, {"status": status}, subresource="status")
 
     def _roll(self, pcs: Object, hashes: set[str]) -> None:

@@ -34,10 +34,10 @@ class Hashes(Protocol):
     """What the product computes for a PodCliqueSet under one scheme."""
 
     @property
-    def generation_hash(self) -> str: ...  # noqa: D102
+    def generation(self) -> str: ...  # noqa: D102
 
     @property
-    def pod_template_hashes(self) -> Mapping[str, str]: ...  # noqa: D102
+    def templates(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class _Grower:
         replicas = self.spec.get("replicas", 1)
         self.pcs["status"] = {
             "observedGeneration": 1,
-            "currentGenerationHash": self.hashes.generation_hash,
+            "currentGenerationHash": self.hashes.generation,
             "replicas": replicas,
             "updatedReplicas": replicas,
             "availableReplicas": replicas,
@@ -119,7 +119,7 @@ class _Grower:
         group = self.owned("PodCliqueScalingGroup", name, spec, labels=labels, owner=self.pcs)
         group["status"] = {
             "observedGeneration": 1,
-            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
+            "currentPodCliqueSetGenerationHash": self.hashes.generation,
             "replicas": replicas,
             "scheduledReplicas": replicas,
             "availableReplicas": replicas,
@@ -146,7 +146,7 @@ class _Grower:
 
     def clique(self, template: Object, prefix: str, owner: Object, labels: Mapping[str, str]) -> Iterator[Object]:
         clique, name = template["name"], f"{prefix}-{template['name']}"
-        value = self.hashes.pod_template_hashes[clique]
+        value = self.hashes.templates[clique]
         spec = copy.deepcopy(template.get("spec") or {})
         replicas = spec.setdefault("replicas", 1)
         spec.setdefault("roleName", clique)
@@ -161,7 +161,7 @@ class _Grower:
         pod_clique["status"] = {
             "observedGeneration": 1,
             "currentPodTemplateHash": left or value,
-            "currentPodCliqueSetGenerationHash": self.hashes.generation_hash,
+            "currentPodCliqueSetGenerationHash": self.hashes.generation,
             "replicas": replicas,
             "readyReplicas": replicas,
             "scheduledReplicas": replicas,
@@ -209,7 +209,7 @@ class _Grower:
             return {}
         progress: Object = {"updateStartedAt": STARTED, "updateEndedAt": ENDED}
         if generation:
-            progress["podCliqueSetGenerationHash"] = self.hashes.generation_hash
+            progress["podCliqueSetGenerationHash"] = self.hashes.generation
         if template is not None:
             progress["podTemplateHash"] = template
         return {name: dict(progress) for name in PROGRESS[self.state.line]}

@@ -28,7 +28,6 @@ _ONLY_IF_VERBOSE: Final = frozenset(
         "stage_started",
         "stage_finished",
         "ending_run",
-        "operator",
         "summary",
     }
 )

@@ -92,8 +92,8 @@ def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Itera
             "namespace": namespace,
             "name": name,
             "scheme": scheme.name,
-            "generationHash": hashes.generation_hash,
-            "podTemplateHashes": dict(hashes.pod_template_hashes),
+            "generationHash": hashes.generation,
+            "podTemplateHashes": dict(hashes.templates),
         }
         write(as_json(line, indent=None))
     return reasons

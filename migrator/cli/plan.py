@@ -23,7 +23,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.output import as_json, write
-from migrator.errors import Forbidden, Refused
+from migrator.errors import Forbidden, Refused, UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
@@ -133,6 +133,8 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
         refuse_flags("goes with -o html.", "group_by")
     if not has_target:
         refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
+        if output_format == "html":
+            raise UsageError("-o html needs a target: give --to.")
 
 
 def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
@@ -162,8 +164,6 @@ def _first_look_text(
         following = next_command("plan", "--to", newest)
     else:
         following = next_command("releases")
-    if output_format == "html":
-        return page.render_outlook(look, rows, header, next_command=following)
     return table.outlook_text(look, rows, next_command=following)
 
 

@@ -28,11 +28,15 @@ _CLIQUES: Final = "spec.template.cliques"
 
 
 @dataclass(frozen=True, slots=True)
-class PodCliqueSetHashes:
-    """The hash of all cliques, and each one's by its name."""
+class SetHashes:
+    """The hashes of a PodCliqueSet under one scheme: that of all cliques, and that of each clique by its name."""
 
-    generation_hash: str
-    pod_template_hashes: Mapping[str, str]
+    generation: str
+    templates: Mapping[str, str]
+
+    def of(self, clique: str | None) -> str | None:
+        """The hash of a clique, or of all if that is ``None``; ``None`` for a clique that the set lacks."""
+        return self.generation if clique is None else self.templates.get(clique)
 
 
 class TemplateHasher:
@@ -84,7 +88,7 @@ class SetHasher:
     def __init__(self, pcs: Mapping[str, Any]) -> None:
         self._pcs = pcs
 
-    def under(self, scheme: Scheme) -> PodCliqueSetHashes:
+    def under(self, scheme: Scheme) -> SetHashes:
         """The hashes under one scheme; raises :class:`~migrator.errors.DecodeError` as :class:`TemplateHasher` does."""
         names = [name for name, _ in self._cliques]
         hashes = {name: encode(self._after(OFFSET, number, scheme)) for number, name in enumerate(names)}
@@ -94,7 +98,7 @@ class SetHasher:
             opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
             total = fold(total, [opening] if in_order else [])
             total = fold(self._after(total, number, scheme), ["}"] if in_order else [])
-        return PodCliqueSetHashes(encode(total), hashes)
+        return SetHashes(encode(total), hashes)
 
     def _after(self, state: int, number: int, scheme: Scheme) -> int:
         try:
@@ -136,11 +140,6 @@ class SetHasher:
             }
             found.append((clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
         return found
-
-
-def hash_pod_clique_set(pcs: Mapping[str, Any], scheme: Scheme) -> PodCliqueSetHashes:
-    """Both kinds of hashes under one scheme, see :class:`SetHasher`."""
-    return SetHasher(pcs).under(scheme)
 
 
 def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:

@@ -16,9 +16,8 @@ from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
 from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash
 from migrator.grove.objects import PodClique, PodCliqueSet, Tree
-from migrator.hashing.podcliqueset import SetHasher
+from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
@@ -38,10 +37,9 @@ def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
     def under(scheme: Scheme) -> SetHashes:
         if scheme not in known:
             try:
-                found = hasher.under(scheme)
+                known[scheme] = hasher.under(scheme)
             except DecodeError as error:
                 raise InputError(f"{pcs.ref}: {error}") from error
-            known[scheme] = SetHashes(found.generation_hash, found.pod_template_hashes)
         return known[scheme]
 
     return under
@@ -87,9 +85,9 @@ class HashPair:
 
     def classify(self, stored: StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
-        if stored.value == self.target.of(stored):
+        if stored.value == self.target.of(stored.clique):
             return Verdict.TARGET
-        if stored.value == self.source.of(stored):
+        if stored.value == self.source.of(stored.clique):
             return Verdict.SOURCE
         if stored.may_be_old:
             return Verdict.LEFTOVER

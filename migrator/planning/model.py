@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from migrator.grove.hash_fields import StoredHash
 from migrator.grove.objects import Ref, Tree
+from migrator.hashing.podcliqueset import SetHashes
 
 
 class Severity(StrEnum):
@@ -59,18 +59,6 @@ class Advice:
     source: str
     remedy: str
     confidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetHashes:
-    """A PodCliqueSet's hashes under one scheme."""
-
-    generation: str
-    templates: Mapping[str, str]
-
-    def of(self, stored: StoredHash) -> str | None:
-        """The value that this scheme expects in that field; ``None`` for a clique that the set lacks."""
-        return self.generation if stored.clique is None else self.templates.get(stored.clique)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, 
     changes = list[Change]()
     for item in stored:
         for pair in pairs:
-            verdict, new = pair.classify(item), pair.target.of(item)
+            verdict, new = pair.classify(item), pair.target.of(item.clique)
             if verdict is Verdict.TARGET:
                 break
             if verdict is Verdict.SOURCE and new is not None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from migrator.errors import count
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.planning.planner import Outlook
 from migrator.render import summary as report
 from migrator.render.table import advice_groups, grouped
 from migrator.render.text import readable, sentence, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _STATES: Final = {
     SetState.REFUSED: "refused",
@@ -50,8 +52,7 @@ def render(
     refusals = grouped(report.refusals_of(plan))
     set_plans = sorted(plan.trees, key=_weight)
     patches = sum(patch_count(set_plan.changes) for set_plan in plan.trees if set_plan.state is SetState.MIGRATE)
-    return _rendered(
-        "page.html",
+    return _template().render(
         plan=plan,
         headline=report.headline(plan),
         many=len(plan.trees) > SHOWN,
@@ -78,31 +79,7 @@ def render(
     )
 
 
-def render_outlook(
-    outlook: Outlook, rows: Sequence[report.TargetRow], header: report.PlanHeader, *, next_command: str = ""
-) -> str:
-    """The page without a named target: a line for each newer release."""
-    plans = report.newer_plans(rows)
-    headline = "What an upgrade of the Grove operator recreates"
-    return _rendered(
-        "targets.html",
-        rows=[row for row in rows if not row.is_older],
-        outlook=outlook,
-        some=bool(outlook.sets),
-        headline=headline if outlook.sets else "Nothing to do: there are no PodCliqueSets.",
-        header=header,
-        operator=outlook.operator,
-        upgrade="to each newer release",
-        refusals=grouped(report.common_refusals(plans)),
-        issues=advice_groups(dict.fromkeys(advice for plan in plans for advice in plan.advisories)),
-        many=False,
-        next_command=next_command,
-        next_steps=[],
-        notes=[report.DRA_NOTE] if outlook.sets else [],
-    )
-
-
-def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a template takes
+def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only -o html needs it
 
     environment = Environment(
@@ -119,14 +96,13 @@ def _rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - what a templat
     environment.globals.update(
         change_groups=change_groups,
         count=count,
-        dynamo_of=report.dynamo_of,
         number=lambda value: f"{value:,}",
         refused=lambda plan: [set_plan.tree.ref for set_plan in plan.trees if set_plan.state is SetState.REFUSED],
         rest=report.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )
-    return environment.get_template(name).render(values)
+    return environment.get_template("page.html")
 
 
 def _weight(set_plan: SetPlan) -> tuple[object, ...]:

@@ -91,12 +91,6 @@ class RunResult:
     seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator: Operator | None = None  # as it was seen last
 
-    @property
-    def replicas_and_image(self) -> tuple[int | None, str | None]:
-        """Those of the operator's Deployment, if it has one."""
-        found = self.operator
-        return (found.replicas, found.image) if found is not None and found.deployment else (None, None)
-
 
 @contextmanager
 def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[None]:

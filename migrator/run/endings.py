@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from structlog.typing import FilteringBoundLogger
-
 from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
 from migrator.planning.releases import release_in
-from migrator.run.context import RunOptions, RunResult
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Recorded
 from migrator.store import DryRun
@@ -78,16 +75,3 @@ def reverted(error: BaseException, recorded: Recorded, gone: str) -> Reverted:
         more = "what an earlier run wrote stays, so do not start the old operator"
     lost = f"; these pods are gone: {gone}" if gone else ""
     return Reverted(f"{said(error)}. Every old hash that this run replaced was restored{lost}: {more}")
-
-
-def reported(result: RunResult, options: RunOptions, installed: Operator | None, log: FilteringBoundLogger) -> None:
-    """Add the operator as it was seen last to the result, and log it with what is next."""
-    result.operator = installed
-    replicas, image = result.replicas_and_image
-    up = installed is not None and installed.replicas > 0
-    following = "start the target's operator (helm upgrade)"
-    if options.revert:
-        following = "the old operator may run" if up else "start the old operator"
-    elif up and options.is_target(image or ""):
-        following = "grove-migrator verify --after-upgrade"
-    log.info("operator", replicas=replicas, image=image, up=up, next=following)

@@ -99,7 +99,7 @@ class _Run:
             true = self._leave(error)
             if true is not None:
                 raise true from (error if true is not error else None)
-        endings.reported(self._result, self._options, self._seen.operator, self._log)
+        self._result.operator = self._seen.operator
         return self._result
 
     # --- the way there ----------------------------------------------------------------------------------------------

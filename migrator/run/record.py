@@ -94,7 +94,7 @@ def table_of(plan: SetPlan, run: str = "") -> Table:
     kept = tuple(
         AlreadyNew(item.ref, item.field, item.value)
         for item in stored_hashes(plan.tree)
-        if item.value == target.of(item) and item.value != source.of(item)
+        if item.value == target.of(item.clique) and item.value != source.of(item.clique)
     )
     return Table(
         namespace=pcs.ref.namespace,

@@ -235,8 +235,10 @@ def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
     before = dict.fromkeys((*way.candidates, *schemes.released_schemes(), *read_elsewhere))
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
-        late = (item.ref.uid, item.field) in lags and not any(item.value == hashes(one).of(item) for one in before)
-        message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item)}"
+        late = (item.ref.uid, item.field) in lags and not any(
+            item.value == hashes(one).of(item.clique) for one in before
+        )
+        message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item.clique)}"
         if late:
             message += "; it lags behind, and no pod depends on it"
         yield Problem(item.ref, item.field, message, owner=late)

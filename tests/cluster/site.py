@@ -142,7 +142,7 @@ class Site(Operated):
         scheme = schemes.resolve(OLD)
         standalone = workloads.standalone("web", namespace=WORKLOADS, replicas=2)
         for pcs in sets or (standalone, workloads.disaggregated("disagg", namespace=WORKLOADS)):
-            self.planted += plant(self.client, pcs, lambda it: podcliqueset.hash_pod_clique_set(it, scheme), _STATE)
+            self.planted += plant(self.client, pcs, lambda it: podcliqueset.SetHasher(it).under(scheme), _STATE)
 
     def clear(self) -> None:
         """Remove sets, and what runs have left; an operator is left alone."""

@@ -40,7 +40,7 @@ def cluster(api: Client, pair: tuple[str, str, str]) -> Iterator[Client]:
     apply_crds(api, line)
     api.empty_namespace(NAMESPACE)
     for pcs, state in _sets(line):
-        load(api, grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(source)), state))
+        load(api, grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(source)), state))
     yield api
     api.empty_namespace(NAMESPACE)
 

@@ -117,7 +117,7 @@ class Scene(Site):
         """How many pods of sets have the hash of the new release."""
         scheme = schemes.resolve(NEW)
         sets = self.client.list(GROVE, "PodCliqueSet", WORKLOADS)
-        hashes = [podcliqueset.hash_pod_clique_set(pcs, scheme).pod_template_hashes.values() for pcs in sets]
+        hashes = [podcliqueset.SetHasher(pcs).under(scheme).templates.values() for pcs in sets]
         new = {value for values in hashes for value in values}
         return sum(pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] in new for pod in self.pods())
 

@@ -70,7 +70,7 @@ def sets() -> list[tuple[Object, State]]:
 def grown() -> list[Object]:
     """Every object of the three sets under ``SOURCE``."""
     source = schemes.by_name(SOURCE)
-    return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, source), state)]
+    return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.SetHasher(pcs).under(source), state)]
 
 
 def trees() -> list[Object]:
@@ -133,9 +133,9 @@ def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
 
 
 @cache
-def computed(spec: str, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+def computed(spec: str, scheme: str) -> podcliqueset.SetHashes:
     """The hashes that a scheme gives a set with this spec, which is JSON."""
-    return podcliqueset.hash_pod_clique_set({"spec": json.loads(spec)}, schemes.by_name(scheme))
+    return podcliqueset.SetHasher({"spec": json.loads(spec)}).under(schemes.by_name(scheme))
 
 
 def hashes(objects: Mapping[Key, Object]) -> dict[Key, Object]:

@@ -67,9 +67,9 @@ class HashTable:
         """The pairs of a set's present spec, by clique; the generation's under ``None``."""
         old, new = (cluster.computed(json.dumps(pcs["spec"]), scheme) for scheme in self._schemes)
         found: dict[str | None, HashPair] = {
-            name: HashPair(value, new.pod_template_hashes[name]) for name, value in old.pod_template_hashes.items()
+            name: HashPair(value, new.templates[name]) for name, value in old.templates.items()
         }
-        return {**found, None: HashPair(old.generation_hash, new.generation_hash)}
+        return {**found, None: HashPair(old.generation, new.generation)}
 
     def of(self, hash_field: HashField) -> set[HashPair]:
         """The pairs of which one value may stand in a field."""

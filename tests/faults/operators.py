@@ -116,7 +116,7 @@ class OneSet:
 
     def template_of(self, clique: Object) -> str | None:
         """The hash of the template that a PodClique was made from, as it is now."""
-        return self.hashes.pod_template_hashes.get(clique_of(clique))
+        return self.hashes.templates.get(clique_of(clique))
 
     def in_progress(self, status: Mapping[str, Any]) -> bool:
         """Whether an update is under way that replaces pods."""
@@ -178,7 +178,7 @@ def _update(one: OneSet, alone: list[Object], grouped: list[Object], groups: lis
 
 def _compare_generation(one: OneSet) -> None:
     """K1, ``podcliqueset/reconcilespec.go:processGenerationHashChange``."""
-    status, generation = one.status, one.hashes.generation_hash
+    status, generation = one.status, one.hashes.generation
     status["observedGeneration"] = one.pcs["metadata"]["generation"]
     stored = status.get("currentGenerationHash")
     if stored is not None and stored != generation:
@@ -219,7 +219,7 @@ def _start_pod_clique_update(one: OneSet, clique: Object) -> None:
     template = one.template_of(clique)
     status["updateProgress"] = {
         **_started(one),
-        "podCliqueSetGenerationHash": one.hashes.generation_hash,
+        "podCliqueSetGenerationHash": one.hashes.generation,
         **({} if template is None else {"podTemplateHash": template}),
     }
 
@@ -263,7 +263,7 @@ def _start_group_update(one: OneSet, group: Object) -> Object:
     """
     progress: Object | None = group["status"].get("updateProgress")
     if progress is None or progress.get("podCliqueSetGenerationHash") != one.status["currentGenerationHash"]:
-        progress = {**_started(one), "podCliqueSetGenerationHash": one.hashes.generation_hash}
+        progress = {**_started(one), "podCliqueSetGenerationHash": one.hashes.generation}
         group["status"] |= {"updateProgress": progress, "updatedReplicas": 0}
     return progress
 

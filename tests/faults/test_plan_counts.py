@@ -41,10 +41,10 @@ def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_
     hashes = {scheme: world.hashes(scheme) for scheme in (SOURCE, TARGET)}
 
     def generation(value: str | None) -> str | None:
-        return hashes[value].generation_hash if value in hashes else value
+        return hashes[value].generation if value in hashes else value
 
     def template(value: str | None) -> str | None:
-        return hashes[value].pod_template_hashes["front"] if value in hashes else value
+        return hashes[value].templates["front"] if value in hashes else value
 
     status = world.of("PodClique", "web-0-front")["status"]
     world.pcs["status"]["currentGenerationHash"] = generation(of_set)

@@ -8,7 +8,7 @@ from typing import Any
 
 from migrator.errors import DecodeError
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import TemplateHasher, hash_pod_clique_set
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from migrator.hashing.quantity import SPACES
 from tests.golden.client import Reply
 
@@ -30,10 +30,10 @@ def template_hash(value: Mapping[str, Any], scheme: str) -> str | None:
 def set_hashes(value: Mapping[str, Any], scheme: str) -> dict[str, Any] | str | None:
     """Return Python's hashes of a PodCliqueSet as the oracle prints them, None where it refuses, or UNKNOWABLE."""
     try:
-        hashes = hash_pod_clique_set(value, schemes.by_name(scheme))
+        hashes = SetHasher(value).under(schemes.by_name(scheme))
     except DecodeError as error:
         return _refusal(error)
-    return {"generationHash": hashes.generation_hash, "podTemplateHashes": dict(hashes.pod_template_hashes)}
+    return {"generationHash": hashes.generation, "podTemplateHashes": dict(hashes.templates)}
 
 
 def _refusal(error: DecodeError) -> str | None:

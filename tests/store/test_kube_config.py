@@ -16,8 +16,6 @@ import yaml
 from kubernetes.config import incluster_config
 from urllib3.exceptions import InsecureRequestWarning
 
-from migrator import cli
-from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
@@ -95,18 +93,19 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
 
 
-def test_a_kubeconfig_that_can_be_read_once_is_enough(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run that asks a person names the context, and `--kubeconfig <(...)` is a pipe."""
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
-    path = kubeconfig(tmp_path / "config", serve(status(403, "not you")).url)
+def test_a_kubeconfig_that_can_be_read_once_is_enough(serve: Serve, tmp_path: Path) -> None:
+    """`--kubeconfig <(...)` is a pipe: it serves two connections, and credentials that are renewed after a 401."""
+    api = serve(status(401, "expired"), POD, POD)
     read, write = os.pipe()
-    os.write(write, Path(path).read_bytes())
+    os.write(write, Path(kubeconfig(tmp_path / "config", api.url)).read_bytes())
     os.close(write)
-    code = cli.invoke(["run", "--to", "v0.1.0-alpha.11", "--kubeconfig", f"/dev/fd/{read}"])
+    store = kube_store.connect(kubeconfig=f"/dev/fd/{read}")
+    with pytest.raises(NotAuthorised, match="does not accept these credentials"):
+        store.get(PODS, "a", "p")
+    store.get(PODS, "a", "p")
+    ask(kubeconfig=f"/dev/fd/{read}")
     os.close(read)
-    assert (code, "HTTP 403" in capsys.readouterr().err) == (1, True)
+    assert [sent.headers["authorization"] for sent in api.seen] == ["Bearer sesame"] * 3
 
 
 def text_of(folder: Path, **parts: Any) -> str:

@@ -55,9 +55,9 @@ def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b",
     }
 
 
-def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.SetHashes:
     """The hashes that a scheme gives a set."""
-    return podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(scheme))
+    return podcliqueset.SetHasher(pcs).under(schemes.by_name(scheme))
 
 
 @dataclass
@@ -124,7 +124,7 @@ class World:
         (found,) = self.all("PodCliqueSet")
         return found
 
-    def hashes(self, scheme: str) -> podcliqueset.PodCliqueSetHashes:
+    def hashes(self, scheme: str) -> podcliqueset.SetHashes:
         """The hashes of the only PodCliqueSet under a scheme."""
         return hashes_of(self.pcs, scheme)
 
@@ -141,7 +141,7 @@ class World:
 
     def put_generation_of(self, scheme: str) -> World:
         """Give the only PodCliqueSet the generation hash of a scheme; nothing else moves."""
-        return self.put("PodCliqueSet", "web", "/status/currentGenerationHash", self.hashes(scheme).generation_hash)
+        return self.put("PodCliqueSet", "web", "/status/currentGenerationHash", self.hashes(scheme).generation)
 
     def take(self, kind: str, name: str, field: str) -> World:
         """Remove what a JSON Pointer leads to in the one object of that kind and name."""
@@ -160,9 +160,9 @@ class World:
         self.pcs["metadata"]["generation"] = 2
         if seen:
             found = self.hashes(scheme)
-            self.pcs["status"]["currentGenerationHash"] = found.generation_hash
+            self.pcs["status"]["currentGenerationHash"] = found.generation
             self.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
-            self.put("PodClique", "web-0-front", LABEL, found.pod_template_hashes["front"])
+            self.put("PodClique", "web-0-front", LABEL, found.templates["front"])
 
     def remove(self, *names: str) -> None:
         """Take objects away, by name."""

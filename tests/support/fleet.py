@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import hash_pod_clique_set
+from migrator.hashing.podcliqueset import SetHasher
 from testbed.trees import Object, State, grow, of_kind
 from testbed.workloads import clique, disaggregated, pod_clique_set, standalone
 
@@ -24,7 +24,7 @@ _MODELS: Final = ("llama-70b", "mixtral", "embedder", "reranker", "whisper", "di
 
 def fleet(*, troubled: bool = False) -> list[Object]:
     """Every object, set by set; ``troubled`` makes every eighth set or so refuse or warn."""
-    grown = [grow(pcs, hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), _state(pcs)) for pcs in _sets()]
+    grown = [grow(pcs, SetHasher(pcs).under(schemes.by_name(SOURCE)), _state(pcs)) for pcs in _sets()]
     if troubled:
         for number, objects in enumerate(grown):
             _trouble(number, objects)

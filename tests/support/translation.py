@@ -45,10 +45,10 @@ def new_hashes(objects: Iterable[Object], source: Scheme, target: Scheme) -> dic
     """The target's hash for each source hash of the PodCliqueSets among the objects."""
     words: dict[str, str] = {}
     for pcs in (item for item in objects if item["kind"] == "PodCliqueSet"):
-        before = podcliqueset.hash_pod_clique_set(pcs, source)
-        after = podcliqueset.hash_pod_clique_set(pcs, target)
-        words[before.generation_hash] = after.generation_hash
-        words |= {value: after.pod_template_hashes[name] for name, value in before.pod_template_hashes.items()}
+        before = podcliqueset.SetHasher(pcs).under(source)
+        after = podcliqueset.SetHasher(pcs).under(target)
+        words[before.generation] = after.generation
+        words |= {value: after.templates[name] for name, value in before.templates.items()}
     return words
 
 

@@ -153,8 +153,8 @@ def _holds(facts: SetFacts, stored: StoredHash) -> str:
     text = f"{stored.ref} holds {stored.value}"
     if not facts.values[Verdict.SOURCE] and not facts.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
-    source = f"{facts.source.name}'s {facts.pair.source.of(stored)}"
-    target = f"{facts.target.name}'s {facts.pair.target.of(stored)}"
+    source = f"{facts.source.name}'s {facts.pair.source.of(stored.clique)}"
+    target = f"{facts.target.name}'s {facts.pair.target.of(stored.clique)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
@@ -34,6 +35,9 @@ _CONNECTIONS: Final = 256
 #: the plugin whenever it is asked for them.
 _FRESH: Final = 1.0
 
+#: What was read from pipes, as ``--kubeconfig <(...)`` is one: they can be read once.
+_READ_ONCE: Final[dict[str, KubeConfigMerger]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
@@ -49,8 +53,12 @@ class Kubeconfig:
         that one, and for files that cannot be read.
         """
         paths = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
+        if paths in _READ_ONCE:
+            return cls(_READ_ONCE[paths])
         with _explained(paths):
             found = cls(KubeConfigMerger(paths))  # type: ignore[no-untyped-call]
+        if not all(Path(path).is_file() for path in found.files):
+            _READ_ONCE[paths] = found.merged
         if flag is not None and not found.files:
             raise UsageError(f"kubeconfig {flag} does not exist")
         return found

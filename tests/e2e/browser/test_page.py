@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, plans_for_all_releases
-from migrator.render.page import SHOWN, render, render_outlook
-from migrator.render.summary import PlanHeader, target_rows
+from migrator.render.page import SHOWN, render
+from migrator.render.summary import PlanHeader
 from tests.e2e.browser import chromium
 from tests.e2e.browser.chromium import Page
 from tests.support.builders import World
@@ -105,18 +103,6 @@ def test_many_sets_are_a_line_each_on_paper(page: Page, tmp_path: Path) -> None:
     page.look(path, width=794, media="print")
     assert page.value(SEEN.format(".set")) == SHOWN + 5
     assert page.value(SEEN.format(".set table")) == 0
-
-
-@pytest.mark.parametrize("width", [320, DESK])
-def test_the_page_without_a_target_fits_too(page: Page, tmp_path: Path, width: int) -> None:
-    """A line for each release, on a phone as on a desk."""
-    snapshot = world("bad").snapshot(is_cluster=False)
-    path = tmp_path / "targets.html"
-    rows = target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
-    path.write_text(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, ORIGIN), encoding="utf-8")
-    page.look(path, width=width)
-    assert page.value("document.documentElement.scrollWidth") <= width
-    assert page.value(OUTSIDE) == []
 
 
 #: How many elements of a selector are shown.

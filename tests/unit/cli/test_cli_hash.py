@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import hash_pod_clique_set
+from migrator.hashing.podcliqueset import SetHasher
 from tests.support.command_line import Invoke
 
 
@@ -55,9 +55,9 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
     table = [scheme.name for scheme in schemes.all_schemes() if not scheme.preview]
     assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
     assert {tuple(line) for line in lines} == {("namespace", "name", "scheme", "generationHash", "podTemplateHashes")}
-    expected = hash_pod_clique_set(pcs("z", "b", "a"), schemes.by_name("legacy-1.34"))
-    assert (lines[1]["namespace"], lines[1]["generationHash"]) == ("prod", expected.generation_hash)
-    assert list(lines[1]["podTemplateHashes"].items()) == [(c, expected.pod_template_hashes[c]) for c in ("b", "a")]
+    expected = SetHasher(pcs("z", "b", "a")).under(schemes.by_name("legacy-1.34"))
+    assert (lines[1]["namespace"], lines[1]["generationHash"]) == ("prod", expected.generation)
+    assert list(lines[1]["podTemplateHashes"].items()) == [(c, expected.templates[c]) for c in ("b", "a")]
     assert captured.err == ""
 
 

@@ -92,7 +92,7 @@ def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None
     invoke.on(MemoryStore(without=[POD_CLIQUE_SETS]))
     assert "does not know podcliquesets.grove.io" in invoke("plan", *TO, code=2).failure["message"]
     invoke.on(MemoryStore())
-    for command in (["plan", *TO], ["plan"], ["plan", "-o", "html"], ["run", "--dry-run=client", *TO]):
+    for command in (["plan", *TO], ["plan"], ["plan", *TO, "-o", "html"], ["run", "--dry-run=client", *TO]):
         assert "Nothing to do: there are no PodCliqueSets" in invoke(*command).out
     invoke("verify", *TO)
 
@@ -184,7 +184,7 @@ def test_no_form_prints_a_control_character(tmp_path: Path, invoke: Invoke) -> N
     for item in items:
         item["metadata"]["namespace"] = "a\x1b[2J\x9b\x7f\x85"
     path = written(tmp_path / "dump.json", items)
-    for form in ("table", "json", "yaml", "html"):
-        for target in (TO, ()):
+    for target, forms in ((TO, ("table", "json", "yaml", "html")), ((), ("table", "json", "yaml"))):
+        for form in forms:
             out = invoke("plan", "-f", path, *target, "-o", form).out
             assert [character for character in out if character != "\n" and not character.isprintable()] == []

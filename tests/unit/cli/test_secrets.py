@@ -56,7 +56,7 @@ def sets() -> list[Object]:
 def grown() -> list[Object]:
     """The sets with all that they own, as an operator of the old scheme leaves them."""
     return [
-        item for pcs in sets() for item in trees.grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(FROM)))
+        item for pcs in sets() for item in trees.grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(FROM)))
     ]
 
 

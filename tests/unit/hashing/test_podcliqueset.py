@@ -12,7 +12,7 @@ from migrator import exact_json
 from migrator.errors import DecodeError
 from migrator.hashing import layouts, podcliqueset, quantity, schemes, spew
 from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, Piece, clean, fold, plain
-from migrator.hashing.podcliqueset import SetHasher, TemplateHasher, hash_pod_clique_set
+from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from testbed.oracle import MINORS
 from testbed.workloads import standalone
 from tests.golden.compare import UNKNOWABLE, set_hashes, template_hash
@@ -144,8 +144,8 @@ def test_schemes_share_work_and_nothing_else() -> None:
         hasher = SetHasher(vector.input)
         for name in [*rng.sample(vectors.SCHEMES, len(vectors.SCHEMES)), vectors.SCHEMES[0]]:
             found = hasher.under(schemes.by_name(name))
-            assert found == podcliqueset.hash_pod_clique_set(vector.input, schemes.by_name(name)), vector.id
-            assert found.generation_hash == vector.hashes[name]["generationHash"], vector.id
+            assert found == podcliqueset.SetHasher(vector.input).under(schemes.by_name(name)), vector.id
+            assert found.generation == vector.hashes[name]["generationHash"], vector.id
     assert len(sets) > 20
 
 
@@ -190,7 +190,7 @@ def with_template(**fields: Any) -> dict[str, Any]:
 def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], path: str) -> None:
     """Above the pod template too, where nothing is hashed by the layout."""
     with pytest.raises(DecodeError) as refused:
-        hash_pod_clique_set(pcs, LEGACY)
+        SetHasher(pcs).under(LEGACY)
     assert refused.value.path == path
 
 

@@ -80,7 +80,7 @@ def test_a_migration_can_stop_anywhere_and_be_finished_or_undone(
     finished = world.decide(source, target, tables=tables)
     assert (finished.state, finished.changes) == (SetState.DONE, ())
     new = world.hashes(target)
-    assert set(world.values().values()) <= {OLD, new.generation_hash, *new.pod_template_hashes.values()}
+    assert set(world.values().values()) <= {OLD, new.generation, *new.templates.values()}
     touched = {(c.ref.kind, c.ref.name, c.field) for c in plan.changes}
     assert {key for key, value in world.values().items() if value != before[key]} == touched
 

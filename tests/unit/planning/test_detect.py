@@ -49,7 +49,7 @@ def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
     world = World().grow(cliques=[clique("front", gpus=JSONNumber("1e0"))], groups={})
     for _ in range(2):
         found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
-        assert found.generation == hashes_of(world.pcs, SPOKEN[0].name).generation_hash
+        assert found.generation == hashes_of(world.pcs, SPOKEN[0].name).generation
 
 
 def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:

@@ -53,7 +53,7 @@ def edited() -> World:
 
 def current(world: World, *names: str) -> World:
     """A world in which these PodCliques and pods have the target's hash already."""
-    new = world.hashes("legacy-1.35").pod_template_hashes
+    new = world.hashes("legacy-1.35").templates
     for name in names:
         (item,) = (one for one in world.objects if one["metadata"]["name"] == name)
         parts = item["metadata"]["name"].split("-")
@@ -179,7 +179,7 @@ def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
 def stray(*, updated: bool = False) -> World:
     """A set of the target with a pod of another hash, under a PodClique that was never updated, or that was."""
     world = World().grow(scheme="legacy-1.35", progress=()).put("Pod", "web-0-front-0", LABEL)
-    generation = world.hashes("legacy-1.35").generation_hash
+    generation = world.hashes("legacy-1.35").generation
     progress = {"updateEndedAt": LATER, "podCliqueSetGenerationHash": generation}
     return world.put("PodClique", "web-0-front", "/status/updateProgress", progress) if updated else world
 

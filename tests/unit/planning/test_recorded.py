@@ -37,7 +37,7 @@ def test_a_revert_without_record_and_source_is_refused() -> None:
 def test_a_revert_leaves_what_was_the_targets_before() -> None:
     """A value that the run had found already written stays, if the record tells."""
     world = World().grow()
-    world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").pod_template_hashes["front"])
+    world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").templates["front"])
     before, tables = world.values(), world.tables()
     world.apply(world.decide().changes)
     unrecorded = world.revert("legacy-1.34").trees[0].changes
@@ -88,9 +88,9 @@ def test_a_revert_translates_an_older_template_by_the_record() -> None:
     old = world.hashes("legacy-1.34")
     world.apply(world.revert(tables=tables).trees[0].changes)
     values = world.values()
-    assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation_hash
+    assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation
     assert values["Pod", "web-0-sg-0-work-0", LABEL] == table.source_hashes.templates["work"]
-    assert values["Pod", "web-0-front-0", LABEL] == old.pod_template_hashes["front"]
+    assert values["Pod", "web-0-front-0", LABEL] == old.templates["front"]
     assert world.revert(tables=tables).trees[0].findings == ()  # they are the record's, so none is of neither scheme
 
 
@@ -108,8 +108,8 @@ def test_a_revert_follows_an_edit_that_the_target_does_not_see(containers: tuple
     assert world.hashes("canonical-1.34") == new
     world.apply(world.revert(target="canonical-1.34", tables=tables).trees[0].changes)
     old, values = world.hashes("legacy-1.34"), world.values()
-    assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation_hash
-    assert values["Pod", "web-0-front-0", LABEL] == old.pod_template_hashes["front"]
+    assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation
+    assert values["Pod", "web-0-front-0", LABEL] == old.templates["front"]
 
 
 def test_a_revert_goes_by_what_is_recorded() -> None:
@@ -204,7 +204,7 @@ def test_an_edit_to_a_spec_that_both_schemes_hash_alike_is_not_turned_back() -> 
     world.pcs["spec"]["template"]["cliques"][1] = clique("work", containers=("a", "b"), image="app:2")
     found = world.hashes("canonical-1.34")
     assert found == world.hashes("legacy-1.34")
-    world.pcs["status"]["currentGenerationHash"] = found.generation_hash
+    world.pcs["status"]["currentGenerationHash"] = found.generation
     world.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
     decided = world.decide("auto", "canonical-1.34", tables=tables)
     assert (decided.state, decided.changes) == (SetState.DONE, ())
@@ -213,7 +213,7 @@ def test_an_edit_to_a_spec_that_both_schemes_hash_alike_is_not_turned_back() -> 
 def test_what_was_the_targets_before_is_not_brought_back() -> None:
     """Values that the first run found already written are left alone by the undoing."""
     world = World().grow()
-    world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").pod_template_hashes["front"])
+    world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").templates["front"])
     tables = world.begin(3)
     world.edit_and_roll("legacy-1.34")
     changed = {change.ref.name for change in world.decide(tables=tables).changes}

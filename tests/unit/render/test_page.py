@@ -11,11 +11,8 @@ from typing import Any
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
-from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Outlook, plans_for_all_releases
 from migrator.render import page as page_module
 from migrator.render import summary as report
-from migrator.render.page import render_outlook
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.unit.render.test_table import many, plan, tree, tree_plan
@@ -259,22 +256,6 @@ def labelled(name: str, namespace: str, **labels: str) -> Tree:
     """A set with these labels."""
     made = tree(name, namespace=namespace)
     return replace(made, pcs=replace(made.pcs, labels=labels))
-
-
-def test_without_a_target_each_release_has_its_line() -> None:
-    """Pods, GPUs, what a migration leaves, and refused sets of each scheme; the running one is marked."""
-    world = World().grow()
-    rows = report.target_rows(plans_for_all_releases(world.snapshot(), PlanOptions()), "v0.1.0-alpha.9")
-    page = Page(render_outlook(Outlook("dump", is_cluster=False, sets=1), rows, replace(ORIGIN, cluster="dump.yaml")))
-    assert rows[-4].plan is not None
-    pods = rows[-4].plan.cluster_disruption.pods
-    assert pods > 0
-    assert f"v0.1.0-alpha.12-rc1 (Dynamo 1.4) legacy-1.35 {pods} 0 0 0" in page.text
-    assert "v0.1.0-alpha.14 (Dynamo 1.6) not read: use --to-binary" in page.text
-    assert "v0.1.0-alpha.9" not in page.text
-    assert "Cluster dump.yaml" in page.text
-    empty = Outlook(None, is_cluster=True)
-    assert "Nothing to do: there are no PodCliqueSets" in Page(render_outlook(empty, [], ORIGIN)).text
 
 
 def test_a_team_finds_its_sets() -> None:

@@ -333,7 +333,7 @@ def test_what_a_terminal_would_obey_is_spelt_out() -> None:
 def test_a_change_names_the_clique_that_it_is_of() -> None:
     """Not another one with the same hash, whose values are the target's already."""
     world = World().grow(cliques=[clique("front"), {**clique("front"), "name": "twin"}], groups={})
-    new = world.hashes("legacy-1.35").pod_template_hashes["twin"]
+    new = world.hashes("legacy-1.35").templates["twin"]
     for kind, name in (("PodClique", "web-0-twin"), ("Pod", "web-0-twin-0"), ("Pod", "web-0-twin-1")):
         world.put(kind, name, LABEL, new)
     for field in ("currentPodTemplateHash", "updateProgress/podTemplateHash"):

@@ -231,7 +231,7 @@ def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: R
 def hashes(world: World, scheme: str) -> SetHashes:
     """What a scheme gives the set."""
     found = world.hashes(scheme)
-    return SetHashes(found.generation_hash, found.pod_template_hashes)
+    return SetHashes(found.generation, found.templates)
 
 
 def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:

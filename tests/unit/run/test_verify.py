@@ -83,7 +83,7 @@ def migrated() -> Site:
         (workloads.disaggregated("disagg"), State(updated=True)),
         (workloads.standalone("patient", on_delete=True), State(updated=True, leftovers={"frontend": "4567b"})),
     ):
-        for item in grow(pcs, podcliqueset.hash_pod_clique_set(pcs, schemes.by_name(SOURCE)), state):
+        for item in grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE)), state):
             site.put(item)
     migration.run(site, RunOptions(plan=PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     for item in (*cluster.operator(image=cluster.NEW_IMAGE), installation.pod(cluster.NEW_IMAGE, name="new-1")):
@@ -107,7 +107,7 @@ def _generation(value: str) -> Change:
     return lambda item: item["status"].update(currentPodCliqueSetGenerationHash=value)
 
 
-BEFORE = podcliqueset.hash_pod_clique_set(workloads.disaggregated("disagg"), schemes.by_name(SOURCE))
+BEFORE = podcliqueset.SetHasher(workloads.disaggregated("disagg")).under(schemes.by_name(SOURCE))
 
 
 def _begun(moment: str, *, ended: bool = False) -> Change:
@@ -150,7 +150,7 @@ def test_a_status_that_lags_behind_is_reported_and_does_not_fail(migrated: Site)
     ("how", "words"),
     [
         (_old_value, "/metadata/labels/grove.io~1pod-template-hash is 4567c, not legacy-1.35's"),
-        (_generation(BEFORE.generation_hash), "/status/currentPodCliqueSetGenerationHash is "),
+        (_generation(BEFORE.generation), "/status/currentPodCliqueSetGenerationHash is "),
     ],
     ids=["a foreign value", "a value that was not migrated"],
 )

@@ -18,7 +18,7 @@ TRAPPED = ("GM-101", "web-0-prefill-worker", LABEL)
 def trapped(first: str = "worker", then: str = "prefill-worker", startup: str | None = None) -> World:
     """Two cliques, the name of one a suffix of the other's, as the operator would have hashed them."""
     world = World().grow(cliques=[clique(first), clique(then)], groups={}, startup=startup)
-    match = world.hashes("legacy-1.34").pod_template_hashes[first if then.endswith(first) else then]
+    match = world.hashes("legacy-1.34").templates[first if then.endswith(first) else then]
     for field in (LABEL, "/status/currentPodTemplateHash", "/status/updateProgress/podTemplateHash"):
         world.put("PodClique", f"web-0-{then}", field, match)
     for number in (0, 1):
@@ -149,7 +149,7 @@ def test_mnnvl_is_blamed_where_it_can_be(but: dict[str, Any]) -> None:
 def test_mnnvl_is_not_blamed_for_a_label_that_is_right() -> None:
     """Where the label is the template's own, a stray status hash has another cause."""
     world = polluted()
-    label = world.hashes("legacy-1.34").pod_template_hashes["front"]
+    label = world.hashes("legacy-1.34").templates["front"]
     for item in (world.of("PodClique", "web-0-front"), *world.all("Pod")[:2]):
         item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = label
     assert world.findings() == []

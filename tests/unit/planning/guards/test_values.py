@@ -105,7 +105,7 @@ def test_an_update_whose_progress_was_pruned_refuses() -> None:
     """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
     world = World().grow(progress=())
     world.edit("work", "app:2")
-    after = world.hashes("legacy-1.34").generation_hash
+    after = world.hashes("legacy-1.34").generation
     world.pcs["status"]["currentGenerationHash"] = after
     world.put(*CLIQUE, GENERATION, after)
     found = refusals(world.findings())
@@ -126,7 +126,7 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
     """One stuck pod in a tree that is otherwise the target's is not blamed on some source."""
     world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     (finding,) = world.findings()
-    expected = world.hashes("legacy-1.35").pod_template_hashes["front"]
+    expected = world.hashes("legacy-1.35").templates["front"]
     assert f"holds {OLD}, which is not legacy-1.35's {expected} (" in finding.message
     assert finding.severity is Severity.WARNING
 
@@ -190,11 +190,11 @@ def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field
 def hidden(world: World, place: str) -> None:
     """Keep the source's hash of clique ``front`` where no known operator does."""
     hashes = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34")
-    value = hashes.pod_template_hashes["front"]
+    value = hashes.templates["front"]
     if place == "pod":
         world.put("Pod", "web-0-front-0", "/metadata/annotations", {"grove.io/template": value})
     elif place == "set":
-        world.put("PodCliqueSet", "web", "/status/history", [{"hash": hashes.generation_hash}])
+        world.put("PodCliqueSet", "web", "/status/history", [{"hash": hashes.generation}])
     else:
         labels = {"app.kubernetes.io/part-of": "web"} if place == "owned" else {}
         meta = {"name": "r", "namespace": "default", "uid": "u-r", "labels": labels}
@@ -225,7 +225,7 @@ def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
     """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
     world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
     hidden(world, "pod")
-    old, new = (world.hashes(scheme).pod_template_hashes for scheme in ("legacy-1.34", "canonical-1.34"))
+    old, new = (world.hashes(scheme).templates for scheme in ("legacy-1.34", "canonical-1.34"))
     assert (old["front"] == new["front"], old["work"] == new["work"]) == (True, False)
     decided = world.decide("auto", "canonical-1.34")
     assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
@@ -234,7 +234,7 @@ def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
 def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
     """Two sets of one template have the same hashes: what is labelled as one's does not refuse the other."""
     world = World().grow("one").grow("two")
-    value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").pod_template_hashes["front"]
+    value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").templates["front"]
     world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
     states = {tree.tree.ref.name: tree.state for tree in world.plan().trees}
     assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
