@@ -143,8 +143,8 @@ class Bench:
         store = kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
         plan = make_plan(read_snapshot(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
-        record_patches(there, map(forward, plan.trees))
-        record_patches(back, (reverting(_undone(tree)) for tree in plan.trees))
+        record_patches(there, map(forward, plan.set_plans))
+        record_patches(back, (reverting(_undone(tree)) for tree in plan.set_plans))
         return there, back
 
 

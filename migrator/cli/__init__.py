@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from migrator import __version__
-from migrator.cli import log, offline, output, plan, run, verify
+from migrator.cli import log, offline, plan, run, stdout, verify
 from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
 from migrator.errors import HalfWay, MigratorError
 
@@ -90,7 +90,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     """Run the command line and return its exit code; what went wrong is on stderr."""
-    output.prepare()
+    stdout.prepare()
     session = Session()
     try:
         try:
@@ -101,7 +101,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
                 obj=session,
             )
         finally:
-            output.write()  # help, version and completion are printed by Click: if that has failed, so does this
+            stdout.write()  # help, version and completion are printed by Click: if that has failed, so does this
     except MigratorError as error:
         return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:

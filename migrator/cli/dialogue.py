@@ -101,10 +101,10 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
         yield summary.headline(plan)
-    trees = pending(plan) if preview.writes else []
-    schemes = sorted({f"{tree.source or 'unknown'} to {tree.target}" for tree in trees})
-    if trees:
-        yield f"{len(trees):,} of {count(len(plan.trees), 'set')}: {', '.join(schemes)}"
+    set_plans = pending(plan) if preview.writes else []
+    schemes = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
+    if set_plans:
+        yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(schemes)}"
 
 
 def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
         yield "Stop the operator, and leave it at zero replicas."
-    changes = sum(len(tree.changes) for tree in preview.plan.trees)
+    changes = sum(len(set_plan.changes) for set_plan in preview.plan.set_plans)
     patches = count(preview.patch_count, "patch", "patches")
     yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."

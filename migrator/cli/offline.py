@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from migrator.cli import log
-from migrator.cli.options import command, option, output
-from migrator.cli.output import as_json, write
+from migrator.cli.options import command, option, output_format
+from migrator.cli.stdout import as_json, write
 from migrator.errors import DecodeError, InputError, UsageError, suggestion
 from migrator.exact_json import JSONObject
 from migrator.hashing import layouts, schemes
@@ -42,7 +42,7 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     "Hash under this scheme; may be repeated. Default: all of them.",
     multiple=True,
 )
-@output(["json"], "A line of JSON for each set and scheme.")
+@output_format(["json"], "A line of JSON for each set and scheme.")
 def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
     """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
 
@@ -119,7 +119,7 @@ def _sets_in(path: str) -> Iterator[JSONObject]:
     """,
 )
 @click.argument("binary")
-@output(["table", "json"], "A text for people, or the scheme.json that --to-binary and --from-binary take.")
+@output_format(["table", "json"], "A text for people, or the scheme.json that --to-binary and --from-binary take.")
 def scheme(*, binary: str, output: str) -> None:
     """Read from BINARY, an operator's program file, which hashes the operator computes.
 
@@ -170,7 +170,7 @@ def _facts(operator: OperatorScheme) -> Iterator[tuple[str, str]]:
     grove-migrator releases -o json
     """,
 )
-@output(["table", "json"])
+@output_format(["table", "json"])
 def releases(*, output: str) -> None:
     """List Grove's releases and the hash schemes that they use.
 

@@ -131,7 +131,7 @@ def duration(flag: str, meaning: str, default: str | None = None) -> Callable[[_
     return click.option(flag, type=Seconds(), default=default, show_default=default is not None, help=meaning)
 
 
-def output(words: Sequence[str], meaning: str = "Output format.") -> Callable[[_F], _F]:
+def output_format(words: Sequence[str], meaning: str = "Output format.") -> Callable[[_F], _F]:
     """``-o``, whose first word is the default."""
     return click.option("-o", "--output", type=click.Choice(words), default=words[0], show_default=True, help=meaning)
 

@@ -17,16 +17,16 @@ from migrator.cli.options import (
     command,
     next_command,
     option,
-    output,
+    output_format,
     refuse_flags,
     source,
     target,
 )
-from migrator.cli.output import as_json, write
+from migrator.cli.stdout import as_json, write
 from migrator.errors import Forbidden, Refused, UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction_of
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
 from migrator.render.summary import PlanHeader
@@ -62,7 +62,7 @@ _API_VERSION: Final = "grove-migrator/v1"
 @TO_BINARY
 @source("plan")
 @FROM_BINARY
-@output(["table", "json", "yaml", "html"], "A table, data for scripts, or a page for your team.")
+@output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
 @option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
@@ -115,7 +115,7 @@ def plan(
                 if namespace is not None:
                     raise
                 raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    is_empty = result is not None and result.known and not result.trees and options.selection != Selection()
+    is_empty = result is not None and result.known and not result.set_plans and options.selection != Selection()
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
@@ -145,7 +145,7 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
         source, schemes.CANONICAL if target is None else target, selection=selection, for_display=True
     )
     if target is None or schemes.unread_release(target) is None:
-        direction(options)
+        direction_of(options)
     return options
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from migrator.cli import log
-from migrator.cli import output as stdout
+from migrator.cli import log, stdout
 from migrator.cli.options import (
     CLUSTER,
     FROM_BINARY,
@@ -19,14 +18,14 @@ from migrator.cli.options import (
     command,
     duration,
     option,
-    output,
+    output_format,
     refuse_flags,
     source,
     target,
 )
 from migrator.errors import ClusterError, OutputError, UsageError, count
 from migrator.planning.guards.base import allowed_codes
-from migrator.planning.options import PlanOptions, direction
+from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
 from migrator.render.text import NO_SETS, command_row, printable, row, wrapped
@@ -83,7 +82,7 @@ _OF_A_CLUSTER: Final = (
 @OPERATOR
 @option("-f, --filename DUMP", "Migrate the output of kubectl get instead of a cluster (see plan --help).")
 @option("--write OUT", "With -f: write the migrated dump to this file; - is stdout.")
-@output(["table", "json"], "Output format of the result.")
+@output_format(["table", "json"], "Output format of the result.")
 @CLUSTER
 def run(
     *,
@@ -140,7 +139,7 @@ def run(
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
     )
-    direction(options.plan)  # a mistyped release is reported before a cluster is asked
+    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None, concurrency=concurrency)
     store: Store
@@ -162,7 +161,7 @@ def run(
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
-        numbers = {"trees": result.trees, "patches": result.patches, "seconds": result.seconds}
+        numbers = {"trees": result.sets, "patches": result.patches, "seconds": result.seconds}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
     return 0
 
@@ -195,9 +194,9 @@ def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
     from migrator.run.observation import pending
 
     planned = pending(result.plan)
-    dump.write(out, (change for tree in planned for change in tree.changes))
-    result.trees = len(planned)
-    result.patches = sum(patch_count(tree.changes) for tree in planned)
+    dump.write(out, (change for set_plan in planned for change in set_plan.changes))
+    result.sets = len(planned)
+    result.patches = sum(patch_count(set_plan.changes) for set_plan in planned)
 
 
 def _print_if_read(text: str, mode: DryRun) -> None:
@@ -219,7 +218,7 @@ def _text(
         return stdout.as_json(
             {
                 "dryRun": mode.value,
-                "trees": result.trees,
+                "trees": result.sets,
                 "patches": result.patches,
                 "seconds": result.seconds,
                 "operator": operator,
@@ -233,12 +232,12 @@ def _text(
     done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
-    elif not result.plan.trees:
+    elif not result.plan.set_plans:
         done = f"Nothing to do: {NO_SETS}"
     elif skipped:
         done = "Nothing was migrated."
     if result.patches:
         patches = count(result.patches, "patch", "patches")
-        done = f"{'Reverted' if revert else 'Migrated'} {count(result.trees, 'set')} with {patches}."
+        done = f"{'Reverted' if revert else 'Migrated'} {count(result.sets, 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
     return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])

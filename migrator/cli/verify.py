@@ -14,13 +14,13 @@ from migrator.cli.options import (
     duration,
     next_command,
     option,
-    output,
+    output_format,
     refuse_flags,
     target,
 )
-from migrator.cli.output import as_json, write
+from migrator.cli.stdout import as_json, write
 from migrator.errors import VerificationFailed, count
-from migrator.planning.options import AUTO, PlanOptions, direction
+from migrator.planning.options import AUTO, PlanOptions, direction_of
 from migrator.render.summary import object_json
 from migrator.render.text import NO_SETS, command_row, readable, row, wrapped
 from migrator.store import DryRun
@@ -53,7 +53,7 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
 )
 @duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @OPERATOR
-@output(["table", "json"])
+@output_format(["table", "json"])
 @CLUSTER
 def verify(
     *,
@@ -95,7 +95,7 @@ def verify(
         wait=wait,
         after_upgrade=after_upgrade,
     )
-    direction(options.plan)  # a mistyped release is reported before a cluster is asked
+    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     result, failure = None, None
     with Progress(sys.stderr) as progress:
         run_context = connect.context(progress)
@@ -119,7 +119,7 @@ def verify(
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "to": target,
-        "podCliqueSets": result.trees if result else None,
+        "podCliqueSets": result.sets if result else None,
         "storedHashes": result.stored if result else None,
         "comparedWithRecord": result.compared if result else None,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
@@ -129,10 +129,10 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
     target = options.plan.target
     rows = []
-    if result is not None and not result.trees:
+    if result is not None and not result.sets:
         rows.append(wrapped(f"Nothing to verify: {NO_SETS}"))
     elif result is not None:
-        stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.trees, "set")
+        stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.sets, "set")
         rows.append(row("verified", f"{stored} of {sets} match {target}."))
         if options.after_upgrade and not result.compared:
             rows.append(row("note", "No record of a run holds its pods, so none is looked for that may be missing."))

@@ -94,13 +94,13 @@ class HashPair:
         return Verdict.FOREIGN
 
 
-def detect(stored: Iterable[StoredHash], way: Direction, hashes: HashesUnder) -> Detection:
+def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
     """Find the first candidate that explains a tree.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    candidates, target_of = way.candidates, way.target_of
+    candidates, target_of = direction.candidates, direction.target_of
     sample = dict[tuple[HashField, str | None, str], StoredHash]()
     kinds = Counter[tuple[HashField, str | None, str]]()
     for item in stored:

@@ -169,7 +169,7 @@ class Plan:
 
     requested_source: str
     requested_target: str
-    trees: tuple[SetPlan, ...]
+    set_plans: tuple[SetPlan, ...]
     findings: tuple[Finding, ...] = ()
     cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()
@@ -181,7 +181,7 @@ class Plan:
     @property
     def all_findings(self) -> tuple[Finding, ...]:
         """The findings of the sets, then those about the cluster."""
-        return (*(finding for tree in self.trees for finding in tree.findings), *self.findings)
+        return (*(finding for set_plan in self.set_plans for finding in set_plan.findings), *self.findings)
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

@@ -59,7 +59,7 @@ class Direction:
     target_of: Callable[[Scheme], Scheme]
 
 
-def direction(options: PlanOptions) -> Direction:
+def direction_of(options: PlanOptions) -> Direction:
     """Resolve ``--from`` and ``--to``.
 
     Raises :class:`~migrator.errors.UsageError` for an unknown name, and :class:`~migrator.errors.Refused` for a release

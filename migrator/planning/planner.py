@@ -25,7 +25,7 @@ from migrator.planning.guards.base import SetFacts, as_warning, report
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise
 from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
-from migrator.planning.options import AUTO, Direction, PlanOptions, direction
+from migrator.planning.options import AUTO, Direction, PlanOptions, direction_of
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.releases import build_range, builds_of, builds_with
 
@@ -84,9 +84,9 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     unread = schemes.unread_release(options.target)
     if unread is not None and options.for_display:
         return _unknown_target(snapshot, options, unread, known.running)
-    way = direction(options)
-    own = {uid: table for uid, table in known.tables.items() if belongs_to(table, way)}
-    planner = _Planner(options, way, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
+    direction = direction_of(options)
+    own = {uid: table for uid, table in known.tables.items() if belongs_to(table, direction)}
+    planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
@@ -94,7 +94,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     return Plan(
         requested_source=options.source,
         requested_target=options.target,
-        trees=selected,
+        set_plans=selected,
         findings=tuple(
             as_warning(finding) if options.for_display or finding.code in options.allow else finding
             for finding in cluster_findings(snapshot, plans, options)
@@ -159,7 +159,7 @@ def changes_of(stored: Iterable[StoredHash], *pairs: HashPair) -> tuple[Change, 
 @dataclass(frozen=True, slots=True)
 class _Planner:
     options: PlanOptions
-    way: Direction
+    direction: Direction
     tables: Mapping[str, Table]
     now: datetime | None
     possible_hashes: tuple[PossibleHash, ...]
@@ -168,11 +168,11 @@ class _Planner:
         """Decide one tree."""
         hashes = hashes_of(tree.pcs)
         if _is_skipped(tree):
-            return SetPlan(tree, None, self.way.target_of(self.way.candidates[-1]).name, SetState.SKIPPED)
+            return SetPlan(tree, None, self.direction.target_of(self.direction.candidates[-1]).name, SetState.SKIPPED)
         table = self.tables.get(tree.ref.uid)
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
-        way = replace(self.way, candidates=tuple(dict.fromkeys((*first, *self.way.candidates))))
-        detection = detect(stored_hashes(tree), way, hashes)
+        direction = replace(self.direction, candidates=tuple(dict.fromkeys((*first, *self.direction.candidates))))
+        detection = detect(stored_hashes(tree), direction, hashes)
         if detection.source is None and self.options.source != AUTO:
             released = Direction(schemes.released_schemes(), lambda _source: detection.target)
             other = detect(stored_hashes(tree), released, hashes)
@@ -284,10 +284,10 @@ def _edited_midway(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool
     return pcs.generation_hash in old - new
 
 
-def belongs_to(table: Table, way: Direction) -> bool:
+def belongs_to(table: Table, direction: Direction) -> bool:
     """Whether a table was recorded by a run of these schemes."""
     source = schemes.by_name(table.source)
-    return source in way.candidates and way.target_of(source).name == table.target
+    return source in direction.candidates and direction.target_of(source).name == table.target
 
 
 def _skipped(plan: SetPlan) -> SetPlan:
@@ -302,14 +302,14 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
     hashes from before any later edit. If there is none, ``--from`` must name the source; without it the set stays as
     it is, with a warning. So do values of neither scheme, and a set that is being deleted.
     """
-    way = direction(options)
+    direction = direction_of(options)
     if not tables and options.source == AUTO and snapshot.trees:
         raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
     known, others = list[Tree](), list[Tree]()
     for tree in snapshot.trees:
         if not tree.pcs.terminating:
             (known if options.source != AUTO or tree.ref.uid in tables else others).append(tree)
-    reverts = tuple(_revert(tree, way, tables.get(tree.ref.uid)) for tree in known)
+    reverts = tuple(_revert(tree, direction, tables.get(tree.ref.uid)) for tree in known)
     pairs = {(schemes.by_name(table.source), schemes.by_name(table.target)) for table in tables.values()}
     return Plan(options.source, options.target, reverts, tuple(_not_recorded(others, pairs)))
 
@@ -328,9 +328,9 @@ def _not_recorded(trees: Iterable[Tree], pairs: Iterable[tuple[Scheme, Scheme]])
                 yield report("GM-112", tree.ref, SET_GENERATION.pointer, message, remedy)
 
 
-def _revert(tree: Tree, way: Direction, table: Table | None) -> SetPlan:
-    old = schemes.by_name(table.source) if table is not None else way.candidates[0]
-    new = way.target_of(old)
+def _revert(tree: Tree, direction: Direction, table: Table | None) -> SetPlan:
+    old = schemes.by_name(table.source) if table is not None else direction.candidates[0]
+    new = direction.target_of(old)
     hashes = hashes_of(tree.pcs)
     pairs = [HashPair(hashes(new), hashes(old))]
     if table is not None:

@@ -50,12 +50,12 @@ def render(
     refuse in this plan are printed.
     """
     refusals = grouped(report.refusals_of(plan))
-    set_plans = sorted(plan.trees, key=_weight)
-    patches = sum(patch_count(set_plan.changes) for set_plan in plan.trees if set_plan.state is SetState.MIGRATE)
+    set_plans = sorted(plan.set_plans, key=_weight)
+    patches = sum(patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE)
     return _template().render(
         plan=plan,
         headline=report.headline(plan),
-        many=len(plan.trees) > SHOWN,
+        many=len(plan.set_plans) > SHOWN,
         header=header,
         operator=plan.operator,
         upgrade=" → ".join(end or "not known" for end in report.upgrade(plan)),
@@ -97,7 +97,7 @@ def _template() -> Template:
         change_groups=change_groups,
         count=count,
         number=lambda value: f"{value:,}",
-        refused=lambda plan: [set_plan.tree.ref for set_plan in plan.trees if set_plan.state is SetState.REFUSED],
+        refused=lambda plan: [set_plan.tree.ref for set_plan in plan.set_plans if set_plan.state is SetState.REFUSED],
         rest=report.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
@@ -123,10 +123,15 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Pl
 def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Plan]]:
     """The plan in parts, one for the sets of each name; most GPUs first."""
     members: dict[str, list[SetPlan]] = {}
-    for set_plan in plan.trees:
+    for set_plan in plan.set_plans:
         members.setdefault(name_of(set_plan), []).append(set_plan)
     parts = [
-        (name, replace(plan, trees=tuple(some), cluster_disruption=sum((one.disruption for one in some), Disruption())))
+        (
+            name,
+            replace(
+                plan, set_plans=tuple(some), cluster_disruption=sum((one.disruption for one in some), Disruption())
+            ),
+        )
         for name, some in members.items()
     ]
     return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))

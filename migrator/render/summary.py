@@ -60,7 +60,7 @@ def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
         "from": plan.requested_source,
         "to": plan.requested_target,
         "summary": summary(plan) if plan.known else {},
-        "trees": [_set_json(set_plan) for set_plan in in_order(plan.trees)],
+        "trees": [_set_json(set_plan) for set_plan in in_order(plan.set_plans)],
         **_found(plan),
         **(asdict(header) if header else {}),
     }
@@ -98,7 +98,7 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     found: dict[str, TargetRow] = {}
     sources: set[str | None] = set()
     for target in targets:
-        sources |= {plan.target if plan.state is SetState.DONE else plan.source for plan in target.plan.trees}
+        sources |= {plan.target if plan.state is SetState.DONE else plan.source for plan in target.plan.set_plans}
         found |= {release: TargetRow(release, target.scheme.name, target.plan) for release in target.releases}
     order = builds()
     running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
@@ -119,7 +119,7 @@ def upgrade(plan: Plan) -> tuple[str, str]:
     """
     source = plan.running if plan.requested_source == AUTO else plan.requested_source
     if source is None:
-        used = {schemes.by_name(set_plan.source) for set_plan in plan.trees if set_plan.source}
+        used = {schemes.by_name(set_plan.source) for set_plan in plan.set_plans if set_plan.source}
         found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
         return ", ".join(found), _named(plan.requested_target)
     return _named(source), _named(plan.requested_target)
@@ -140,7 +140,7 @@ def dynamo_of(release: str) -> str:
 
 def common_refusals(plans: Iterable[Plan]) -> list[Finding]:
     """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
-    found = [refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.trees)]
+    found = [refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
     shared = set.intersection(*({_place(one) for one in refusals} for refusals in found)) if found else set()
     return [one for one in found[0] if _place(one) in shared] if found else []
 
@@ -163,11 +163,11 @@ def summary(plan: Plan) -> dict[str, int]:
     """The numbers of a plan: its selected sets, and the disruption in the whole cluster."""
     rest = recreated_with_migration(plan)
     return {
-        "podCliqueSets": len(plan.trees),
-        "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.trees),
-        "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.trees),
-        "pods": sum(present_pods(set_plan.tree) for set_plan in plan.trees),
-        "changes": sum(len(set_plan.changes) for set_plan in plan.trees),
+        "podCliqueSets": len(plan.set_plans),
+        "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.set_plans),
+        "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.set_plans),
+        "pods": sum(present_pods(set_plan.tree) for set_plan in plan.set_plans),
+        "changes": sum(len(set_plan.changes) for set_plan in plan.set_plans),
         "refusals": len(refusals_of(plan)),
         "warnings": len(warnings_of(plan)),
         "podsRecreatedWithoutMigration": plan.cluster_disruption.pods,
@@ -179,9 +179,9 @@ def summary(plan: Plan) -> dict[str, int]:
 
 def recreated_with_migration(plan: Plan) -> Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total, before = plan.cluster_disruption, sum((set_plan.disruption for set_plan in plan.trees), Disruption())
+    total, before = plan.cluster_disruption, sum((set_plan.disruption for set_plan in plan.set_plans), Disruption())
     after = sum(
-        (one.remaining if one.state is SetState.MIGRATE else one.disruption for one in plan.trees), Disruption()
+        (one.remaining if one.state is SetState.MIGRATE else one.disruption for one in plan.set_plans), Disruption()
     )
     return Disruption(
         pods=total.pods - before.pods + after.pods,
@@ -192,7 +192,7 @@ def recreated_with_migration(plan: Plan) -> Disruption:
 
 def left_behind(plan: Plan) -> str:
     """What ``--skip-refused`` leaves to the upgrade, as a sentence; empty if no set was refused."""
-    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.trees)
+    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
     if not skipped:
         return ""
     were = "was" if skipped == 1 else "were"
@@ -217,24 +217,26 @@ def codes(findings: Iterable[Finding]) -> list[str]:
 
 def number(plan: Plan, state: SetState) -> int:
     """How many sets are in this state."""
-    return sum(set_plan.state is state for set_plan in plan.trees)
+    return sum(set_plan.state is state for set_plan in plan.set_plans)
 
 
 def headline(plan: Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
     if not plan.known:
         return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
-    if not plan.trees and not plan.cluster_disruption.pods:
+    if not plan.set_plans and not plan.cluster_disruption.pods:
         return "Nothing to do: there are no PodCliqueSets."
     refused = number(plan, SetState.REFUSED)
-    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.trees):
-        sets = count(len(plan.trees), "set")
+    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
+        sets = count(len(plan.set_plans), "set")
         return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
         able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
         needs = "needs" if refused == 1 else "need"
-        return f"{without} {able:,} of {count(len(plan.trees), 'set')} can be migrated; {refused:,} {needs} attention."
+        return (
+            f"{without} {able:,} of {count(len(plan.set_plans), 'set')} can be migrated; {refused:,} {needs} attention."
+        )
     if refusals_of(plan):
         return f"{without} The migration is refused."
     remaining = recreated_with_migration(plan)
@@ -257,14 +259,14 @@ def next_steps(plan: Plan) -> list[str]:
 
 def notes(plan: Plan) -> list[str]:
     """Remarks without which a reader could misread the numbers."""
-    is_canonical = any(set_plan.target.startswith(CANONICAL) for set_plan in plan.trees)
+    is_canonical = any(set_plan.target.startswith(CANONICAL) for set_plan in plan.set_plans)
     return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
 
 
 def _recreated(plan: Plan) -> str:
     if not plan.cluster_disruption.pods:
         return "0 pods"
-    hit = [set_plan.disruption for set_plan in plan.trees if set_plan.disruption.pods]
+    hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
     selected, sets = sum(hit, Disruption()), count(len(hit), "set")
     if selected == plan.cluster_disruption:
         return f"{_amount(selected)} in {sets}"

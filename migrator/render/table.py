@@ -114,9 +114,9 @@ def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
 
 def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
-    if not plan.trees:
+    if not plan.set_plans:
         return ""
-    set_plans = summary.in_order(plan.trees)
+    set_plans = summary.in_order(plan.set_plans)
     sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *_NUMBERS[:3])
     cells = list(map(_cells, set_plans))

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from migrator.planning.model import Plan, Severity
-from migrator.planning.options import Direction, PlanOptions, direction
+from migrator.planning.options import Direction, PlanOptions, direction_of
 from migrator.planning.releases import is_target
 from migrator.run.operator import Operator, OperatorFlags
 from migrator.store import CONCURRENCY, Deadline
@@ -71,13 +71,13 @@ class RunOptions:
     target_image: str | None = None
 
     @property
-    def way(self) -> Direction:
+    def direction(self) -> Direction:
         """The schemes of the plan."""
-        return direction(self.plan)
+        return direction_of(self.plan)
 
     def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
-        targets = {self.way.target_of(scheme) for scheme in self.way.candidates}
+        targets = {self.direction.target_of(scheme) for scheme in self.direction.candidates}
         return any(is_target(image, target, self.target_image) for target in targets)
 
 
@@ -87,7 +87,7 @@ class RunResult:
 
     plan: Plan
     patches: int = 0  # that the server applied
-    trees: int = 0
+    sets: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator: Operator | None = None  # as it was seen last
 

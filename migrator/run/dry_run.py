@@ -57,7 +57,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     with timed("execute", seconds, context):
         outcomes = executor.run(batches)
     _check_ended(outcomes, len(batches))
-    result.patches, result.trees = sum(outcome.written for outcome in outcomes), len(outcomes)
+    result.patches, result.sets = sum(outcome.written for outcome in outcomes), len(outcomes)
     return result
 
 
@@ -135,7 +135,7 @@ class _Read:
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with the findings."""
         plan = replace(plan, operator=self.operator, running=self.known.running)
-        if not any(tree.changes for tree in plan.trees):
+        if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
         findings, not_checked = (*plan.findings, *self.findings), (*plan.not_checked, *self.not_checked)
         return replace(plan, findings=findings, not_checked=not_checked)

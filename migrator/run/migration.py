@@ -69,7 +69,7 @@ def run(store: Store, options: RunOptions, context: Context) -> RunResult:
 
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
-    _ = options.way  # wrong schemes are refused before anything is read
+    _ = options.direction  # wrong schemes are refused before anything is read
     if store.dry_run is not DryRun.NONE:
         return rehearse(store, options, context)
     return _Run(store, options, context).run()
@@ -347,7 +347,7 @@ class _Run:
             if executor.unconfirmed and (not outcomes or any(outcome.error for outcome in outcomes)):
                 self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self._result.patches += sum(outcome.written for outcome in outcomes)
-        self._result.trees += sum(outcome.complete for outcome in outcomes)
+        self._result.sets += sum(outcome.complete for outcome in outcomes)
         found = [outcome.error for outcome in outcomes if outcome.error is not None]
         worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, SetConflict)), default=None)
         if worst is not None and not isinstance(worst, ForeignOperator):  # that one is stopped before the next reading

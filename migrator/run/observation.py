@@ -65,7 +65,7 @@ class Observation:
     @cached_property
     def batches(self) -> list[Batch]:
         """The patches of the plan, set by set."""
-        return [reverting(tree) if self.options.revert else forward(tree) for tree in pending(self.plan)]
+        return [reverting(one) if self.options.revert else forward(one) for one in pending(self.plan)]
 
     @property
     def patches(self) -> Iterator[Patch]:
@@ -75,7 +75,7 @@ class Observation:
     @cached_property
     def patch_count(self) -> int:
         """How many patches there are."""
-        return sum(patch_count(tree.changes) for tree in pending(self.plan))
+        return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
     def continues(self) -> bool:
@@ -104,18 +104,18 @@ class Observation:
     def edited(self) -> list[SetPlan]:
         """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
         tables = self.recorded.of_open_run() if not self.options.revert else {}
-        known = (plan for plan in self.plan.trees if plan.changes and plan.tree.ref.uid in tables)
+        known = (plan for plan in self.plan.set_plans if plan.changes and plan.tree.ref.uid in tables)
         return [plan for plan in known if any(finding.code == _EDITED for finding in plan.findings)]
 
     @property
     def other_migration(self) -> bool:
         """Whether the open record is of other schemes and may have written, or cannot be made sense of."""
-        run, way = self.recorded.unfinished, self.options.way
+        run, direction = self.recorded.unfinished, self.options.direction
         if run is None or run.state == RecordState.STOPPING:
             return False
         if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
             return True
-        return not all(belongs_to(table, way) for table in self.recorded.of_open_run().values())
+        return not all(belongs_to(table, direction) for table in self.recorded.of_open_run().values())
 
     @property
     def target_was_running(self) -> bool:
@@ -156,23 +156,23 @@ def read_sets(
     store: Store, seen: Observation, context: Context, *, search: bool = True, written: bool = False
 ) -> Observation:
     """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
-    options, recorded, way = seen.options, seen.recorded, seen.options.way
+    options, recorded, direction = seen.options, seen.recorded, seen.options.direction
     snapshot = read_snapshot(store, search=search)
     if not search:
         snapshot = replace(snapshot, possible_hashes=seen.possible_hashes)
     check_there(snapshot, seen)
-    tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, way)}
+    tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, direction)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
-    undo = make_revert(Snapshot(trees), options.plan, tables=tables).trees
+    undo = make_revert(Snapshot(trees), options.plan, tables=tables).set_plans
     plan = Plan(options.plan.source, options.plan.target, ())
     foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], options.plan.allow))
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
     elif not (written and trees and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)):
         plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release))
-    if any(tree.changes for tree in plan.trees) or seen.other_migration:
+    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    to_revert = tuple(tree for tree in undo if tree.changes)
+    to_revert = tuple(set_plan for set_plan in undo if set_plan.changes)
     return replace(
         seen,
         plan=plan,
@@ -214,7 +214,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     early = run is not None and run.state == RecordState.STOPPING and not run.revert and not tables
     if early and run is not None and (run.source, run.target) == (options.source, options.target):
         return empty  # the run that is undone died before its first patch
-    other = next((table for table in tables if not belongs_to(table, seen.options.way)), None)
+    other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)
     if other is not None:
         raise UsageError(
             f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
@@ -241,9 +241,9 @@ def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
 
 def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     """One table for each set; the first that a migration saves for a set is kept until the run has ended."""
-    way = seen.options.way
+    direction = seen.options.direction
     present = {tree.ref.uid for tree in seen.trees}
-    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, way)}
+    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, direction)}
     if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
         tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
     begun = {plan.tree.ref.uid for plan in seen.to_revert}
@@ -284,4 +284,4 @@ def in_flight(plan: Plan) -> list[str]:
 
 def pending(plan: Plan) -> list[SetPlan]:
     """The sets that are to be written."""
-    return [tree for tree in plan.trees if tree.state is SetState.MIGRATE]
+    return [set_plan for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE]

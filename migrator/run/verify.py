@@ -58,7 +58,7 @@ class VerifyResult:
     """The last snapshot's verdict, and how many attempts it took."""
 
     attempts: int
-    trees: int
+    sets: int
     stored: int
     compared: bool  # with the pods of a record
     noticed: tuple[Problem, ...] = ()  # what owners did since
@@ -130,7 +130,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         if home is None:
             return _Known()
         recorded = Recorder(store, home).load()
-        tables = {uid: table for uid, table in recorded.by_set().items() if belongs_to(table, options.way)}
+        tables = {uid: table for uid, table in recorded.by_set().items() if belongs_to(table, options.direction)}
         return _Known(home, recorded, tables)
     except (errors.NotAuthorised, errors.Unreadable, errors.UsageError):
         if options.after_upgrade:
@@ -141,7 +141,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
     after = options.after_upgrade
     since = known.recorded.run.started if known.tables and known.recorded.run else None
-    yield from problems_of(snapshot, options.way, known.tables, after_upgrade=after, since=since)
+    yield from problems_of(snapshot, options.direction, known.tables, after_upgrade=after, since=since)
     if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
@@ -192,7 +192,7 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
 
 def problems_of(
     snapshot: Snapshot,
-    way: Direction,
+    direction: Direction,
     tables: Mapping[str, Table],
     *,
     after_upgrade: bool,
@@ -210,7 +210,7 @@ def problems_of(
             message = f"{tree.ref} was edited after its migration, so the operator replaces its pods"
             yield Problem(tree.ref, "/spec/template", message, owner=True)
             continue
-        yield from _values(tree, way)
+        yield from _values(tree, direction)
         if after_upgrade and (table is not None or not tables):
             yield from _in_flight(tree, since)
         if after_upgrade and table is not None:
@@ -222,17 +222,17 @@ def problems_of(
             yield Problem(ref, None, f"{ref} was deleted after the migration", owner=True)
 
 
-def _values(tree: Tree, way: Direction) -> Iterator[Problem]:
+def _values(tree: Tree, direction: Direction) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    target = detect(stored, way, hashes).target
+    target = detect(stored, direction, hashes).target
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = dict.fromkeys((*way.candidates, *schemes.released_schemes(), *read_elsewhere))
+    before = dict.fromkeys((*direction.candidates, *schemes.released_schemes(), *read_elsewhere))
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(

@@ -230,7 +230,7 @@ class World:
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
         """What a run would do with the only tree."""
-        (found,) = self.plan(source, target, **options).trees
+        (found,) = self.plan(source, target, **options).set_plans
         return found
 
     def findings(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> list[Finding]:
@@ -255,7 +255,7 @@ class World:
 
     def tables(self, source: str = "auto", target: str = "legacy-1.35") -> dict[str, Table]:
         """What a run would record before its first write."""
-        return {p.tree.ref.uid: table_of(p) for p in self.plan(source, target).trees if p.changes}
+        return {p.tree.ref.uid: table_of(p) for p in self.plan(source, target).set_plans if p.changes}
 
 
 def refusals(findings: Iterable[Finding]) -> list[tuple[str, str | None, str | None]]:

@@ -71,7 +71,7 @@ def test_a_migration_can_stop_anywhere_and_be_finished_or_undone(
 
     undone = world.copy()
     if tables:
-        undone.apply(undone.revert(source, target, tables=tables).trees[0].changes)
+        undone.apply(undone.revert(source, target, tables=tables).set_plans[0].changes)
         assert undone.values() == before
 
     rerun = world.decide(source, target, tables=tables)
@@ -170,5 +170,5 @@ def test_no_healthy_set_refuses(shape: str, target: str) -> None:
             state(world)
             plan = world.plan(target=target)
             case = (startup, progress, on_delete, state)
-            assert refusals([*plan.findings, *plan.trees[0].findings]) == [], case
-            assert plan.trees[0].state in {SetState.MIGRATE, SetState.DONE}, case
+            assert refusals([*plan.findings, *plan.set_plans[0].findings]) == [], case
+            assert plan.set_plans[0].state in {SetState.MIGRATE, SetState.DONE}, case

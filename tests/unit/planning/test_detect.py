@@ -92,7 +92,7 @@ def test_a_tree_of_the_target_is_done(scheme: str, shape: dict[str, Any], target
 def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
     """A tree between legacy and canonical is explained by the layout that both share."""
     world = World().grow(scheme="legacy-1.34")
-    (plan,) = world.plan("auto", "canonical").trees
+    (plan,) = world.plan("auto", "canonical").set_plans
     world.apply(plan.changes[:5])
     assert names(find(world, target="canonical")) == ("legacy-1.34", "canonical-1.34", False, "legacy-1.34")
 

@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import UsageError
 from migrator.hashing import schemes
-from migrator.planning.options import PlanOptions, Selection, direction
+from migrator.planning.options import PlanOptions, Selection, direction_of
 from migrator.planning.releases import is_target
 from migrator.selectors import matches_labels
 from tests.support.builders import World
@@ -26,7 +26,7 @@ RELEASED = [scheme.name for scheme in schemes.released_schemes()]
 )
 def test_names_become_schemes(source: str, target: str, candidates: list[str], targets: list[str]) -> None:
     """Releases and schemes by name, ``auto`` for what some build has spoken, ``canonical`` over the source's layout."""
-    way = direction(PlanOptions(source=source, target=target))
+    way = direction_of(PlanOptions(source=source, target=target))
     assert [scheme.name for scheme in way.candidates] == candidates
     assert [way.target_of(scheme).name for scheme in way.candidates] == targets
 

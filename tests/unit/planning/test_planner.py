@@ -97,8 +97,8 @@ def two() -> World:
 def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need_it() -> None:
     """The operator serves all of it: what is at stake does not depend on -n or -l, and who is left out is told."""
     plan = two().plan(selection=Selection(namespace="a"))
-    assert [p.tree.ref.name for p in plan.trees] == ["good"]
-    assert (plan.trees[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
+    assert [p.tree.ref.name for p in plan.set_plans] == ["good"]
+    assert (plan.set_plans[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", "bad", None)]
     assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
@@ -114,7 +114,7 @@ def test_a_narrowed_plan_names_nobody_when_the_others_are_done() -> None:
 def test_refused_sets_can_be_skipped() -> None:
     """--skip-refused leaves refused sets wholly alone, keeps what is at stake, and migrates the others."""
     plan = two().plan(skip_refused=True)
-    by_name = {p.tree.ref.name: p for p in plan.trees}
+    by_name = {p.tree.ref.name: p for p in plan.set_plans}
     assert {name: p.state for name, p in by_name.items()} == {"good": SetState.MIGRATE, "bad": SetState.SKIPPED}
     bad = by_name["bad"]
     assert (bad.changes, refusals(bad.findings), bad.disruption.pods) == ((), [], 6)
@@ -132,15 +132,15 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
 def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""
     world = World().grow("one").grow("two").take("PodCliqueSet", "one", "/status/updateProgress/updateEndedAt")
-    assert world.plan().trees[0].findings
+    assert world.plan().set_plans[0].findings
     plan = world.plan(source, target)
-    for tree in plan.trees:
+    for tree in plan.set_plans:
         (finding,) = tree.findings
         assert (finding.code, finding.severity, tree.state) == ("GM-101", Severity.REFUSAL, SetState.REFUSED)
         assert "holds the hashes of legacy-1.34 (v0.1.0-alpha.4 to v0.1.0-alpha.9)" in finding.message
         assert finding.remedy == "leave out --from, or give --from legacy-1.34"
         assert (tree.source, tree.changes, tree.disruption.pods, tree.remaining.pods) == (None, (), 6, 6)
-    assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").trees[1].findings == ()
+    assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").set_plans[1].findings == ()
 
 
 def test_a_source_that_nothing_contradicts_is_believed() -> None:
@@ -160,7 +160,7 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
     world.put("Pod", "web-0-front-0", LABEL)
     world.put("PodClique", "web-0-sg-0-work", LABEL)
     world.of("PodClique", "web-0-sg-1-work")["metadata"]["deletionTimestamp"] = "2026-01-02T04:00:00Z"
-    (tree,) = world.plan(source, "v0.1.0-alpha.12-rc1").trees
+    (tree,) = world.plan(source, "v0.1.0-alpha.12-rc1").set_plans
     assert (tree.state, tree.changes, refusals(tree.findings)) == (SetState.DONE, (), [])
     assert {finding.code for finding in tree.findings} == {"GM-101", "GM-102"}
     for finding in tree.findings:

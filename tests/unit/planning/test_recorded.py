@@ -19,19 +19,19 @@ def test_a_revert_without_record_gives_back_every_value(written: int) -> None:
     world = World().grow()
     before = world.values()
     world.apply(world.decide().changes[:written])
-    (back,) = world.revert("legacy-1.34").trees
+    (back,) = world.revert("legacy-1.34").set_plans
     assert (back.state, back.source, back.target) == (SetState.MIGRATE, "legacy-1.35", "legacy-1.34")
     assert (len(back.changes), back.findings) == (written, ())  # what was not written needs no warning
     world.apply(back.changes)
     assert world.values() == before
-    assert world.revert("legacy-1.34").trees[0].state is SetState.DONE
+    assert world.revert("legacy-1.34").set_plans[0].state is SetState.DONE
 
 
 def test_a_revert_without_record_and_source_is_refused() -> None:
     """Where to is never guessed; without sets there is nothing to guess."""
     with pytest.raises(UsageError, match="name the scheme or release to return to with --from"):
         World().grow().revert()
-    assert World().revert().trees == ()
+    assert World().revert().set_plans == ()
 
 
 def test_a_revert_leaves_what_was_the_targets_before() -> None:
@@ -40,8 +40,8 @@ def test_a_revert_leaves_what_was_the_targets_before() -> None:
     world.put("Pod", "web-0-front-0", LABEL, world.hashes("legacy-1.35").templates["front"])
     before, tables = world.values(), world.tables()
     world.apply(world.decide().changes)
-    unrecorded = world.revert("legacy-1.34").trees[0].changes
-    world.apply(world.revert(tables=tables).trees[0].changes)
+    unrecorded = world.revert("legacy-1.34").set_plans[0].changes
+    world.apply(world.revert(tables=tables).set_plans[0].changes)
     assert world.values() == before
     assert "web-0-front-0" in {change.ref.name for change in unrecorded}
 
@@ -50,7 +50,7 @@ def test_a_revert_leaves_values_of_neither_scheme_and_says_so() -> None:
     """Stray values and leftovers stay, each with a warning; nothing refuses a revert."""
     world = World().grow(on_delete=True, scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     world.put("PodClique", "web-0-front", LABEL)
-    (back,) = world.revert("legacy-1.34").trees
+    (back,) = world.revert("legacy-1.34").set_plans
     assert warnings(back.findings) == [("GM-112", "web-0-front-0", LABEL), ("GM-112", "web-0-front", LABEL)]
     assert not {("web-0-front-0", LABEL), ("web-0-front", LABEL)} & {(c.ref.name, c.field) for c in back.changes}
 
@@ -61,7 +61,7 @@ def test_a_revert_names_a_set_that_its_record_does_not_have() -> None:
     tables = {"another": replace(own, uid="another")}
     for scheme, told in (("legacy-1.35", ["to revert it too, run with --from legacy-1.34"]), ("legacy-1.33", [])):
         plan = World().grow(scheme=scheme).revert(tables=tables)
-        assert (plan.trees, [finding.remedy for finding in plan.findings]) == ((), told)
+        assert (plan.set_plans, [finding.remedy for finding in plan.findings]) == ((), told)
 
 
 def test_a_revert_does_not_name_a_set_that_both_schemes_hash_alike() -> None:
@@ -75,7 +75,7 @@ def test_a_revert_does_not_name_a_set_that_both_schemes_hash_alike() -> None:
 def test_a_revert_leaves_a_set_that_is_being_deleted_alone() -> None:
     """Its pods go whatever its hashes are."""
     world = World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER)
-    assert world.revert("legacy-1.34").trees == ()
+    assert world.revert("legacy-1.34").set_plans == ()
 
 
 def test_a_revert_translates_an_older_template_by_the_record() -> None:
@@ -86,12 +86,14 @@ def test_a_revert_translates_an_older_template_by_the_record() -> None:
     world.apply(world.decide().changes)
     world.edit_and_roll("legacy-1.35")
     old = world.hashes("legacy-1.34")
-    world.apply(world.revert(tables=tables).trees[0].changes)
+    world.apply(world.revert(tables=tables).set_plans[0].changes)
     values = world.values()
     assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation
     assert values["Pod", "web-0-sg-0-work-0", LABEL] == table.source_hashes.templates["work"]
     assert values["Pod", "web-0-front-0", LABEL] == old.templates["front"]
-    assert world.revert(tables=tables).trees[0].findings == ()  # they are the record's, so none is of neither scheme
+    assert (
+        world.revert(tables=tables).set_plans[0].findings == ()
+    )  # they are the record's, so none is of neither scheme
 
 
 @pytest.mark.parametrize("containers", [("c", "a", "b"), ("b", "a")], ids=["in no order", "sorted by the edit"])
@@ -106,7 +108,7 @@ def test_a_revert_follows_an_edit_that_the_target_does_not_see(containers: tuple
     new = world.hashes("canonical-1.34")
     world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"].reverse()
     assert world.hashes("canonical-1.34") == new
-    world.apply(world.revert(target="canonical-1.34", tables=tables).trees[0].changes)
+    world.apply(world.revert(target="canonical-1.34", tables=tables).set_plans[0].changes)
     old, values = world.hashes("legacy-1.34"), world.values()
     assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation
     assert values["Pod", "web-0-front-0", LABEL] == old.templates["front"]
@@ -116,10 +118,10 @@ def test_a_revert_goes_by_what_is_recorded() -> None:
     """With ``auto`` only recorded sets are turned back; a named source turns back all."""
     world = World().grow("one", namespace="a").grow("two", namespace="b")
     tables = {uid: table for uid, table in world.tables().items() if table.name == "one"}
-    world.apply(change for tree in world.plan().trees for change in tree.changes)
+    world.apply(change for tree in world.plan().set_plans for change in tree.changes)
 
     def names(source: str) -> list[str]:
-        return [p.tree.ref.name for p in world.revert(source, tables=tables).trees if p.changes]
+        return [p.tree.ref.name for p in world.revert(source, tables=tables).set_plans if p.changes]
 
     assert names("auto") == ["one"]
     assert names("legacy-1.34") == ["one", "two"]

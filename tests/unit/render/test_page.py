@@ -99,7 +99,7 @@ def test_hostile_names_are_only_text() -> None:
         tree_plan("x", SetState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
         findings=(told,),
     )
-    html = render(Plan(HOSTILE, HOSTILE, evil.trees, evil.findings, evil.cluster_disruption))
+    html = render(Plan(HOSTILE, HOSTILE, evil.set_plans, evil.findings, evil.cluster_disruption))
     page, harmless = Page(html), Page(render(bad_night()))
     assert set(page.tags) <= set(harmless.tags)
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}
@@ -113,7 +113,7 @@ def test_hostile_names_are_only_text() -> None:
 def test_no_value_is_marked_as_safe() -> None:
     """No template has a way around the escaping of values."""
     templates = sorted(Path(page_module.__file__).parent.glob("*.html"))
-    assert {template.name for template in templates} >= {"frame.html", "page.html", "parts.html"}
+    assert {template.name for template in templates} >= {"page.html", "parts.html"}
     for template in templates:
         assert not re.search(r"\|\s*safe|autoescape|Markup", template.read_text(encoding="utf-8"))
 
@@ -200,7 +200,7 @@ def test_the_page_says_what_it_was_made_from() -> None:
 def test_refused_sets_are_counted_as_sets_everywhere() -> None:
     """The headline and the tile say the same number; how many findings there are is a remark beside it."""
     made = bad_night()
-    refused = sum(1 for tree in made.trees if tree.state is SetState.REFUSED)
+    refused = sum(1 for tree in made.set_plans if tree.state is SetState.REFUSED)
     findings = len(report.refusals_of(made))
     assert refused < findings
     text = Page(render(made)).text

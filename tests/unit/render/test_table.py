@@ -338,5 +338,5 @@ def test_a_change_names_the_clique_that_it_is_of() -> None:
         world.put(kind, name, LABEL, new)
     for field in ("currentPodTemplateHash", "updateProgress/podTemplateHash"):
         world.put("PodClique", "web-0-twin", f"/status/{field}", new)
-    (set_plan,) = world.plan(target="legacy-1.35").trees
+    (set_plan,) = world.plan(target="legacy-1.35").set_plans
     assert [what for what, *_ in change_groups(set_plan)] == ["generation hash", "pod template of front"]

@@ -14,7 +14,7 @@ from migrator.errors import Unreadable, UsageError, VerificationFailed
 from migrator.grove.hash_fields import PROGRESS_FIELDS
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.model import Table
-from migrator.planning.options import PlanOptions, direction
+from migrator.planning.options import PlanOptions, direction_of
 from migrator.resources import Resource
 from migrator.run import migration, record
 from migrator.run.context import RunOptions
@@ -278,7 +278,7 @@ def test_the_record_of_another_migration_is_not_passed_over(migrated: Site, sour
 def test_no_set_at_all_is_not_verified() -> None:
     """Neither where the CRDs are missing nor where the record names sets."""
     Site(without=[resources.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
-    assert Site().verified(after=False).trees == 0
+    assert Site().verified(after=False).sets == 0
 
 
 def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> None:
@@ -363,7 +363,7 @@ def test_a_pod_on_its_way_out_is_missing() -> None:
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
-    way = direction(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    way = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
     world = World().grow()
     assert list(problems_of(world.snapshot(), way, {}, after_upgrade=False)) != []
     world.pcs["metadata"]["deletionTimestamp"] = LATER
@@ -378,7 +378,7 @@ def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
 def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
     """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
     world = World().grow(scheme="legacy-1.35", progress=(name,))
-    way = direction(PlanOptions(target="legacy-1.35"))
+    way = direction_of(PlanOptions(target="legacy-1.35"))
     world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
     assert list(problems_of(world.snapshot(), way, {}, after_upgrade=True)) == []
     del world.pcs["status"][name]["updateEndedAt"]
@@ -392,7 +392,7 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     odd = clique("front")
     odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
     world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
-    way = direction(PlanOptions(target="canonical-1.34"))
+    way = direction_of(PlanOptions(target="canonical-1.34"))
     found = list(problems_of(world.snapshot(), way, {}, after_upgrade=False))
     assert found
     assert not any(problem.owner for problem in found)

@@ -215,10 +215,12 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> N
     world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
     hidden(world, place)
     plan = world.plan()
-    by_name = {tree.tree.ref.name: tree for tree in plan.trees}
+    by_name = {tree.tree.ref.name: tree for tree in plan.set_plans}
     assert [(code, found) for code, _, found in refusals(by_name["web"].findings)] == [("GM-136", field)]
     assert by_name["other"].state is SetState.MIGRATE
-    assert world.plan(target="legacy-1.34").trees[1].state is SetState.DONE, "nothing is written, so nothing refuses"
+    assert world.plan(target="legacy-1.34").set_plans[1].state is SetState.DONE, (
+        "nothing is written, so nothing refuses"
+    )
 
 
 def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
@@ -236,7 +238,7 @@ def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
     world = World().grow("one").grow("two")
     value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").templates["front"]
     world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
-    states = {tree.tree.ref.name: tree.state for tree in world.plan().trees}
+    states = {tree.tree.ref.name: tree.state for tree in world.plan().set_plans}
     assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
 
 
@@ -249,4 +251,4 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     options = PlanOptions(target="legacy-1.35")
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
     for plan in (preview(store, options, now=lambda: NOW, namespace=""), ahead.plan):
-        assert [code for code, _, _ in refusals(plan.trees[0].findings)] == ["GM-136"]
+        assert [code for code, _, _ in refusals(plan.set_plans[0].findings)] == ["GM-136"]
