@@ -306,6 +306,21 @@ def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: M
     invoke("verify", *TO)
 
 
+def test_a_verification_without_a_record_says_that_it_looks_for_no_missing_pod(invoke: Invoke) -> None:
+    """`verify --after-upgrade` compares with the record of the run, and removes it; the next one has none."""
+    site = Site()
+    invoke.on(site.store)
+    invoke("run", *TO, "--stop-operator")
+    site.install(TO[1], 1)
+    plain, first, second = (invoke("verify", *TO, *more).out for more in ((), *[("--after-upgrade",)] * 2))
+    assert plain == first
+    assert (
+        second
+        == f"{first}note      No record of a run holds its pods, so none is looked for that may be\n          missing.\n"
+    )
+    assert plain.count("\n") == 1
+
+
 @pytest.mark.parametrize(("flags", "expected"), [((), CONCURRENCY), (("--concurrency", "3"), 3)])
 def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke, flags: tuple[str, ...], expected: int) -> None:
     """``--concurrency`` of them; a dry run on the server is sent as the run would be."""
