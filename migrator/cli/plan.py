@@ -62,7 +62,7 @@ _API_VERSION: Final = "grove-migrator/v1"
 @TO_BINARY
 @source("plan")
 @FROM_BINARY
-@output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or a page for your team.")
+@output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or (with a target) a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
 @option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
