@@ -144,7 +144,7 @@ class Bench:
         plan = make_plan(read_snapshot(store), PlanOptions(source=SOURCE, target=TARGET))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.set_plans))
-        record_patches(back, (reverting(_undone(tree)) for tree in plan.set_plans))
+        record_patches(back, (reverting(_undone(one)) for one in plan.set_plans))
         return there, back
 
 

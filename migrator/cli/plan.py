@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
+import click
+
 from migrator import __version__
 from migrator.cli import log
 from migrator.cli.offline import sections
@@ -23,7 +25,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.errors import Forbidden, Refused, UsageError
+from migrator.errors import Forbidden, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction_of
@@ -134,7 +136,9 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
     if not has_target:
         refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
         if output_format == "html":
-            raise UsageError("-o html needs a target: give --to.")
+            ctx = click.get_current_context()
+            param = next(param for param in ctx.command.params if param.name == "output")
+            raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
 
 
 def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:

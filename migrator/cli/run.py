@@ -160,9 +160,10 @@ def run(
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        dry = {"dry_run": mode.value} if mode is not DryRun.NONE else {}
+        state = dict(zip(("operator", "next"), ending, strict=True)) if ending[1] else {}
         numbers = {"trees": result.sets, "patches": result.patches, "seconds": result.seconds}
-        run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers)
+        run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
 
 

@@ -93,17 +93,22 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
     assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
 
 
-def test_a_kubeconfig_that_can_be_read_once_is_enough(serve: Serve, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_kubeconfig_that_can_be_read_once_is_enough(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, variable: bool
+) -> None:
     """`--kubeconfig <(...)` is a pipe: it serves two connections, and credentials that are renewed after a 401."""
     api = serve(status(401, "expired"), POD, POD)
     read, write = os.pipe()
     os.write(write, Path(kubeconfig(tmp_path / "config", api.url)).read_bytes())
     os.close(write)
-    store = kube_store.connect(kubeconfig=f"/dev/fd/{read}")
+    monkeypatch.setenv("KUBECONFIG", f"/dev/fd/{read}")
+    flag = None if variable else f"/dev/fd/{read}"
+    store = kube_store.connect(kubeconfig=flag)
     with pytest.raises(NotAuthorised, match="does not accept these credentials"):
         store.get(PODS, "a", "p")
     store.get(PODS, "a", "p")
-    ask(kubeconfig=f"/dev/fd/{read}")
+    ask(kubeconfig=flag)
     os.close(read)
     assert [sent.headers["authorization"] for sent in api.seen] == ["Bearer sesame"] * 3
 

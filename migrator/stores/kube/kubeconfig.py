@@ -35,8 +35,8 @@ _CONNECTIONS: Final = 256
 #: the plugin whenever it is asked for them.
 _FRESH: Final = 1.0
 
-#: What was read from pipes, as ``--kubeconfig <(...)`` is one: they can be read once.
-_READ_ONCE: Final[dict[str, KubeConfigMerger]] = {}
+#: What was read from a pipe, as ``--kubeconfig <(...)`` is one, by device and inode: it can be read once.
+_READ_ONCE: Final[dict[tuple[int, int], KubeConfigMerger]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,17 @@ class Kubeconfig:
         that one, and for files that cannot be read.
         """
         paths = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
-        if paths in _READ_ONCE:
-            return cls(_READ_ONCE[paths])
+        path = Path(paths)
+        pipe = (path.stat().st_dev, path.stat().st_ino) if path.is_fifo() else None
+        if pipe in _READ_ONCE:
+            return cls(_READ_ONCE[pipe])
         with _explained(paths):
-            found = cls(KubeConfigMerger(paths))  # type: ignore[no-untyped-call]
-        if not all(Path(path).is_file() for path in found.files):
-            _READ_ONCE[paths] = found.merged
-        if flag is not None and not found.files:
+            kubeconfig = cls(KubeConfigMerger(paths))  # type: ignore[no-untyped-call]
+        if pipe:
+            _READ_ONCE[pipe] = kubeconfig.merged
+        if flag is not None and not kubeconfig.files:
             raise UsageError(f"kubeconfig {flag} does not exist")
-        return found
+        return kubeconfig
 
     @property
     def files(self) -> Sequence[str]:

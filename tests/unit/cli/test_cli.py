@@ -124,7 +124,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["hash", "-f", "x.yaml", "--scheme", "canonical"], "unknown-scheme", "canonical is only for --to"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
-        (["plan", "-f", "x.yaml", "-o", "html"], "usage", "-o html needs a target: give --to"),
+        (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
         (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?

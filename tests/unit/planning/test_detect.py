@@ -12,11 +12,10 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.hash_fields import HASH_FIELDS, SET_GENERATION, HashField, StoredHash, stored_hashes
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import IN_ORDER
+from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.model import SetHashes
 from migrator.planning.options import Direction
 from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
@@ -35,8 +34,8 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
     def target_of(source: Scheme) -> Scheme:
         return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
 
-    way = Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of)
-    return detect(stored_hashes(tree), way, detecting.hashes_of(tree.pcs))
+    direction = Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of)
+    return detect(stored_hashes(tree), direction, detecting.hashes_of(tree.pcs))
 
 
 def names(found: Detection) -> tuple[str | None, str, bool, str]:

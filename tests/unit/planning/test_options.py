@@ -26,9 +26,9 @@ RELEASED = [scheme.name for scheme in schemes.released_schemes()]
 )
 def test_names_become_schemes(source: str, target: str, candidates: list[str], targets: list[str]) -> None:
     """Releases and schemes by name, ``auto`` for what some build has spoken, ``canonical`` over the source's layout."""
-    way = direction_of(PlanOptions(source=source, target=target))
-    assert [scheme.name for scheme in way.candidates] == candidates
-    assert [way.target_of(scheme).name for scheme in way.candidates] == targets
+    direction = direction_of(PlanOptions(source=source, target=target))
+    assert [scheme.name for scheme in direction.candidates] == candidates
+    assert [direction.target_of(scheme).name for scheme in direction.candidates] == targets
 
 
 RELEASE = "A tag that is a release or build of the target's scheme."

@@ -9,8 +9,9 @@ import pytest
 
 from migrator.grove.hash_fields import POD_LABEL, StoredHash
 from migrator.grove.objects import Ref
+from migrator.hashing.podcliqueset import SetHashes
 from migrator.planning.detect import HashPair
-from migrator.planning.model import Disruption, SetHashes, SetState, Severity
+from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.options import PlanOptions, Selection
 from migrator.planning.planner import Known, changes_of, make_plan, template_digest
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings

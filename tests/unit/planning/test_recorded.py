@@ -118,7 +118,7 @@ def test_a_revert_goes_by_what_is_recorded() -> None:
     """With ``auto`` only recorded sets are turned back; a named source turns back all."""
     world = World().grow("one", namespace="a").grow("two", namespace="b")
     tables = {uid: table for uid, table in world.tables().items() if table.name == "one"}
-    world.apply(change for tree in world.plan().set_plans for change in tree.changes)
+    world.apply(change for one in world.plan().set_plans for change in one.changes)
 
     def names(source: str) -> list[str]:
         return [p.tree.ref.name for p in world.revert(source, tables=tables).set_plans if p.changes]

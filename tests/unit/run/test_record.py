@@ -16,7 +16,8 @@ import pytest
 
 from migrator.errors import LostRace, LostReply, Refused, Unreadable
 from migrator.grove.objects import Ref
-from migrator.planning.model import AlreadyNew, SetHashes, Table
+from migrator.hashing.podcliqueset import SetHashes
+from migrator.planning.model import AlreadyNew, Table
 from migrator.planning.planner import template_digest
 from migrator.resources import CONFIG_MAPS
 from migrator.run import record
@@ -228,12 +229,6 @@ def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: R
 # --- from a tree's plan to its table: what a revert must leave, and what verification compares with -----------------
 
 
-def hashes(world: World, scheme: str) -> SetHashes:
-    """What a scheme gives the set."""
-    found = world.hashes(scheme)
-    return SetHashes(found.generation, found.templates)
-
-
 def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:
     """All that a rerun or a revert needs, even if the spec changes."""
     world = World().grow(namespace="ns")
@@ -242,14 +237,14 @@ def test_the_table_has_both_schemes_hashes_and_the_spec() -> None:
     found = record.table_of(plan)
     assert (found.namespace, found.name, found.uid, found.generation) == ("ns", "web", plan.tree.ref.uid, 3)
     assert (found.source, found.target) == ("legacy-1.34", "legacy-1.35")
-    assert (found.source_hashes, found.target_hashes) == (hashes(world, found.source), hashes(world, found.target))
+    assert (found.source_hashes, found.target_hashes) == (world.hashes(found.source), world.hashes(found.target))
     assert found.template_digest == template_digest(plan.tree.pcs)
 
 
 def test_values_that_were_the_targets_before_are_kept() -> None:
     """They are not ours to turn back; values of the source are not listed."""
     world = World().grow()
-    new = hashes(world, "legacy-1.35")
+    new = world.hashes("legacy-1.35")
     world.put("Pod", "web-0-front-1", LABEL, new.templates["front"])
     world.pcs["status"]["currentGenerationHash"] = new.generation
     kept = record.table_of(world.decide()).kept

@@ -363,26 +363,26 @@ def test_a_pod_on_its_way_out_is_missing() -> None:
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
-    way = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    direction = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
     world = World().grow()
-    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=False)) != []
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=False)) != []
     world.pcs["metadata"]["deletionTimestamp"] = LATER
-    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=False)) == []
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=False)) == []
     fresh = World().grow()
     fresh.objects = [fresh.pcs]
     fresh.pcs["status"] = {}
-    assert list(problems_of(fresh.snapshot(), way, {}, after_upgrade=False)) == []
+    assert list(problems_of(fresh.snapshot(), direction, {}, after_upgrade=False)) == []
 
 
 @pytest.mark.parametrize("name", PROGRESS_FIELDS)
 def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
     """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
     world = World().grow(scheme="legacy-1.35", progress=(name,))
-    way = direction_of(PlanOptions(target="legacy-1.35"))
+    direction = direction_of(PlanOptions(target="legacy-1.35"))
     world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
-    assert list(problems_of(world.snapshot(), way, {}, after_upgrade=True)) == []
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=True)) == []
     del world.pcs["status"][name]["updateEndedAt"]
-    (open_,) = problems_of(world.snapshot(), way, {}, after_upgrade=True)
+    (open_,) = problems_of(world.snapshot(), direction, {}, after_upgrade=True)
     assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
 
 
@@ -392,7 +392,7 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     odd = clique("front")
     odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
     world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
-    way = direction_of(PlanOptions(target="canonical-1.34"))
-    found = list(problems_of(world.snapshot(), way, {}, after_upgrade=False))
+    direction = direction_of(PlanOptions(target="canonical-1.34"))
+    found = list(problems_of(world.snapshot(), direction, {}, after_upgrade=False))
     assert found
     assert not any(problem.owner for problem in found)

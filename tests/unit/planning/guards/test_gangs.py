@@ -69,16 +69,16 @@ def test_the_downtime_counts_the_writes_of_all_sets() -> None:
     since = NOW - timedelta(hours=4, seconds=-310)
     world.put(*CLIQUE, "/status/conditions", condition("MinAvailableBreached", "True", since))
     plan = world.plan()
-    assert [code for tree in plan.set_plans for code, *_ in refusals(tree.findings)] == ["GM-116"]
+    assert [code for one in plan.set_plans for code, *_ in refusals(one.findings)] == ["GM-116"]
     world.remove(*(pod["metadata"]["name"] for pod in world.all("Pod") if "many" in pod["metadata"]["name"]))
-    assert [code for tree in world.plan().set_plans for code, *_ in refusals(tree.findings)] == []
+    assert [code for one in world.plan().set_plans for code, *_ in refusals(one.findings)] == []
 
 
 def test_gang_termination_is_not_judged_without_a_clock() -> None:
     """On a dump nobody knows the time."""
     breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
     plan = World().grow().put(*CLIQUE, "/status/conditions", breached).plan(now=NOW, is_cluster=False)
-    assert [tree.findings for tree in plan.set_plans] == [()]
+    assert [one.findings for one in plan.set_plans] == [()]
     assert "GM-116" in {unchecked.code for unchecked in plan.not_checked}
 
 

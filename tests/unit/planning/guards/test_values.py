@@ -215,7 +215,7 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> N
     world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
     hidden(world, place)
     plan = world.plan()
-    by_name = {tree.tree.ref.name: tree for tree in plan.set_plans}
+    by_name = {one.tree.ref.name: one for one in plan.set_plans}
     assert [(code, found) for code, _, found in refusals(by_name["web"].findings)] == [("GM-136", field)]
     assert by_name["other"].state is SetState.MIGRATE
     assert world.plan(target="legacy-1.34").set_plans[1].state is SetState.DONE, (
@@ -238,7 +238,7 @@ def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
     world = World().grow("one").grow("two")
     value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").templates["front"]
     world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
-    states = {tree.tree.ref.name: tree.state for tree in world.plan().set_plans}
+    states = {one.tree.ref.name: one.state for one in world.plan().set_plans}
     assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
 
 
