@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from migrator.errors import count
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.grove.hash_fields import GROUPS
 from migrator.grove.objects import Snapshot
@@ -69,10 +70,11 @@ def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: Plan
     pending = [p for p in plans if p.state in {SetState.MIGRATE, SetState.REFUSED}]
     others = [p for p in pending if not options.selection.matches(p.tree.pcs)]
     if others:
-        some = "1 PodCliqueSet outside the selection also needs"
-        if len(others) > 1:
-            some = f"{len(others)} PodCliqueSets outside the selection also need"
-        message = f"{some} this migration: the operator serves the whole cluster and would recreate their pods"
+        sets = count(len(others), "PodCliqueSet")
+        message = (
+            f"the upgrade also affects {sets} outside the selection: the operator serves the whole cluster and would "
+            "recreate their pods"
+        )
         yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
     for kind in snapshot.forbidden_kinds if any(p.changes for p in plans) else ():
         message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"

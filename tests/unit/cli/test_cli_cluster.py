@@ -119,12 +119,12 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryStore, inv
     for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
         captured = invoke("plan", *TO, "-n", namespace)
         assert "warning   GM-201 Other sets need this migration too." in captured.out
-        assert f"{said} the selection also need" in " ".join(captured.out.split())
+        assert f"affects {said} the selection: the operator serves" in " ".join(captured.out.split())
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
         # A mistyped namespace must not look like nothing to do.
         invoke("plan", *TO, "-n", namespace, "--detailed-exitcode", code=3 if namespace == "nowhere" else 10)
         page = invoke("plan", *TO, "-n", namespace, "-o", "html").out
-        assert f"{said} the selection also need this migration" in page
+        assert f"affects {said} the selection: the operator serves" in page
 
 
 def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, invoke: Invoke) -> None:

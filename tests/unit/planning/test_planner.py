@@ -102,7 +102,7 @@ def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need
     assert (plan.set_plans[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", "bad", None)]
-    assert finding.message.startswith("1 PodCliqueSet outside the selection also needs this migration")
+    assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet outside the selection: ")
 
 
 def test_a_narrowed_plan_names_nobody_when_the_others_are_done() -> None:
