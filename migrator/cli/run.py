@@ -160,8 +160,9 @@ def run(
         ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        dry = {"dry_run": mode.value} if mode is not DryRun.NONE else {}
-        state = dict(zip(("operator", "next"), ending, strict=True)) if ending[1] else {}
+        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        state_of_operator, commands = ending
+        state = {"operator": state_of_operator, "next": commands} if commands else {}
         numbers = {"trees": result.sets, "patches": result.patches, "seconds": result.seconds}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0

@@ -125,15 +125,10 @@ def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Pla
     members: dict[str, list[SetPlan]] = {}
     for set_plan in plan.set_plans:
         members.setdefault(name_of(set_plan), []).append(set_plan)
-    parts = [
-        (
-            name,
-            replace(
-                plan, set_plans=tuple(some), cluster_disruption=sum((one.disruption for one in some), Disruption())
-            ),
-        )
-        for name, some in members.items()
-    ]
+    parts = []
+    for name, some in members.items():
+        disruption = sum((one.disruption for one in some), Disruption())
+        parts.append((name, replace(plan, set_plans=tuple(some), cluster_disruption=disruption)))
     return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))
 
 

@@ -91,9 +91,8 @@ def test_a_revert_translates_an_older_template_by_the_record() -> None:
     assert values["PodCliqueSet", "web", "/status/currentGenerationHash"] == old.generation
     assert values["Pod", "web-0-sg-0-work-0", LABEL] == table.source_hashes.templates["work"]
     assert values["Pod", "web-0-front-0", LABEL] == old.templates["front"]
-    assert (
-        world.revert(tables=tables).set_plans[0].findings == ()
-    )  # they are the record's, so none is of neither scheme
+    # They are the record's, so none is of neither scheme.
+    assert world.revert(tables=tables).set_plans[0].findings == ()
 
 
 @pytest.mark.parametrize("containers", [("c", "a", "b"), ("b", "a")], ids=["in no order", "sorted by the edit"])
