@@ -46,7 +46,7 @@ _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 
 
-class Lease(StrEnum):
+class LeaseState(StrEnum):
     """The state of a Lease."""
 
     FREE = auto()  # nobody's, expired, or parked
@@ -95,13 +95,13 @@ class LeaseSeen:
     """A Lease as it was seen."""
 
     name: str
-    state: Lease
+    state: LeaseState
     holder: str = ""
 
     @property
     def obstacle(self) -> str:
         """Why it cannot be used yet, as a sentence."""
-        if self.state is Lease.QUIET:
+        if self.state is LeaseState.QUIET:
             return f"waiting {QUIET:.0f} s for late writes of the run that was killed"
         return f"Lease {self.name} is held by {self.holder}"
 
@@ -152,9 +152,9 @@ class Leases:
             if record is None or asked is None or asked.record.term != record.term:
                 return self._judge(name, record, began)
             self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
-        state = Lease.OURS if self._clock() >= self.quiet_until else Lease.QUIET
+        state = LeaseState.OURS if self._clock() >= self.quiet_until else LeaseState.QUIET
         if self._lost(self._held[name]):
-            state = Lease.LOST
+            state = LeaseState.LOST
         return LeaseSeen(name, state, self._context.identity)
 
     def holds(self, *names: str) -> bool:
@@ -166,20 +166,20 @@ class Leases:
         seen = self._sightings.get(name)
         if record is not None and record.holder in {"", PARKED}:
             self._sightings.pop(name, None)
-            return LeaseSeen(name, Lease.FREE, record.holder)
+            return LeaseSeen(name, LeaseState.FREE, record.holder)
         if seen is None or seen.found != record:
             holder = record if record is not None or seen is None else seen.holder
             if holder is None:
-                return LeaseSeen(name, Lease.FREE)
+                return LeaseSeen(name, LeaseState.FREE)
             # The holder of a deleted Lease goes on until its next renewal fails.
             seen = self._sightings[name] = _Sighting(holder, record, self._clock())
         expired = began >= seen.since + seen.holder.seconds
-        return LeaseSeen(name, Lease.FREE if expired else Lease.HELD, seen.holder.holder)
+        return LeaseSeen(name, LeaseState.FREE if expired else LeaseState.HELD, seen.holder.holder)
 
     def take(self, name: str) -> None:
         """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
         began, before = self._clock(), self._read(name)
-        if self._judge(name, before, began).state is not Lease.FREE:
+        if self._judge(name, before, began).state is not LeaseState.FREE:
             return
         sent, transitions = self._clock(), integer(before.spec.get("leaseTransitions")) + 1 if before else 0
         holder, seconds = (self._context.identity, int(DURATION)) if name == OWN_LEASE else (PARKED, _PARKED_SECONDS)

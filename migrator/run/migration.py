@@ -30,16 +30,8 @@ from migrator.run import admission, endings, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
 from migrator.run.execute import Executor, Outcome, SetConflict
-from migrator.run.leases import OWN_LEASE, PARKED, Lease, Leases
-from migrator.run.observation import (
-    NO_HOME,
-    Observation,
-    in_flight,
-    pending,
-    read_sets,
-    refused,
-    tables_of,
-)
+from migrator.run.leases import OWN_LEASE, PARKED, Leases, LeaseState
+from migrator.run.observation import NO_HOME, Observation, in_flight, pending, read_sets, refused, tables_of
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of
 from migrator.store import LONGEST_WRITE, DryRun, Store
@@ -85,10 +77,12 @@ class _Run:
         self._log = context.log
         self._seen = Observation(options)
         self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
-        self._leases: Leases | None = None
+        self._leases: Leases | None = None  # with _store and _recorder from _begin on
         self._pods: dict[str, str] = {}  # those that the first reading saw, by uid
         self._stops = 0
         self._wrote = False
+        self._recorded = False  # whether the record of a run that did not end must be there
+        self._ended = False  # whether every value is as asked, so that only record and operator are left to do
 
     def run(self) -> RunResult:
         """Migrate; an error ends with the one that is true of the cluster."""
@@ -118,6 +112,7 @@ class _Run:
             self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
             self._recorder.load()  # whoever held it before us may have written the record, or removed it
             self._look()
+            self._recorded = self._seen.continues
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
@@ -159,6 +154,8 @@ class _Run:
         recorded = self._seen.recorded
         if self._leases is not None:
             recorded = self._recorder.load(again=not self._holds(OWN_LEASE))
+            if self._recorded and recorded.run is None:
+                raise self._recorder.deleted()
         fenced = self._holds(OWN_LEASE, *operator.lease_names(found.operator))
         self._seen = replace(self._seen, found=found, recorded=recorded, fenced=fenced)
 
@@ -186,8 +183,12 @@ class _Run:
         recorded = self._seen.recorded.run is not None if self._options.revert else self._seen.continues
         if recorded or pending(self._seen.plan):
             return False
+        return not self._is_parked()
+
+    def _is_parked(self) -> bool:
+        """Whether an earlier run keeps operators out."""
         names = operator.lease_names(self._seen.operator)
-        return self._leases is None or not any(self._leases.look(name).holder == PARKED for name in names)
+        return self._leases is not None and any(self._leases.look(name).holder == PARKED for name in names)
 
     # --- who may write ----------------------------------------------------------------------------------------------
 
@@ -195,12 +196,12 @@ class _Run:
         """Take these Leases as far as they are free; returns what is in the way."""
         for name in names:
             seen = self._known_leases.look(name)
-            if seen.state is Lease.FREE:
+            if seen.state is LeaseState.FREE:
                 self._known_leases.take(name)
                 seen = self._known_leases.look(name)
-            if seen.state is Lease.LOST:
+            if seen.state is LeaseState.LOST:
                 raise LeaseLost(f"Lease {name} is held by another client now")
-            if seen.state is not Lease.OURS:
+            if seen.state is not LeaseState.OURS:
                 return seen.obstacle
         return ""
 
@@ -240,7 +241,7 @@ class _Run:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self._stops == STOPS:
             raise ForeignOperator(endings.scaled_up(installed))
-        self._open_record()
+        self._open_record()  # again: an operator that was started anew is another one to restore
         operator.scale(self._store, installed, 0)
         self._stops += 1
         self._log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self._stops)
@@ -275,7 +276,9 @@ class _Run:
             return False
         if self._options.revert:
             return any(map(targets, installed.images))
-        return (self._seen.continues or self._wrote) and not all(map(targets, installed.images))
+        if all(map(targets, installed.images)):
+            return False
+        return self._seen.continues or self._wrote or self._is_parked()  # it would see hashes that it does not know
 
     def _holds(self, *names: str) -> bool:
         return self._leases is not None and self._leases.holds(*names)
@@ -386,6 +389,7 @@ class _Run:
             before = stopped or (known if known is not None and endings.is_same(installed, known) else None)
         run = replace(run, stopped=stopped, operator=before)
         self._save(replace(recorded, run=run))
+        self._recorded = True
         return run
 
     def _save_tables(self) -> None:
@@ -426,6 +430,7 @@ class _Run:
             raise SetConflict(seen.foreign[0])
         if installed is not None and self._wrong_operator():
             raise ForeignOperator(endings.scaled_up(installed))
+        self._recorded, self._ended = False, True
         if self._options.revert:
             if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
@@ -475,9 +480,8 @@ class _Run:
             if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
                 true = self._half_way(error)
             else:
-                closes = self._seen.continues or self._wrote
                 self._look_at_operators()
-                if not (closes and self._closed(error)):
+                if self._seen.continues or not self._ended:  # else only the release of the Leases has failed
                     self._read()
                     true = self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
@@ -511,10 +515,6 @@ class _Run:
             self._take(*operator.lease_names(seen.operator))  # one that was just taken as we were interrupted
             self._remove_record()
         return true
-
-    def _closed(self, error: BaseException) -> bool:
-        """Whether the record was already closed, so that only the release of the Leases has failed."""
-        return not self._seen.continues and self._holds(OWN_LEASE) and not isinstance(error, ForeignOperator)
 
     def _complete(self, error: BaseException) -> bool:
         """Whether every value is as asked, so that only record and operator are to be put in order."""

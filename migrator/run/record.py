@@ -249,13 +249,13 @@ class Recorder:
         except (AlreadyExists, TestFailed, NotFound) as error:
             found = self._read_anew()
             if found.text != text:
-                raise self._lost() from error
+                raise (self._lost() if found.uid else self.deleted()) from error
             self._known = found  # a reply was lost
 
     def delete_all(self) -> None:
         """Forget everything."""
         known, current = self._known, self._read_anew()
-        if known is not None and current != known:
+        if known is not None and current.uid and current != known:
             raise self._lost()
         self._known = None  # unknown until the delete has returned
         if current.uid:
@@ -299,6 +299,10 @@ class Recorder:
                 f"kubectl -n {self._namespace} delete configmap {RUN_NAME}"
             ) from error
 
+    def deleted(self) -> LostRace:
+        """The error for a record that somebody has deleted."""
+        return LostRace(f"ConfigMap {self._namespace}/{RUN_NAME} was deleted during the run")
+
     def _lost(self) -> LostRace:
         return LostRace(
             f"ConfigMap {self._namespace}/{RUN_NAME} was written by somebody else: another migration is running; "
@@ -310,8 +314,8 @@ def _packed(tables: tuple[Table, ...]) -> tuple[bytes, str]:
     """The tables as they are stored, and the digest of that; both are empty without any."""
     if not tables:
         return b"", ""
-    spoken = {name for table in tables for name in (table.source, table.target)}
-    document = json.dumps(_TablesDocument(tables, schemes.layouts_of(spoken)), default=_plain, separators=(",", ":"))
+    names = {name for table in tables for name in (table.source, table.target)}
+    document = json.dumps(_TablesDocument(tables, schemes.layouts_of(names)), default=_plain, separators=(",", ":"))
     stream = gzip.compress(document.encode(), mtime=0)
     return stream, hashlib.sha256(stream).hexdigest()
 

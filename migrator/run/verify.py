@@ -23,7 +23,7 @@ from migrator.planning.options import Direction
 from migrator.planning.planner import belongs_to, template_digest
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
-from migrator.run.leases import OWN_LEASE, Lease, Leases
+from migrator.run.leases import OWN_LEASE, Leases, LeaseState
 from migrator.run.record import RUN_NAME, Recorded, Recorder, pod_id
 from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
@@ -160,10 +160,10 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
 def _close(store: Store, home: str, context: Context) -> None:
     """Delete the record under our Lease; raises :class:`~migrator.errors.LeaseHeld` while a run holds that."""
     leases = Leases(store, home, context)
-    if leases.look(OWN_LEASE).state is Lease.FREE:
+    if leases.look(OWN_LEASE).state is LeaseState.FREE:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
-    if seen.state is not Lease.OURS:
+    if seen.state is not LeaseState.OURS:
         raise errors.LeaseHeld(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running")
     try:
         recorder = Recorder(store.within(leases.seconds_left), home)
@@ -180,7 +180,8 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     if any(options.is_target(pod.image) for pod in pods if pod.ready):
         return
     seen = installed.description if installed else "there is none"
-    ref = Ref("Deployment", installed.namespace if installed else "", "grove-operator")
+    name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
+    ref = Ref("Deployment", installed.namespace if installed else "", name)
     remedy = "upgrade first, or name its image with --target-image"
     if installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"

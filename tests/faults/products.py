@@ -18,7 +18,7 @@ from migrator.errors import (
     TestFailed,
     Unreachable,
 )
-from migrator.resources import LEASES, POD_CLIQUE_SETS
+from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed.trees import Object
@@ -148,6 +148,28 @@ def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> i
     assert world.records or world.holder != PARKED, "operators are kept out, and no record says why"
     put_right(world, command, back=back)
     return ending.code
+
+
+def forgotten(command: Command, where: Step, *, told_to_end: bool, keeps_lease: bool) -> None:
+    """Somebody deletes the record at that step: the exit code is true, and a rerun migrates everything.
+
+    The process may be ``told_to_end`` in the same moment, and an operator that is stopped may keep its Lease.
+    """
+    world = prepared(command)
+    world.keeps_lease = keeps_lease
+
+    def forget(process: Process) -> None:
+        process.world.store.drop(CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
+        if told_to_end:
+            process.stop.set()
+
+    process = world.start(at=strikes(Fault("a deleted record", forget, moments=MOMENTS), where))
+    ending = perform(process, command)
+    none("lies", world.lies(ending, command))
+    wrote_as_claimed(process, command, ending)
+    assert not (world.replicas and world.holder == PARKED), f"an operator is locked out: {ending}"
+    last = world.run()
+    assert (last.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(last)
 
 
 def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None:

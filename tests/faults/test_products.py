@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from migrator.resources import PODS
+from migrator.resources import CONFIG_MAPS, PODS
 from migrator.run.record import RUN_NAME
-from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step
-from tests.faults.products import FAULTS, RESTORED, able, overtaken, suffer
-from tests.faults.steps import COMMANDS, points, steps
-from tests.faults.world import Command
+from tests.faults.cluster import NAMESPACE
+from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, kill_at
+from tests.faults.products import FAULTS, RESTORED, able, forgotten, overtaken, suffer
+from tests.faults.steps import COMMANDS, of_trees, points, steps
+from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
 from tests.support.tables import table
 
 #: In a bounded run one step of so many.
@@ -120,6 +121,41 @@ def test_a_kind_that_is_missing_once_is_no_cluster_without_sets(command: Command
     """One 404 for the list of PodCliqueSets, at any of them: the exit code tells the truth, and a rerun ends well."""
     for step in able(command, "a missing kind"):
         suffer(command, "a missing kind", step, back=command == "forward")
+
+
+@EVERY
+@pytest.mark.parametrize("keeps_lease", [False, True], ids=["", "the operator keeps its Lease"])
+@pytest.mark.parametrize("told_to_end", [False, True], ids=["", "told to end"])
+@pytest.mark.parametrize("command", ["forward", "revert"])
+def test_a_record_that_is_deleted_during_a_run_is_told_truthfully(
+    command: Command, every: int, *, told_to_end: bool, keeps_lease: bool
+) -> None:
+    """Nothing is known of what was begun: never exit 0 beside old hashes, and a rerun migrates everything."""
+    for step in steps(command)[2 * told_to_end + keeps_lease :: every]:
+        forgotten(command, step, told_to_end=told_to_end, keeps_lease=keeps_lease)
+
+
+def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_operator() -> None:
+    """A run died after its last patch, and somebody starts two old operators: exit 0 only once they are stopped."""
+
+    def half_migrated() -> World:
+        world = World()
+        assert world.run(kill_at(of_trees()[-1].write, "after")).code == KILLED
+        world.deploy(replicas=2)
+        world.advance(LONGER_THAN_A_LEASE)
+        return world
+
+    found = list[Step]()
+    assert half_migrated().run(found.append).code == DONE
+    for where in (step for step in found if step.moment == "before"):
+        world = half_migrated()
+
+        def forget(step: Step, where: Step = where, world: World = world) -> None:
+            if (step.number, step.moment) == (where.number, where.moment):
+                world.store.drop(CONFIG_MAPS, NAMESPACE, RUN_NAME)
+
+        ending = world.run(forget)
+        assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
 
 
 @pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])

@@ -14,7 +14,7 @@ import pytest
 from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.context import periodically
-from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Lease, Leases, monotonic
+from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, LeaseState, monotonic
 from tests.support.clock import START, Clock, context_of
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
@@ -44,7 +44,7 @@ def leases(cluster: MemoryStore, clock: Clock) -> Leases:
 def ours(leases: Leases) -> Leases:
     """Those, once our own is held."""
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is Lease.OURS
+    assert leases.look(OWN_LEASE).state is LeaseState.OURS
     return leases
 
 
@@ -91,7 +91,7 @@ def renew(leases: Leases, clock: Clock, times: int = 1, *, every: float = RENEW_
 
 def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: Leases) -> None:
     """It names us, says 60 seconds, and has times of six fraction digits."""
-    assert leases.look(OWN_LEASE).state is Lease.FREE
+    assert leases.look(OWN_LEASE).state is LeaseState.FREE
     leases.take(OWN_LEASE)
     spec = spec_of(cluster)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("we_1", DURATION, 0)
@@ -103,9 +103,9 @@ def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: L
 def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, ours: Leases, holder: str) -> None:
     """Nobody holds it, so nobody is waited for; one transition more."""
     put_lease(cluster, holder, seconds=3600, name=OPERATORS)
-    assert ours.look(OPERATORS).state is Lease.FREE
+    assert ours.look(OPERATORS).state is LeaseState.FREE
     ours.take(OPERATORS)
-    assert ours.look(OPERATORS).state is Lease.OURS
+    assert ours.look(OPERATORS).state is LeaseState.OURS
     assert spec_of(cluster, OPERATORS)["leaseTransitions"] == 4
 
 
@@ -116,18 +116,18 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
 ) -> None:
     """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
     put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
-    assert leases.look(OWN_LEASE).state is Lease.HELD
+    assert leases.look(OWN_LEASE).state is LeaseState.HELD
     clock.advance(seconds - 0.1)
-    assert leases.look(OWN_LEASE).state is Lease.HELD
+    assert leases.look(OWN_LEASE).state is LeaseState.HELD
     leases.take(OWN_LEASE)
     assert spec_of(cluster)["holderIdentity"] == "dead_1"
     clock.advance(0.2)
-    assert leases.look(OWN_LEASE).state is Lease.FREE
+    assert leases.look(OWN_LEASE).state is LeaseState.FREE
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is Lease.QUIET, "it is ours, and nothing may be written yet"
+    assert leases.look(OWN_LEASE).state is LeaseState.QUIET, "it is ours, and nothing may be written yet"
     assert not leases.holds(OWN_LEASE)
     renew(leases, clock, 4, every=QUIET / 4 + 0.01)
-    assert leases.look(OWN_LEASE).state is Lease.OURS
+    assert leases.look(OWN_LEASE).state is LeaseState.OURS
 
 
 def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
@@ -139,7 +139,7 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
     clock.advance(20)
     cluster.meanwhile(lambda: write(cluster, renewTime="later"), verb="patch")
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is Lease.HELD
+    assert leases.look(OWN_LEASE).state is LeaseState.HELD
     assert not held(leases)
 
 
@@ -149,7 +149,7 @@ def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryStore, clock: Cloc
     leases.look(OWN_LEASE)
     clock.advance(14)
     cluster.meanwhile(lambda: clock.advance(2), verb="get", applied=True)
-    assert [leases.look(OWN_LEASE).state for _ in range(2)] == [Lease.HELD, Lease.FREE]
+    assert [leases.look(OWN_LEASE).state for _ in range(2)] == [LeaseState.HELD, LeaseState.FREE]
 
 
 def test_a_create_that_loses_the_race_waits(cluster: MemoryStore, leases: Leases) -> None:
@@ -165,7 +165,7 @@ def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, 
     leases.look(OWN_LEASE)
     clock.advance(14)
     cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
-    for seconds, state in ((0, Lease.HELD), (14.9, Lease.HELD), (0.2, Lease.FREE)):
+    for seconds, state in ((0, LeaseState.HELD), (14.9, LeaseState.HELD), (0.2, LeaseState.FREE)):
         clock.advance(seconds)
         assert leases.look(OWN_LEASE).state is state
 
@@ -180,7 +180,7 @@ def test_a_lost_reply_to_the_acquisition_is_found_out(
     cluster.lose_reply(verb=verb)
     leases.take(OWN_LEASE)
     clock.advance(1)
-    assert leases.look(OWN_LEASE).state is Lease.OURS
+    assert leases.look(OWN_LEASE).state is LeaseState.OURS
     assert leases.seconds_left() == HOLD - 1
 
 
@@ -191,15 +191,15 @@ def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, cl
     clock.advance(15.1)
     cluster.lose_reply(verb="patch")
     leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is Lease.QUIET
+    assert leases.look(OWN_LEASE).state is LeaseState.QUIET
     clock.advance(QUIET)
-    assert leases.look(OWN_LEASE).state is Lease.OURS
+    assert leases.look(OWN_LEASE).state is LeaseState.OURS
 
 
 def test_a_namesake_is_somebody_else(cluster: MemoryStore, leases: Leases) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")
-    assert leases.look(OWN_LEASE).state is Lease.HELD
+    assert leases.look(OWN_LEASE).state is LeaseState.HELD
 
 
 def test_an_unreadable_lease_fails_closed(cluster: MemoryStore, leases: Leases) -> None:
@@ -249,7 +249,7 @@ def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
     clock.advance(0.1)
     assert not held(ours)
     ours.renew_if_due()
-    assert ours.look(OWN_LEASE).state is Lease.LOST
+    assert ours.look(OWN_LEASE).state is LeaseState.LOST
     assert not held(ours)
 
 
@@ -287,7 +287,7 @@ def test_another_term_ends_ours_at_once(
     else:
         write(cluster, OPERATORS, **change)
     renew(ours, clock)
-    assert ours.look(OPERATORS).state is Lease.LOST
+    assert ours.look(OPERATORS).state is LeaseState.LOST
     assert not held(ours)
 
 
@@ -314,7 +314,7 @@ def test_parking_keeps_operators_out_and_lets_runs_in(
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
     again = leases_of(cluster, clock, "again_1")
     if not ended:
-        assert again.look(OWN_LEASE).state is Lease.HELD
+        assert again.look(OWN_LEASE).state is LeaseState.HELD
         clock.advance(DURATION)
     again.take(OWN_LEASE)
     again.take(OPERATORS)
@@ -366,9 +366,9 @@ def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
         if chance.random() < 0.6:
             leases.renew_if_due()
         seen = leases.look(OWN_LEASE)
-        if seen.state is Lease.FREE:
+        if seen.state is LeaseState.FREE:
             leases.take(OWN_LEASE)
-        elif seen.state is Lease.LOST or chance.random() < 0.02:
+        elif seen.state is LeaseState.LOST or chance.random() < 0.02:
             leases.release_all(park=False)
         able = [other for other in contenders if held(other) and clock() >= other.quiet_until]
         writers += bool(able)
