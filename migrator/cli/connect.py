@@ -60,13 +60,13 @@ def read_dump(*paths: str) -> DumpStore:
     return store
 
 
-def context(progress: Progress, timeout: float | None = None, *, concurrency: int | None = None) -> Context:
+def context(progress: Progress, timeout: float | None = None, *, concurrency: int = CONCURRENCY) -> Context:
     """Real clocks, a log above the progress, and an identity of our own; ``timeout`` is in seconds."""
     run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
         clock=monotonic,
         now=now,
-        sleep=lambda seconds: (stop.wait(seconds), None)[1],
+        sleep=stop.wait,
         rest=time.sleep,
         identity=f"{socket.gethostname()}_{run_id}",
         run_id=run_id,
@@ -79,7 +79,7 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
-        concurrency=concurrency or CONCURRENCY,
+        concurrency=concurrency,
         namespace=own_namespace(),
     )
 

@@ -72,13 +72,18 @@ def _ask(question: str) -> None:
         raise Declined("Cancelled. Nothing was changed.")
 
 
-def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, tuple[str, ...]]:
-    """The operator's state after a run on a cluster, and the next commands."""
+def ending(
+    store: Store, result: RunResult, options: RunOptions, *, by_binary: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """The operator's state after a run on a cluster, and the next commands; ``by_binary`` if --to-binary was given."""
     operator = result.operator
     up = operator is not None and operator.live
     state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = operator is not None and options.is_target(operator.image)
-    verify = () if options.revert else (next_command("verify", "--after-upgrade", "--wait", "5m"),)
+    named = schemes.requested_release(options.plan.target)
+    is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
+    image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
+    verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
         return state, verify
     if operator is not None and operator.deployment and is_target is not options.revert:
@@ -87,8 +92,8 @@ def ending(store: Store, result: RunResult, options: RunOptions) -> tuple[str, t
     release, namespace = _release(store, operator)
     if options.revert:
         return state, (f"helm rollback {release} -n {namespace}",)
-    named = schemes.release_of(options.plan.target)
-    version = named.name if named is not None else '"$VERSION"'
+    of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
+    version = named.name if named is not None and of_grove else '"$VERSION"'
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
     return state, (helm, *verify)
 
@@ -102,9 +107,9 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     if not options.revert:
         yield summary.headline(plan)
     set_plans = pending(plan) if preview.writes else []
-    schemes = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
+    ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
     if set_plans:
-        yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(schemes)}"
+        yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
 
 
 def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:

@@ -39,7 +39,7 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 )
 @option(
     "--scheme SCHEME|RELEASE",
-    "Hash under this scheme; may be repeated. Default: all of them.",
+    "Hash under this scheme; may be repeated. Default: all but previews.",
     multiple=True,
 )
 @output_format(["json"], "A line of JSON for each set and scheme.")
@@ -48,7 +48,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 
     The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
-    printed, and the exit code is 2. So it is for a file without a PodCliqueSet.
+    printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
     """
     chosen = set(map(schemes.resolve, scheme))
     wanted = [one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview)]

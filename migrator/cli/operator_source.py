@@ -37,8 +37,8 @@ def choose_schemes(
     """The names of the schemes of ``--from``, ``--to`` and both binaries, which are read.
 
     A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
-    for a name or an image that contradicts its binary, and for an image that contradicts ``--to``; and ``Refused`` for
-    an operator that cannot be migrated.
+    for a name that contradicts its binary, and for an image that contradicts the target; and ``Refused`` for an
+    operator that cannot be migrated.
     """
     if to_binary is not None:
         target = _agreed("--to", target, to_binary)
@@ -47,12 +47,12 @@ def choose_schemes(
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
         adopt_recorded(cluster, OperatorFlags.parse(operator))
-    release = release_in(target_image or "") if to_binary is None and target not in {None, schemes.CANONICAL} else None
+    release = release_in(target_image or "") if target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
         raise UsageError(
-            f"--target-image {target_image} is {release.name} ({release.scheme.name}), not of --to {target}: "
-            "give the image of the next operator, or leave it out"
+            f"--target-image {target_image} is {release.name} ({release.scheme.name}), and the target is {target}: "
+            "give the image of the next operator, or leave it out; a rebuilt one needs a tag of its own"
         )
     if target is not None and to_binary is None:
         _warn_of_unused(target)

@@ -24,7 +24,7 @@ LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
 #: ``-h`` works everywhere.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
-#: Flags that the next command needs too, if they were typed and it has them.
+#: Flags that the next command needs too, if they were given and it has them.
 _REPEATED: Final = (
     *("--to", "--to-binary", "--from", "--from-binary"),
     *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace", "--selector"),
@@ -216,15 +216,19 @@ def refuse_flags(reason: str, *names: str) -> None:
 
 
 def next_command(name: str, *flags: str) -> str:
-    """A command of ours with these flags, and with those that were typed and that it needs too."""
+    """A command of ours with these flags, and with those of this command that it needs too.
+
+    A variable of all commands holds for that one too; a variable of this command does not.
+    """
     context = click.get_current_context()
     root = context.find_root()
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
         flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        typed = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if typed and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
+        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        given = given or (variable_of(param, context) or "").startswith(f"{context.auto_envvar_prefix}_")
+        if given and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
             for text in value if isinstance(value, tuple) else (value,):
                 words += [param.opts[0], shlex.quote(str(text))]
     return " ".join([*words, *map(shlex.quote, flags)])

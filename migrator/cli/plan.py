@@ -161,7 +161,7 @@ def _first_look_text(
         answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
         return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
     rows = summary.target_rows(targets, look.running)
-    newest = next((row.release for row in reversed(rows) if row.plan and not row.is_older), None)
+    newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
         following = next_command("run", *look.resumes, "--stop-operator")
     elif newest is not None:

@@ -29,7 +29,7 @@ from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.patches import patch_count
 from migrator.render import summary, table
 from migrator.render.text import NO_SETS, command_row, printable, row, wrapped
-from migrator.store import DryRun
+from migrator.store import CONCURRENCY, DryRun
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
@@ -70,13 +70,19 @@ _OF_A_CLUSTER: Final = (
     flag_value="client",
     help="client (or no value): send no write. server: send every patch with dryRun=All.",
 )
-@option("--skip-refused", "Leave refused sets as they are, and migrate the others.")
+@option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
 @option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
 @duration("--wait", "Wait this long for updates in flight to end, before the operator is touched.", "0")
 @duration("--timeout", "End the run after this long, counted from the end of --wait; 0 for no limit.")
-@option("--concurrency N", "Send this many patches at a time (default 16).", type=click.IntRange(1, 256))
+@option(
+    "--concurrency N",
+    "Send this many patches at a time.",
+    type=click.IntRange(1, 256),
+    default=CONCURRENCY,
+    show_default=True,
+)
 @option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
 @option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
 @OPERATOR
@@ -96,7 +102,7 @@ def run(
     allow: tuple[str, ...],
     wait: float,
     timeout: float | None,
-    concurrency: int | None,
+    concurrency: int,
     revert: bool,
     yes: bool,
     operator: str | None,
@@ -157,7 +163,9 @@ def run(
             if dump is not None and write is not None and mode is DryRun.NONE:
                 _write_dump(dump, write, result)
             connect.ignore(*_SIGNALS)
-        ending = dialogue.ending(store, result, options) if store.dry_run is DryRun.NONE else (None, ())
+        ending: tuple[str | None, tuple[str, ...]] = None, ()
+        if store.dry_run is DryRun.NONE:
+            ending = dialogue.ending(store, result, options, by_binary=to_binary is not None)
         if write != _STDIO:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}

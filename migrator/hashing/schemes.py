@@ -200,7 +200,7 @@ def _version(text: str) -> tuple[int | str, ...] | None:
 
 
 #: What to do about a release whose hashes are not known.
-USE_BINARY_ADVICE: Final = "Give its program with --to-binary (`run` and `verify` also need --target-image)."
+USE_BINARY_ADVICE: Final = "Give its program file with --to-binary, or with --from-binary if it runs now."
 _LIST: Final = "`grove-migrator releases` lists what is known."
 
 

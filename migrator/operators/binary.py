@@ -18,8 +18,7 @@ from migrator.operators.gotypes import GoTypes
 from migrator.operators.schemefile import OperatorScheme
 
 _API, _MACHINERY, _SPEW = "k8s.io/api", "k8s.io/apimachinery", "github.com/davecgh/go-spew"
-#: The versions with which our hashes were compared with Go's.
-_TESTED_MACHINERY: Final = re.compile(r"v0\.3[3-7]\.\d+")
+#: The version with which our hashes were compared with Go's; k8s.io/apimachinery is tested with every known minor.
 _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
@@ -66,8 +65,9 @@ def _read(file: BinaryIO) -> OperatorScheme:
 
 def _warnings(info: BuildInfo, found: layouts.Layout) -> Iterator[str]:
     machinery, spew = (info.modules.get(name, "(unknown)") for name in (_MACHINERY, _SPEW))
-    if not _TESTED_MACHINERY.fullmatch(machinery):
-        yield f"{_MACHINERY} {machinery} is not 0.33 to 0.37, with which our hashes were compared"
+    tested = [minor.replace("1.", "0.", 1) for minor in layouts.minors() if not minor.endswith(layouts.PREVIEW)]
+    if not any(re.fullmatch(rf"v{re.escape(minor)}\.\d+", machinery) for minor in tested):
+        yield f"{_MACHINERY} {machinery} is not {tested[0]} to {tested[-1]}, with which our hashes were compared"
     if spew != _TESTED_SPEW:
         yield f"{_SPEW} {spew} is not {_TESTED_SPEW}, with which our hashes were compared"
     if layouts.name_of(found) not in layouts.minors():

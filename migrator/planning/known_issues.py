@@ -60,11 +60,11 @@ class KnownIssue:
         hit = [name for name in newer if self.until is None or not is_before(self.until, name)]
         if not hit or not older:
             return None
-        builds = self.since
+        span = self.since
         if self.until != self.since:
-            builds += " or later" if self.until is None else f" to {self.until}"
+            span += " or later" if self.until is None else f" to {self.until}"
         conditions = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
-        conditions += [f"you go to {builds}"] if len(hit) < len(targets) else []
+        conditions += [f"you go to {span}"] if len(hit) < len(targets) else []
         return f"{self.effect} (if {' and '.join(conditions)})" if conditions else self.effect
 
 

@@ -13,7 +13,7 @@ from migrator.grove.objects import PodCliqueSet, Ref
 from migrator.planning.model import Change, SetPlan
 from migrator.resources import HOLDERS, Op, Resource, steps
 
-#: The patches that a run is assumed to write in a second, if nobody has measured it.
+#: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100
 
 #: The order of writing within a set, by kind and subresource.

@@ -47,7 +47,7 @@ class Context:
 
     clock: Callable[[], float]  # monotonic seconds
     now: Callable[[], datetime]  # the wall clock in UTC, for records, for the times in Leases, and for gang termination
-    sleep: Callable[[float], None]  # ends early when `stop` is set
+    sleep: Callable[[float], object]  # ends early when `stop` is set
     rest: Callable[[float], None]  # does not end early
     identity: str  # of this process alone; in the Lease
     run_id: str  # in every log line and in the record
@@ -86,7 +86,7 @@ class RunResult:
     """What a run did; only a run that writes to a cluster knows its operator."""
 
     plan: Plan
-    patches: int = 0  # that the server applied
+    patches: int = 0  # that the server may have applied
     sets: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator: Operator | None = None  # as it was seen last

@@ -14,7 +14,7 @@ from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import unjudged
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Disruption, Finding, NotChecked, Plan
+from migrator.planning.model import Disruption, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
 from migrator.run import operator, rights
@@ -36,6 +36,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     seconds: dict[str, float] = {}
     until = context.clock() + options.wait
     while True:
+        context.deadline.restart()
         with timed("snapshot", seconds, context):
             seen = look_ahead(store, options, context)
         if not in_flight(seen.plan) or context.clock() >= until or context.stop.is_set():
@@ -49,11 +50,15 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if not store.is_cluster:
         return result
     rights.check_run(store, seen, context.log)
-    context.deadline.restart()
     if store.dry_run is DryRun.CLIENT:
         return result
-    stopping, concurrency = context.stop.is_set, context.concurrency
-    executor = Executor(store, check=lambda: None, stopping=stopping, concurrency=concurrency, log=context.log)
+    executor = Executor(
+        store,
+        check=lambda: None,
+        stopping=lambda: context.stop.is_set() or context.deadline.remaining() <= 0,
+        concurrency=context.concurrency,
+        log=context.log,
+    )
     with timed("execute", seconds, context):
         outcomes = executor.run(batches)
     _check_ended(outcomes, len(batches))
@@ -67,7 +72,9 @@ def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
         if outcome.error is not None:
             raise outcome.error
     if len(outcomes) < sets:
-        raise Interrupted(f"interrupted after {len(outcomes)} of {sets} sets, and nothing was written; run again")
+        raise Interrupted(
+            f"a signal or --timeout ended this after {len(outcomes)} of {sets} sets, and nothing was written; run again"
+        )
 
 
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
@@ -93,19 +100,20 @@ def first_look(
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
-    run = read.recorded.unfinished
-    seen = Outlook(
+    recorded, installed = read.seen.recorded, read.seen.operator
+    run = recorded.unfinished
+    look = Outlook(
         name=store.name,
         is_cluster=store.is_cluster,
         sets=len(trees),
         pods=pods.pods,
         gpus=pods.gpus,
-        operator=read.operator,
+        operator=installed.description if installed is not None else None,
         running=read.known.running,
-        record="" if run is None else _story(run, read.recorded, read.snapshot),
+        record="" if run is None else _story(run, recorded, read.snapshot),
         resumes=() if run is None else run.flags,
     )
-    return seen, targets
+    return look, targets
 
 
 def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
@@ -123,35 +131,43 @@ def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read, for plans of any target, and the findings and the operator that each plan gets."""
+    """What was read, for plans of any target: the sets, and the operator and the record, which a dump does not have."""
 
     snapshot: Snapshot
+    seen: Observation
     known: Known = field(default_factory=Known)
-    findings: tuple[Finding, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
-    operator: str | None = None
-    recorded: Recorded = field(default_factory=Recorded)
 
     def added_to(self, plan: Plan) -> Plan:
-        """The plan with the operator and, if there is anything to change, with the findings."""
-        plan = replace(plan, operator=self.operator, running=self.known.running)
+        """The plan with the operator and, if there is anything to change, with what a run would object to."""
+        installed = self.seen.operator
+        state = installed.description if installed is not None else None
+        plan = replace(plan, operator=state, running=self.known.running)
         if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
-        findings, not_checked = (*plan.findings, *self.findings), (*plan.not_checked, *self.not_checked)
-        return replace(plan, findings=findings, not_checked=not_checked)
+        options = replace(self.seen.options.plan, target=plan.requested_target)
+        seen = replace(self.seen, options=replace(self.seen.options, plan=options))
+        found = [*seen.findings()]
+        if installed is not None and not installed.gone:
+            ref = installed.pods[0].ref if installed.pods else None
+            remedy = "the run needs it stopped, with --stop-operator or by hand"
+            found.append(report("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
+        findings = (*plan.findings, *map(as_warning, found))
+        return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
     """Read everything once; what may not be read about operator and record becomes a finding."""
     snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
+    # As with --stop-operator: that the operator runs is told by `added_to`, and as no error of this command.
+    seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not store.is_cluster:
-        return _Read(snapshot)
+        return _Read(snapshot, seen)
     if not snapshot.installed:
         raise UsageError(
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "
             "cluster?"
         )
-    seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
     except NotAuthorised as error:
@@ -163,11 +179,4 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     if options.selection.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     known = Known(seen.recorded.by_set(), now(), seen.release)
-    found, installed = [*map(as_warning, seen.findings())], seen.operator
-    if installed is not None and not installed.gone:
-        ref = installed.pods[0].ref if installed.pods else None
-        remedy = "the run needs it stopped, with --stop-operator or by hand"
-        running = report("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy)
-        found.append(as_warning(running))
-    state = installed.description if installed else None
-    return _Read(snapshot, known, tuple(found), tuple(unseen), state, seen.recorded)
+    return _Read(snapshot, seen, known, tuple(unseen))

@@ -53,7 +53,7 @@ def unchanged(error: BaseException) -> BaseException:
 
 
 def unread(error: MigratorError, mode: DryRun = DryRun.NONE) -> MigratorError:
-    """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, is true."""
+    """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, stays."""
     if mode is not DryRun.NONE:
         return error
     if isinstance(error, NotAuthorised):

@@ -163,12 +163,13 @@ def read_sets(
     check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, direction)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
+    is_finished = written and bool(trees) and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).set_plans
     plan = Plan(options.plan.source, options.plan.target, ())
     foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], options.plan.allow))
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
-    elif not (written and trees and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)):
+    elif not is_finished:
         plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release))
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))

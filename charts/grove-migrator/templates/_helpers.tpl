@@ -86,7 +86,7 @@ releases of Dynamo are left to the program. Values: root, the name of the value,
 {{- if or .Values.operator.namespace (ne .Values.operator.deployment "grove-operator") }}
 - --operator={{ default .Release.Namespace .Values.operator.namespace }}/{{ .Values.operator.deployment }}
 {{- end }}
-{{- with .Values.targetImage }}
+{{- with or .Values.targetImage .Values.targetBinary.image }}
 - --target-image={{ . }}
 {{- end }}
 {{- end }}

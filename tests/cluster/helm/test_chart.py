@@ -216,6 +216,7 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     mount = {"name": "target", "mountPath": "/target", "readOnly": True}
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([volume], [mount])
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/grove-operator"]
+    assert "--target-image=example.test/op:x" in arguments(mounted)
     mounted = job(template("helm4", OURS, "targetBinary.configMap=next"))
     assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]

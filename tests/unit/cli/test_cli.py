@@ -330,7 +330,7 @@ def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch,
     assert "Migrated 3 sets" in invoke("run", "-f", DUMP, "--write", "/dev/null", *TO).out
 
 
-def test_the_next_command_repeats_the_flags_of_the_command_line_only(
+def test_the_next_command_does_not_repeat_a_variable_of_all_commands(
     monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """A variable holds for the command after a run too, which is printed without it."""
@@ -339,6 +339,27 @@ def test_the_next_command_repeats_the_flags_of_the_command_line_only(
     home = ("--operator", "grove-system/grove-operator")
     commands = invoke("run", *TO, *home, "-o", "json").json["next"]
     assert commands[-1] == f"grove-migrator verify --to {TO[1]} {' '.join(home)} --after-upgrade --wait 5m"
+
+
+def test_the_next_command_repeats_the_variables_of_this_command(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """A target that `run` got from a variable of its own is not known to `verify`."""
+    monkeypatch.setenv("GROVE_MIGRATOR_RUN_TO", TO[1])
+    invoke.on(MemoryStore(*objects()))
+    commands = invoke("run", "--operator", "grove-system/grove-operator", "-o", "json").json["next"]
+    assert f"verify --to {TO[1]} " in commands[-1]
+
+
+@pytest.mark.parametrize(
+    ("target", "version"),
+    [("alpha.12-rc1", "v0.1.0-alpha.12-rc1"), ("dynamo-1.4", '"$VERSION"'), ("legacy-1.35", '"$VERSION"')],
+)
+def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, version: str, invoke: Invoke) -> None:
+    """Grove's release is the version of Grove's chart; the chart of Dynamo has another, which is not known here."""
+    invoke.on(MemoryStore(*objects()))
+    run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
+    assert f" --version {version} " in invoke(*run).json["next"][0]
 
 
 def test_the_version_is_printed(invoke: Invoke) -> None:

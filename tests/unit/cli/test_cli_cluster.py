@@ -277,6 +277,10 @@ def test_plan_names_the_command_that_finishes_a_run(
     assert f"{story} {source[1] if source else 'auto'} to v0.1.0-alpha.11 did not end." in " ".join(said.split())
     words = shlex.split(said.splitlines()[-1])
     assert words == ["next", "grove-migrator", "run", *source, *TO, *revert, "--stop-operator"]
+    targets = invoke("plan", "-o", "json").json["targets"]
+    objected = {one["scheme"] for one in targets if "GM-205" in {found["code"] for found in one["warnings"]}}
+    assert objected
+    assert "legacy-1.35" not in objected, "it is the run's own target"
     other = invoke("plan", "--to", "legacy-1.36", "-o", "json").json["warnings"]
     (remedy,) = {one["remedy"] for one in other if one["code"] == "GM-205"}
     assert remedy.startswith(f"finish it with `{' '.join(words[2:-1])}`")

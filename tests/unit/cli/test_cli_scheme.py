@@ -95,9 +95,30 @@ def test_a_target_image_of_another_schemes_release_is_a_usage_error(command: lis
     invoke.on(MemoryStore(NAMESPACE, *objects()))
     args = (*command, "--to", "v0.1.0-alpha.12-rc1", "--target-image")
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
-    assert "is v0.1.0-alpha.8 (legacy-1.34), not of --to v0.1.0-alpha.12-rc1" in said
+    assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is v0.1.0-alpha.12-rc1" in said
     for image in ("example.test/op:v0.1.0-alpha.11", "example.test/op:ours"):
         invoke(*args, image, code=7 if command == ["verify"] else 0)
+
+
+@ON_A_CLUSTER
+def test_a_target_image_of_another_scheme_than_the_binary_is_a_usage_error(
+    command: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    """The binary says what the next operator computes: a release of another scheme is the operator that runs now."""
+    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    args = (*command, "--to-binary", written(tmp_path), "--target-image")
+    said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
+    assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is legacy-1.35" in said
+    invoke(*args, "example.test/op:v0.1.0-alpha.13", code=7 if command == ["verify"] else 0)
+
+
+def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
+    """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
+    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    run = ("run", "--operator", "grove-system/grove-operator", "--to-binary", written(tmp_path), "-o", "json")
+    assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
+    named = invoke(*run, "--target-image", "example.test/op:mine").json["next"][-1]
+    assert (named.count("--target-image"), "example.test/op:mine" in named) == (1, True)
 
 
 def test_a_pipe_is_refused(tmp_path: Path, invoke: Invoke) -> None:

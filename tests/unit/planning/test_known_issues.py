@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,13 @@ A12, A13, A14, MAIN = "v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14", "
 
 FRONT = "web-0-front"
 SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg"), ("Pod", "web-0-front-0")
+
+
+def test_builds_are_in_the_order_of_their_versions() -> None:
+    """Those that were not read are last: one of them is not read before those that are older than it."""
+    found = (re.match(r"v0\.1\.0-alpha\.(\d+)", name) for name in builds())
+    numbers = [int(match[1]) for match in found if match]
+    assert numbers == sorted(numbers)
 
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:

@@ -20,14 +20,14 @@ from migrator.run.dry_run import preview
 from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.observation import look_ahead
 from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
-from migrator.store import DryRun
+from migrator.store import Deadline, DryRun
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
 from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
-from tests.support.clock import context_of
+from tests.support.clock import Clock, context_of
 from tests.support.memory_objects import timestamp
 from tests.support.memory_site import NEW, Site
 from tests.support.tables import table
@@ -313,6 +313,16 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
 
     with pytest.raises(Interrupted, match="after 1 of 3 sets"):
         migration.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
+
+
+def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
+    """Every patch takes as long as the whole run may: no second set is begun, however long the wait was."""
+    clock, site = Clock(), Site()
+    site.store.before.append(lambda request: clock.advance(5.0 if request.verb == "patch" else 0.0))
+    limited = replace(context_of(clock, clock.now, sleep=clock.sleep), deadline=Deadline(clock, 5.0))
+    clock.advance(60.0)
+    with pytest.raises(Interrupted, match="after 1 of 3 sets"):
+        migration.run(site.store.in_dry_run(DryRun.SERVER), OPTIONS, limited)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
@@ -50,6 +51,11 @@ def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
     return [(c.ref.name, c.field) for c in decided.changes] == [
         (c.ref.name, c.field) for c in others if (c.ref.kind, c.ref.name, c.field) != (kind, name, field)
     ]
+
+
+def test_every_kind_that_holds_a_hash_is_tried_here() -> None:
+    """A new one needs its case, and the remedy that the case asks for."""
+    assert {kind for kind, *_ in (*DECISIVE, *LAGGING)} == {place.kind for place in HASH_FIELDS}
 
 
 @pytest.mark.parametrize(("kind", "name", "field"), DECISIVE)
