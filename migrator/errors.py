@@ -19,8 +19,8 @@ Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit c
       VerificationFailed   7  of `verify`
 
 Most are raised as they are found, before anything is known about the cluster. A run that has begun looks at the cluster
-before it ends, and :func:`migrator.run.migration.run` raises what is true: an error of the first write that arrives
-nowhere keeps its class, and after a write it is the cause of ``HalfWay`` or ``Reverted``.
+before it ends, and :func:`migrator.run.migration.run` raises what is true: if nothing was written the error keeps its
+class, otherwise it is the cause of ``HalfWay`` or ``Reverted``.
 """
 
 from __future__ import annotations

@@ -64,12 +64,11 @@ def pointer(*steps: object) -> str:
 class Op(NamedTuple):
     """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``."""
 
-    op: str  # "test" | "replace" | "add" | "remove"
+    op: str  # "test" | "replace" | "add"
     path: str
     value: Any = None
 
     @property
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
-        value = {} if self.op == "remove" else {"value": self.value}
-        return dumps({"op": self.op, "path": self.path, **value})
+        return dumps({"op": self.op, "path": self.path, "value": self.value})

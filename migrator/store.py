@@ -19,7 +19,7 @@ FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 200
 
 #: The longest time, in seconds, that one write may be under way. After a lost reply a run waits that long
-#: before it reads.
+#: before it reads all sets again.
 LONGEST_WRITE: Final = 10.0
 
 #: How many patches may be under way, if the user names no other number.
@@ -109,7 +109,7 @@ class Store(Protocol):
         """Every kind of an API group that can be listed, by discovery; for a dump the kinds of its objects."""
         ...
 
-    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+    def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """Read one object; ``namespace`` is empty for a cluster-scoped kind."""
         ...
 

@@ -3,7 +3,7 @@
 
 The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first. People write
 ``release``, ``algorithm`` and the flags (``dev``, ``acceptsLegacy``, ``hashInNames``), having read the
-release's source; this script writes ``minor``, ``module`` and ``commit``. A build that is not a release is named
+release's source; this script writes ``minor`` and ``commit``. A build that is not a release is named
 ``main-`` and its commit.
 
 The argument is a clone of Grove: ``python scripts/release_minors.py ~/grove``. On any failure the table stays as it
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 TABLE: Final = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
-COLUMNS: Final = ("release", "minor", "algorithm", "module", "commit")
+COLUMNS: Final = ("release", "minor", "algorithm", "commit")
 _COMMIT_LENGTH: Final = 8
 
 
@@ -28,17 +28,16 @@ def _git(clone: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=clone, capture_output=True, text=True, check=True).stdout
 
 
-def module_and_minor(go_mod: str) -> tuple[str, str]:
-    """The module's own path, and the Kubernetes minor (``1.34``) of the k8s.io/api that it builds with.
+def minor_of(go_mod: str) -> str:
+    """The Kubernetes minor (``1.34``) of the k8s.io/api that a module builds with.
 
     A tidy go.mod (Go 1.17 and later) names the version that is selected, so no build list is needed.
     Raises ``ValueError`` where it does not, or where k8s.io/api is replaced.
     """
-    module = re.search(r"(?m)^module (\S+)$", go_mod)
     minor = re.search(r"(?m)^(?:require |\t)k8s\.io/api v0\.(\d+)\.\d+(?: //.*)?$", go_mod)
-    if module is None or minor is None or re.search(r"(?m)^(?:replace |\t)k8s\.io/api (?:v\S+ )?=>", go_mod):
+    if minor is None or re.search(r"(?m)^(?:replace |\t)k8s\.io/api (?:v\S+ )?=>", go_mod):
         raise ValueError("its go.mod does not say which k8s.io/api it builds with")
-    return module[1], f"1.{minor[1]}"
+    return f"1.{minor[1]}"
 
 
 def refreshed(row: dict[str, Any], clone: Path) -> dict[str, Any]:
@@ -47,10 +46,10 @@ def refreshed(row: dict[str, Any], clone: Path) -> dict[str, Any]:
     at = release.removeprefix("main-") if release.startswith("main-") else f"refs/tags/operator/{release}"
     try:
         commit = _git(clone, "rev-parse", "--verify", f"{at}^{{commit}}").strip()
-        module, minor = module_and_minor(_git(clone, "show", f"{commit}:operator/go.mod"))
+        minor = minor_of(_git(clone, "show", f"{commit}:operator/go.mod"))
     except (ValueError, subprocess.CalledProcessError) as error:
         raise SystemExit(f"{release}: {error}") from error
-    columns = row | {"minor": minor, "module": module, "commit": commit[:_COMMIT_LENGTH]}
+    columns = row | {"minor": minor, "commit": commit[:_COMMIT_LENGTH]}
     return {key: columns[key] for key in COLUMNS} | {key: columns[key] for key in columns if key not in COLUMNS}
 
 

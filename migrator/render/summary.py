@@ -45,13 +45,13 @@ class PlanHeader:
 class TargetRow:
     """One release that an upgrade may lead to; one that was not read has no plan.
 
-    ``is_older`` marks the release that runs and those before it.
+    ``is_newer`` is false for the release that runs and for those before it.
     """
 
     release: str
     scheme: str = ""
     plan: Plan | None = None
-    is_older: bool = False
+    is_newer: bool = True
 
 
 def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     order = builds()
     running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
     newest = max((order.index(name) for name in running_now), default=-1)
-    rows = [replace(found[name], is_older=order.index(name) <= newest) for name in order if name in found]
+    rows = [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
     return [*rows, *map(TargetRow, schemes.unread_releases())]
 
 
 def newer_plans(rows: Iterable[TargetRow]) -> list[Plan]:
     """The plans of releases that are newer than the one that runs."""
-    return [row.plan for row in rows if row.plan is not None and not row.is_older]
+    return [row.plan for row in rows if row.plan is not None and row.is_newer]
 
 
 def upgrade(plan: Plan) -> tuple[str, str]:

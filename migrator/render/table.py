@@ -163,20 +163,20 @@ def _facts(outlook: Outlook) -> Iterator[str]:
 
 def _releases(rows: Sequence[summary.TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
-    newer = [one for one in rows if not one.is_older]
-    table = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
+    newer = [one for one in rows if one.is_newer]
+    shown = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
     unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
-    older = [one.release for one in rows if one.is_older]
-    folded = f"Not shown: {older[0]} to {older[-1]}, which are not newer.\n" if older else ""
-    return f"What the upgrade recreates:\n\n{columns(header, table, numbers=_NUMBERS)}{unread}{folded}"
+    others = [one.release for one in rows if not one.is_newer]
+    folded = f"Not shown: {others[0]} to {others[-1]}, which are not newer.\n" if others else ""
+    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{unread}{folded}"
 
 
 def _numbers(plan: Plan | None) -> tuple[str, ...]:
     if plan is None:
         return ("?",) * 3
     without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
-    return tuple(f"{count:,}" for count in (without.pods, without.gpus, rest.pods))
+    return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))
 
 
 def _paragraphs(*paragraphs: str) -> str:

@@ -10,16 +10,16 @@ import pytest
 from scripts import release_minors as script
 from tests.support.commands import run
 
-FIRST, LATER = "github.com/NVIDIA/grove/operator", "github.com/ai-dynamo/grove/operator"
 TABLE = """\
 {"release": "v0.1.0-alpha.3", "algorithm": "legacy"}
 {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": true}
 """
 
 
-def go_mod(module: str, api: str) -> str:
+def go_mod(api: str) -> str:
     """A go.mod as small as the script's question."""
-    return f"module {module}\n\ngo 1.25\n\nrequire (\n\tk8s.io/api {api}\n\tk8s.io/apimachinery v0.99.0\n)\n"
+    requires = f"require (\n\tk8s.io/api {api}\n\tk8s.io/apimachinery v0.99.0\n)\n"
+    return f"module example.test/operator\n\ngo 1.25\n\n{requires}"
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -38,20 +38,20 @@ def commit(clone: Path, text: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone with one release per module path, the later one annotated."""
+    """A clone with two releases, the later one annotated."""
     (tmp_path / "clone" / "operator").mkdir(parents=True)
     git(tmp_path / "clone", "init", "-q")
-    commit(tmp_path / "clone", go_mod(FIRST, "v0.33.4"))
+    commit(tmp_path / "clone", go_mod("v0.33.4"))
     git(tmp_path / "clone", "tag", "operator/v0.1.0-alpha.3")
-    commit(tmp_path / "clone", go_mod(LATER, "v0.34.3"))
+    commit(tmp_path / "clone", go_mod("v0.34.3"))
     git(tmp_path / "clone", "tag", "-a", "-m", "release", "operator/v0.1.0-alpha.9")
     return tmp_path / "clone"
 
 
-def test_a_clone_fills_minor_module_and_commit(clone: Path, tmp_path: Path) -> None:
+def test_a_clone_fills_minor_and_commit(clone: Path, tmp_path: Path) -> None:
     """They come from each release's tag, or from the commit that a main- build names; what a person wrote stays."""
     tagged = git(clone, "rev-parse", "operator/v0.1.0-alpha.9^{commit}")[:8]
-    newest = commit(clone, go_mod(LATER, "v0.35.5"))[:8]
+    newest = commit(clone, go_mod("v0.35.5"))[:8]
     table = tmp_path / "releases.json"
     table.write_text(f'{TABLE}{{"release": "main-{newest}", "algorithm": "canonical", "dev": true}}\n')
     script.main(clone, table)
@@ -59,9 +59,9 @@ def test_a_clone_fills_minor_module_and_commit(clone: Path, tmp_path: Path) -> N
     script.main(clone, table)
     assert table.read_text() == written
     old, middle, new = map(json.loads, written.splitlines())
-    assert [(row["minor"], row["module"]) for row in (old, new)] == [("1.33", FIRST), ("1.35", LATER)]
+    assert [row["minor"] for row in (old, new)] == ["1.33", "1.35"]
     own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": True}
-    assert middle == {**own, "minor": "1.34", "module": LATER, "commit": tagged}
+    assert middle == {**own, "minor": "1.34", "commit": tagged}
 
 
 @pytest.mark.parametrize("release", ["v0.1.0-alpha.99", "v0.1.0-alpha.10"], ids=["without a tag", "without a line"])
@@ -80,20 +80,19 @@ def test_what_nobody_has_read_is_never_guessed(clone: Path, tmp_path: Path, rele
 @pytest.mark.parametrize(
     "text",
     [
-        go_mod(LATER, "v0.35.5") + "replace k8s.io/api => k8s.io/api v0.34.0\n",
-        f"module {LATER}\nrequire k8s.io/apimachinery v0.35.0\n",
-        go_mod(LATER, "v1.2.3"),
-        "require k8s.io/api v0.35.0\n",
+        go_mod("v0.35.5") + "replace k8s.io/api => k8s.io/api v0.34.0\n",
+        "require k8s.io/apimachinery v0.35.0\n",
+        go_mod("v1.2.3"),
     ],
 )
 def test_unclear_go_mod_is_refused(text: str) -> None:
     """A go.mod from which the minor does not follow beyond doubt is an error, not a guess."""
     with pytest.raises(ValueError, match="does not say which"):
-        script.module_and_minor(text)
+        script.minor_of(text)
 
 
 def test_checked_in_table_is_complete() -> None:
     """Every line of the table that ships has all columns, in their order, and no release has two."""
     rows = [json.loads(line) for line in script.TABLE.read_text().splitlines()]
     assert len({row["release"] for row in rows}) == len(rows)
-    assert {tuple(row)[:5] for row in rows} == {script.COLUMNS}
+    assert {tuple(row)[:4] for row in rows} == {script.COLUMNS}

@@ -165,11 +165,10 @@ class MemoryStore(Objects):
         """See :meth:`migrator.store.Store.kinds`."""
         return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
 
-    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+    def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
-        with self._sent(Request("get", resource, namespace, name, subresource)), self._state.lock:
-            found = self._find(resource, namespace, name)
-        return _scale(found) if subresource == "scale" else copied(found)
+        with self._sent(Request("get", resource, namespace, name)), self._state.lock:
+            return copied(self._find(resource, namespace, name))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
@@ -184,8 +183,6 @@ class MemoryStore(Objects):
             if "resourceAttributes" in wanted.get("spec", {}):
                 return {**wanted, "status": {"allowed": self.allows(wanted["spec"]["resourceAttributes"])}}
             with self._state.lock:
-                if "generateName" in metadata:
-                    name = metadata.setdefault("name", f"{metadata['generateName']}{next(self._state.uids):05d}")
                 if (resource, namespace, name) in self._state.objects:
                     raise AlreadyExists(f"{sent.target} already exists")
                 metadata["namespace"] = namespace

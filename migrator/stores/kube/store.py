@@ -125,16 +125,15 @@ class KubeStore:
                     found.setdefault(kind, Resource(group, version["version"], name, kind, namespaced=spaced))
         return tuple(found.values())
 
-    def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> JSONObject:
+    def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
-        return self._object(self._request("get", resource, namespace, name, subresource))
+        return self._object(self._request("get", resource, namespace, name))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
         if self.dry_run is DryRun.CLIENT:
             return body
-        metadata = body.get("metadata") or {}
-        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        name = str((body.get("metadata") or {}).get("name") or "")
         return self._object(self._request("create", resource, namespace, name, body=exact_json.dumps(body)))
 
     def patch(
