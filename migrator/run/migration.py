@@ -481,7 +481,8 @@ class _Run:
                 true = self._half_way(error)
             else:
                 self._look_at_operators()
-                if self._seen.continues or not self._ended:  # else only the release of the Leases has failed
+                ended = self._ended and self._holds(OWN_LEASE) and not self._seen.continues
+                if not ended:  # else only the release of the Leases has failed
                     self._read()
                     true = self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known

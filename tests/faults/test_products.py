@@ -172,6 +172,13 @@ def test_a_run_that_has_released_its_leases_can_be_undone(first: Command, second
     overtaken(first, second, release, alive=True)
 
 
+@pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
+def test_a_run_that_is_overtaken_at_its_end_claims_nothing(first: Command, second: Command) -> None:
+    """It stands still among its last steps until a second one has done the opposite: exit 0 would be a lie."""
+    for step in steps(first)[-12:]:
+        overtaken(first, second, step, alive=False)
+
+
 @EVERY
 @pytest.mark.parametrize("alive", [False, True], ids=["stands still", "renews"])
 @pytest.mark.parametrize("moment", MOMENTS)
