@@ -58,6 +58,10 @@ class Context:
     namespace: str | None = None  # of our pod, if we run in one
     repeat: Callable[[Callable[[], object], float], Callable[[], None]] = periodically
 
+    def is_over(self) -> bool:
+        """Whether nothing more is to be begun: a signal has come, or --timeout has expired."""
+        return self.stop.is_set() or self.deadline.remaining() <= 0
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:

@@ -55,7 +55,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     executor = Executor(
         store,
         check=lambda: None,
-        stopping=lambda: context.stop.is_set() or context.deadline.remaining() <= 0,
+        stopping=context.is_over,
         concurrency=context.concurrency,
         log=context.log,
     )
@@ -100,15 +100,14 @@ def first_look(
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
-    recorded, installed = read.seen.recorded, read.seen.operator
-    run = recorded.unfinished
+    recorded, run = read.seen.recorded, read.seen.recorded.unfinished
     look = Outlook(
         name=store.name,
         is_cluster=store.is_cluster,
         sets=len(trees),
         pods=pods.pods,
         gpus=pods.gpus,
-        operator=installed.description if installed is not None else None,
+        operator=read.operator,
         running=read.known.running,
         record="" if run is None else _story(run, recorded, read.snapshot),
         resumes=() if run is None else run.flags,
@@ -138,16 +137,19 @@ class _Read:
     known: Known = field(default_factory=Known)
     not_checked: tuple[NotChecked, ...] = ()
 
+    @property
+    def operator(self) -> str | None:
+        """What the operator is like, in words; ``None`` if none was found."""
+        return self.seen.operator.description if self.seen.operator is not None else None
+
     def added_to(self, plan: Plan) -> Plan:
         """The plan with the operator and, if there is anything to change, with what a run would object to."""
-        installed = self.seen.operator
-        state = installed.description if installed is not None else None
-        plan = replace(plan, operator=state, running=self.known.running)
+        plan = replace(plan, operator=self.operator, running=self.known.running)
         if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
         options = replace(self.seen.options.plan, target=plan.requested_target)
         seen = replace(self.seen, options=replace(self.seen.options, plan=options))
-        found = [*seen.findings()]
+        found, installed = seen.findings(), seen.operator
         if installed is not None and not installed.gone:
             ref = installed.pods[0].ref if installed.pods else None
             remedy = "the run needs it stopped, with --stop-operator or by hand"

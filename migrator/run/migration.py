@@ -326,7 +326,7 @@ class _Run:
 
     def _send(self, batches: Sequence[Batch], *, watch: bool) -> None:
         """Write. With ``watch`` a signal ends this after the sets that are begun, and operators are looked for."""
-        stop, deadline, installed = self._context.stop, self._context.deadline, self._seen.operator
+        installed = self._seen.operator
         every = _LOOK_OFTEN if installed is not None and installed.lease_name is None else _LOOK_EVERY
         seen = operator.watch(self._unfenced, self._options.flags, self._acts_unfenced, every, self._context.clock)
 
@@ -338,7 +338,7 @@ class _Run:
         executor = Executor(
             self._store,
             check=check,
-            stopping=lambda: watch and (stop.is_set() or deadline.remaining() <= 0),
+            stopping=lambda: watch and self._context.is_over(),
             concurrency=self._context.concurrency,
             log=self._log,
         )

@@ -118,6 +118,20 @@ _ALL: Final = (
 FAULTS: Final = {fault.name: fault for fault in _ALL}
 
 
+def _forget(process: Process) -> None:
+    process.world.store.drop(CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
+
+
+def _forget_and_tell_to_end(process: Process) -> None:
+    _forget(process)
+    process.stop.set()
+
+
+#: Not among the others, because a revert needs the record.
+FORGOTTEN: Final = Fault("a deleted record", _forget, moments=MOMENTS)
+FORGOTTEN_AND_TOLD_TO_END: Final = Fault("a deleted record and SIGTERM", _forget_and_tell_to_end, moments=MOMENTS)
+
+
 def able(command: Command, name: str) -> list[Step]:
     """The steps at which a fault can happen."""
     return [step for step in steps(command) if FAULTS[name].may(step)]
@@ -158,12 +172,7 @@ def forgotten(command: Command, where: Step, *, told_to_end: bool, keeps_lease: 
     world = prepared(command)
     world.keeps_lease = keeps_lease
 
-    def forget(process: Process) -> None:
-        process.world.store.drop(CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
-        if told_to_end:
-            process.stop.set()
-
-    process = world.start(at=strikes(Fault("a deleted record", forget, moments=MOMENTS), where))
+    process = world.start(at=strikes(FORGOTTEN_AND_TOLD_TO_END if told_to_end else FORGOTTEN, where))
     ending = perform(process, command)
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)

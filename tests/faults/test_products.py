@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from migrator.resources import CONFIG_MAPS, PODS
+from migrator.resources import PODS
 from migrator.run.record import RUN_NAME
-from tests.faults.cluster import NAMESPACE
 from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, kill_at
-from tests.faults.products import FAULTS, RESTORED, able, forgotten, overtaken, suffer
+from tests.faults.products import FAULTS, FORGOTTEN, RESTORED, able, forgotten, overtaken, strikes, suffer
 from tests.faults.steps import COMMANDS, of_trees, points, steps
 from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
 from tests.support.tables import table
@@ -149,12 +148,7 @@ def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_op
     assert half_migrated().run(found.append).code == DONE
     for where in (step for step in found if step.moment == "before"):
         world = half_migrated()
-
-        def forget(step: Step, where: Step = where, world: World = world) -> None:
-            if (step.number, step.moment) == (where.number, where.moment):
-                world.store.drop(CONFIG_MAPS, NAMESPACE, RUN_NAME)
-
-        ending = world.run(forget)
+        ending = world.run(strikes(FORGOTTEN, where))
         assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
 
 
