@@ -16,6 +16,15 @@ UNREAD: Final = (
     "operator at zero replicas. Run the same command again"
 )
 
+#: Of an operator's Lease that could not be released.
+LOCKED_OUT: Final = "The operator's Lease is still parked, so it waits for up to an hour: run the same command again"
+
+#: Of sets that are half-way beside the target's operator.
+BESIDE_TARGET: Final = (
+    "Run again; if that is refused, let the target's operator run, which knows what was written: it waits until its "
+    "Lease is deleted, or for an hour"
+)
+
 
 def is_same(installed: Operator | None, was: OperatorBefore) -> bool:
     """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum, auto
 from typing import Any, Final
 
-from migrator.errors import AlreadyExists, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
+from migrator.errors import AlreadyExists, ClusterError, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
 from migrator.resources import LEASES, Op
 from migrator.run.context import Context
@@ -176,6 +176,22 @@ class Leases:
         expired = began >= seen.since + seen.holder.seconds
         return LeaseSeen(name, LeaseState.FREE if expired else LeaseState.HELD, seen.holder.holder)
 
+    def obtain(self, *names: str) -> str:
+        """Take these Leases as far as they are free; returns what is in the way, empty once all of them are ours.
+
+        Raises :class:`~migrator.errors.LeaseLost` for one that was ours.
+        """
+        for name in names:
+            seen = self.look(name)
+            if seen.state is LeaseState.FREE:
+                self.take(name)
+                seen = self.look(name)
+            if seen.state is LeaseState.LOST:
+                raise LeaseLost(f"Lease {name} is held by another client now")
+            if seen.state is not LeaseState.OURS:
+                return seen.obstacle
+        return ""
+
     def take(self, name: str) -> None:
         """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
         began, before = self._clock(), self._read(name)
@@ -253,38 +269,45 @@ class Leases:
     def release_all(self, *, park: bool) -> None:
         """Release every Lease that is ours, the operator's first; with ``park`` those stay parked.
 
-        Failures are only logged: they cost the next holder a wait.
+        Raises :class:`~migrator.errors.ClusterError` for an operator's that cannot be released. Our own is not worth an
+        error: it costs the next run a minute.
         """
         if self._end_renewals is not None:
             self._end_renewals()
             self._end_renewals = None
-        names = sorted(self._held, key=lambda name: name == OWN_LEASE)
+        operators = sorted(self._held.keys() - {OWN_LEASE})
         if park:
-            for name in [name for name in names if name != OWN_LEASE]:
+            for name in operators:
                 del self._held[name]
                 self._log.warning("lease_parked", lease=f"{self.namespace}/{name}", holder=PARKED)
-        self.release(*names)
+        try:
+            self.release(*operators)
+        finally:
+            with suppress(ClusterError):
+                self.release(OWN_LEASE)
 
     def release(self, *names: str) -> None:
-        """Release those of these Leases that are ours; failures are only logged."""
-        for name in names:
-            term = self._held.pop(name, None)
-            if term is not None and not self._lost(term):
-                self._release(name, term.record)
+        """Release those of these Leases that we took; raises :class:`~migrator.errors.ClusterError` if that fails."""
+        taken = [(name, self._held.pop(name)) for name in names if name in self._held]
+        kept = [name for name, term in taken if not self._release(name, term.record)]
+        if kept:
+            raise ClusterError(f"Lease {self.namespace}/{kept[0]} could not be released")
 
-    def _release(self, name: str, record: LeaseRecord) -> None:
+    def _release(self, name: str, record: LeaseRecord) -> bool:
+        """Whether the Lease is not ours any more; compare-and-swap, so that nobody else's is touched."""
         for _ in range(_ATTEMPTS):
             try:
                 self._swap(name, record, Op("add", "/spec", self._spec(record, "", _RELEASED_SECONDS)))
-            except MigratorError as error:
+            except (MigratorError, KeyboardInterrupt) as error:
                 self._log.warning("lease_release_failed", lease=name, error=str(error))
             else:
-                return
+                return True
             with suppress(MigratorError):
                 found = self._read(name)
                 if found is None or found.term != record.term:
-                    return
+                    return True
                 record = found
+        return False
 
     def _read(self, name: str) -> LeaseRecord | None:
         try:

@@ -30,10 +30,10 @@ from migrator.run import admission, endings, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.dry_run import rehearse
 from migrator.run.execute import Executor, Outcome, SetConflict
-from migrator.run.leases import OWN_LEASE, PARKED, Leases, LeaseState
+from migrator.run.leases import OWN_LEASE, PARKED, Leases
 from migrator.run.observation import NO_HOME, Observation, in_flight, pending, read_sets, refused, tables_of
 from migrator.run.operator import Operator
-from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of
+from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord
 from migrator.store import LONGEST_WRITE, DryRun, Store
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -81,18 +81,17 @@ class _Run:
         self._pods: dict[str, str] = {}  # those that the first reading saw, by uid
         self._stops = 0
         self._wrote = False
-        self._recorded = False  # whether the record of a run that did not end must be there
-        self._ended = False  # whether every value is as asked, so that only record and operator are left to do
 
     def run(self) -> RunResult:
         """Migrate; an error ends with the one that is true of the cluster."""
+        cause = true = None
         try:
             self._migrate()
-            self._release(park=False)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
-            true = self._leave(error)
-            if true is not None:
-                raise true from (error if true is not error else None)
+            cause, true = error, self._leave(error)
+        true = self._release(true)
+        if true is not None:
+            raise true from (cause if cause is not true else None)
         self._result.operator = self._seen.operator
         return self._result
 
@@ -108,11 +107,11 @@ class _Run:
             self._log.info("nothing_to_do", sets=len(self._seen.trees))
             return
         rights.check_run(self._unfenced, self._seen, self._log)
-        with self._timed("lock"):
-            self._wait_until_free(lambda: self._take(OWN_LEASE))  # nothing is written without our own Lease
-            self._recorder.load()  # whoever held it before us may have written the record, or removed it
+        with self._timed("lock"):  # nothing is written without our own Lease
+            self._wait_until_free(lambda: self._known_leases.obtain(OWN_LEASE))
+            # Whoever held it before us may have written the record, or removed it.
+            self._seen = replace(self._seen, recorded=self._recorder.load())
             self._look()
-            self._recorded = self._seen.continues
         refusal = refused(self._seen.plan)
         if refusal is not None:
             raise refusal
@@ -154,7 +153,7 @@ class _Run:
         recorded = self._seen.recorded
         if self._leases is not None:
             recorded = self._recorder.load(again=not self._holds(OWN_LEASE))
-            if self._recorded and recorded.run is None:
+            if self._seen.continues and self._holds(OWN_LEASE) and recorded.run is None:
                 raise self._recorder.deleted()
         fenced = self._holds(OWN_LEASE, *operator.lease_names(found.operator))
         self._seen = replace(self._seen, found=found, recorded=recorded, fenced=fenced)
@@ -183,27 +182,19 @@ class _Run:
         recorded = self._seen.recorded.run is not None if self._options.revert else self._seen.continues
         if recorded or pending(self._seen.plan):
             return False
-        return not self._is_parked()
+        return not self._operators_are_kept_out()
 
-    def _is_parked(self) -> bool:
-        """Whether an earlier run keeps operators out."""
-        names = operator.lease_names(self._seen.operator)
-        return self._leases is not None and any(self._leases.look(name).holder == PARKED for name in names)
+    def _operators_are_kept_out(self) -> bool:
+        """Whether this run or an earlier one keeps operators out of their Lease: values may be the target's."""
+        names, ours = operator.lease_names(self._seen.operator), {PARKED, self._context.identity}
+        return self._leases is not None and any(self._leases.look(name).holder in ours for name in names)
+
+    def _is_orphaned(self) -> bool:
+        """Whether an earlier run keeps operators out of which no record says how far it came."""
+        run = self._seen.recorded.unfinished
+        return run.orphaned if run is not None else self._operators_are_kept_out()
 
     # --- who may write ----------------------------------------------------------------------------------------------
-
-    def _take(self, *names: str) -> str:
-        """Take these Leases as far as they are free; returns what is in the way."""
-        for name in names:
-            seen = self._known_leases.look(name)
-            if seen.state is LeaseState.FREE:
-                self._known_leases.take(name)
-                seen = self._known_leases.look(name)
-            if seen.state is LeaseState.LOST:
-                raise LeaseLost(f"Lease {name} is held by another client now")
-            if seen.state is not LeaseState.OURS:
-                return seen.obstacle
-        return ""
 
     def _wait_until_free(self, obstacle: Callable[[], str]) -> None:
         """Wait until there is no obstacle; raises ``LeaseHeld`` if there still is one after two minutes."""
@@ -226,6 +217,8 @@ class _Run:
         """Stop an operator that runs, and take the Leases once it is gone; returns what is in the way."""
         self._look_at_operators()
         installed = self._seen.operator
+        if several := self._seen.found.several:
+            raise ForeignOperator(str(several), guard=several.code)  # it is not known which of them to stop
         if installed is not None and installed.replicas:
             self._stop(installed)
             return f"{installed} is being stopped"
@@ -233,7 +226,7 @@ class _Run:
             if not installed.deployment and installed.live:
                 raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
             return f"{installed.evidence} still exists"
-        return self._take(*operator.lease_names(installed))
+        return self._known_leases.obtain(*operator.lease_names(installed))
 
     def _stop(self, installed: Operator) -> None:
         """Scale the operator to zero, three times at most; what it was is recorded first."""
@@ -278,7 +271,7 @@ class _Run:
             return any(map(targets, installed.images))
         if all(map(targets, installed.images)):
             return False
-        return self._seen.continues or self._wrote or self._is_parked()  # it would see hashes that it does not know
+        return self._seen.continues or self._operators_are_kept_out()  # it would see hashes that it does not know
 
     def _holds(self, *names: str) -> bool:
         return self._leases is not None and self._leases.holds(*names)
@@ -378,6 +371,7 @@ class _Run:
             finished=None,
             state=RecordState.STOPPING,
             revert=options.revert,
+            orphaned=self._is_orphaned(),
         )
         stopped = run.stopped
         if installed is not None and installed.replicas:
@@ -389,7 +383,6 @@ class _Run:
             before = stopped or (known if known is not None and endings.is_same(installed, known) else None)
         run = replace(run, stopped=stopped, operator=before)
         self._save(replace(recorded, run=run))
-        self._recorded = True
         return run
 
     def _save_tables(self) -> None:
@@ -414,8 +407,8 @@ class _Run:
         recorded, run = self._seen.recorded, self._seen.recorded.unfinished
         earlier = tuple(t for t in recorded.tables if run is not None and t.run != run.run_id)
         if run is None or not earlier or (self._options.revert and run.state == RecordState.REVERTING):
+            self._seen = replace(self._seen, recorded=Recorded())  # first, for others did not delete it
             self._recorder.delete_all()
-            self._seen = replace(self._seen, recorded=Recorded())
             return
         done = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, revert=False)
         self._save(Recorded(replace(done, source=earlier[0].source, target=earlier[0].target), earlier))
@@ -430,25 +423,28 @@ class _Run:
             raise SetConflict(seen.foreign[0])
         if installed is not None and self._wrong_operator():
             raise ForeignOperator(endings.scaled_up(installed))
-        self._recorded, self._ended = False, True
+        names, is_target = operator.lease_names(installed), self._options.is_target
         if self._options.revert:
-            if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
+            if seen.recorded.run is not None and installed is not None and not is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
-        elif run is not None:
-            if installed is not None and self._options.is_target(installed.image):
-                self._restore(run.stopped)
-            ended = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, error=None)
-            trees = {tree.ref.uid: tree for tree in seen.trees}
-            with_pods = (replace(t, pods=pods_of(trees[t.uid])) if t.uid in trees else t for t in seen.recorded.tables)
-            try:
-                self._save(Recorded(ended, tuple(with_pods)))
-            except errors.Refused as error:  # too many pods for a ConfigMap
-                self._log.warning("pods_not_recorded", error=str(error), consequence="verify does not compare pods")
-                self._save(Recorded(ended, seen.recorded.tables))
-        self._take(*operator.lease_names(installed))  # a dead run may have left them parked
-        if self._options.revert:
-            self._known_leases.release(*operator.lease_names(installed))  # they would outlive the record
+            self._known_leases.obtain(*names)  # a dead run may have left them parked
+            self._known_leases.release(*names)  # they would outlive the record
             self._remove_record()
+            return
+        if run is not None and installed is not None and is_target(installed.image):
+            self._restore(run.stopped)
+        self._known_leases.obtain(*names)
+        if run is not None:
+            self._close_record(run)
+
+    def _close_record(self, run: RunRecord) -> None:
+        """Record that the run has ended well, and the pods that ``verify`` compares."""
+        ended = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, error=None)
+        try:
+            self._save(Recorded(ended, self._seen.tables_with_pods))
+        except errors.Refused as error:  # too many pods for a ConfigMap
+            self._log.warning("pods_not_recorded", error=str(error), consequence="verify does not compare pods")
+            self._save(Recorded(ended, self._seen.recorded.tables))
 
     def _restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
@@ -459,16 +455,17 @@ class _Run:
             return False
         operator.scale(self._store, installed, was.replicas)
         self._log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
-        self._look_at_operators()
+        self._seen = replace(self._seen, found=operator.find(self._unfenced, self._options.flags, everywhere=False))
         return True
 
-    def _release(self, *, park: bool) -> None:
-        """Release the Leases; with ``park`` no operator gets its Lease."""
+    def _release(self, true: BaseException | None) -> BaseException | None:
+        """Release the Leases, but no operator's of what is half-way; returns the error that is true then."""
         try:
             if self._leases is not None:
-                self._leases.release_all(park=park)
-        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - the cluster's state does not depend on it
-            self._log.warning("cleanup_failed", error=str(late), next="wait one minute, then run again")
+                self._leases.release_all(park=isinstance(true, HalfWay))
+        except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - nobody may be kept out without an error
+            return self._half_way(true or late, endings.LOCKED_OUT)
+        return true
 
     def _leave(self, error: BaseException) -> BaseException | None:
         """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done."""
@@ -481,15 +478,12 @@ class _Run:
                 true = self._half_way(error)
             else:
                 self._look_at_operators()
-                ended = self._ended and self._holds(OWN_LEASE) and not self._seen.continues
-                if not ended:  # else only the release of the Leases has failed
-                    self._read()
-                    true = self._in_order(error)
+                self._read()
+                true = self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
             if str(late) != str(error):  # the same failure, met again, is told once
                 self._log.warning("cleanup_failed", error=str(late))
             true = self._unknown(error)
-        self._release(park=isinstance(true, HalfWay) and not self._target_is_installed())
         return true
 
     def _in_order(self, error: BaseException) -> BaseException | None:
@@ -502,9 +496,9 @@ class _Run:
             return None
         if self._left_something():
             if not self._must_go_back(error):
-                if run is not None and self._target_is_installed():
-                    self._restore(run.stopped)
-                    self._take(*operator.lease_names(seen.operator))  # it may have its Lease, even a parked one
+                installed = seen.operator
+                if run and installed and not self._wrote and self._options.is_target(installed.image):
+                    self._restore(run.stopped)  # it waits for its Lease, and knows what an earlier run wrote
                 return self._half_way(error)
             self._go_back()
             true: BaseException = endings.reverted(error, seen.recorded, self._gone())
@@ -513,7 +507,8 @@ class _Run:
         if run is not None:
             if not self._restore(run.stopped):
                 return self._half_way(error, endings.changed(seen.operator, run.stopped))
-            self._take(*operator.lease_names(seen.operator))  # one that was just taken as we were interrupted
+            # One that was just taken as we were interrupted.
+            self._known_leases.obtain(*operator.lease_names(seen.operator))
             self._remove_record()
         return true
 
@@ -524,8 +519,10 @@ class _Run:
         return done and not isinstance(error, ForeignOperator) and not seen.other_migration
 
     def _left_something(self) -> bool:
-        """Whether a write of the open run is in the cluster."""
+        """Whether a write of the open run is in the cluster, or may be one of a run whose record is lost."""
         seen, run = self._seen, self._seen.recorded.unfinished
+        if self._is_orphaned():
+            return True
         if run is None or run.state == RecordState.STOPPING:
             return False
         if self._options.revert and run.state == RecordState.REVERTING:
@@ -535,7 +532,7 @@ class _Run:
     def _must_go_back(self, error: BaseException) -> bool:
         """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
         seen, installed = self._seen, self._seen.operator
-        if self._options.revert or seen.target_was_running or seen.other_migration:
+        if self._options.revert or seen.target_was_running or seen.other_migration or self._is_orphaned():
             return False
         if isinstance(error, ForeignOperator):
             return installed is not None and self._acts_unfenced(installed)
@@ -559,11 +556,6 @@ class _Run:
                 self._context.rest(_BEFORE_RETRY)
         raise ClusterError("not every old hash could be restored")
 
-    def _target_is_installed(self) -> bool:
-        """Whether the operator that is installed is the target's, and this process has written nothing beside it."""
-        installed = self._seen.operator
-        return not self._wrote and installed is not None and self._options.is_target(installed.image)
-
     def _half_way(self, error: BaseException, next_step: str = "") -> HalfWay:
         """The error for what is half-way, or not known; the record keeps it."""
         if isinstance(error, HalfWay):
@@ -571,7 +563,7 @@ class _Run:
         if not next_step:
             next_step = errors.HALF_WAY if self._leases is not None else endings.UNREAD
             if self._seen.target_was_running:
-                next_step = "Run again; if that is refused, let the target's operator run: it knows what was written"
+                next_step = endings.BESIDE_TARGET
         true = HalfWay(f"{endings.said(error)}. {next_step}")
         true.details = getattr(error, "details", {})
         run = self._seen.recorded.unfinished
@@ -583,7 +575,7 @@ class _Run:
     def _unknown(self, error: BaseException) -> BaseException:
         """The error for a cluster that could not be read before the run ended."""
         run = self._seen.recorded.unfinished
-        known = not (self._wrote or self._stops) and (run is None or run.state == RecordState.STOPPING)
+        known = not (self._wrote or self._stops) and (run is None or run.is_early)
         if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
             was_read = self._leases is not None or isinstance(error, errors.UsageError)
             return endings.unchanged(error) if was_read else endings.unread(error)

@@ -20,7 +20,7 @@ from migrator.planning.releases import release_in
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
-from migrator.run.record import Recorded, Recorder, RecordState, RunRecord, table_of
+from migrator.run.record import Recorded, Recorder, RecordState, RunRecord, pods_of, table_of
 from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
 
@@ -99,6 +99,12 @@ class Observation:
         """The live pods of the sets, by uid."""
         pods = (pod for tree in self.trees for clique in tree.pod_cliques for pod in clique.pods)
         return {pod.ref.uid: str(pod.ref) for pod in pods if pod.live}
+
+    @property
+    def tables_with_pods(self) -> tuple[Table, ...]:
+        """The tables of the record, each with the pods that its set has now."""
+        trees = {tree.ref.uid: tree for tree in self.trees}
+        return tuple(replace(t, pods=pods_of(trees[t.uid])) if t.uid in trees else t for t in self.recorded.tables)
 
     @property
     def edited(self) -> list[SetPlan]:
@@ -212,7 +218,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
     options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
     empty = Plan(options.source, options.target, ())
-    early = run is not None and run.state == RecordState.STOPPING and not run.revert and not tables
+    early = run is not None and run.is_early and not run.revert and not tables
     if early and run is not None and (run.source, run.target) == (options.source, options.target):
         return empty  # the run that is undone died before its first patch
     other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)

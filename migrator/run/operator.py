@@ -17,7 +17,7 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, N
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Finding
+from migrator.planning.model import Finding, Severity
 from migrator.planning.releases import image_tag
 from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
 from migrator.run.admission import authorizers
@@ -39,8 +39,9 @@ VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
-#: The code of the warning about an operator that elects no leader.
+#: The codes of an operator that elects no leader, and of several that may be the operator.
 NO_ELECTION: Final = "GM-207"
+_SEVERAL: Final = "GM-203"
 
 _CHART: Final = {"matchLabels": OPERATOR_LABELS}
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
@@ -131,6 +132,12 @@ class Found:
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def several(self) -> Finding | None:
+        """The finding that several Deployments may be the operator, if that refuses a run."""
+        those = (found for found in self.findings if found.code == _SEVERAL)
+        return next((found for found in those if found.severity is Severity.REFUSAL), None)
+
 
 @dataclass(frozen=True, slots=True)
 class _Service:
@@ -157,7 +164,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
             f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: which "
             "of them the operator is cannot be told"
         )
-        findings.append(report("GM-203", None, None, message, "remove what is left of the other installation"))
+        findings.append(report(_SEVERAL, None, None, message, "remove what is left of the other installation"))
     namespaces = {each for each in (home, service.namespace) if each}
     selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
     pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
@@ -285,10 +292,10 @@ def _choose(
             "cluster"
         )
         remedy = "choose one with --operator, and remove the other"
-        return chosen[0], [report("GM-203", None, None, message, remedy)]
+        return chosen[0], [report(_SEVERAL, None, None, message, remedy)]
     others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
     ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
-    return next(iter(chosen), None), [as_warning(report("GM-203", None, None, message)) for message in ignored]
+    return next(iter(chosen), None), [as_warning(report(_SEVERAL, None, None, message)) for message in ignored]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:

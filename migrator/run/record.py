@@ -58,7 +58,8 @@ class RunRecord:
     """One run: its identity, its schemes as requested, its times, its state, and why it ended if it failed.
 
     ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
-    it was at zero already). ``version`` is that of grove-migrator.
+    it was at zero already). ``version`` is that of grove-migrator. ``orphaned``: an earlier run had left the operator's
+    Lease parked, and no record that says how far it came.
     """
 
     run_id: str
@@ -73,6 +74,12 @@ class RunRecord:
     operator: OperatorBefore | None = None
     stopped: OperatorBefore | None = None
     error: str | None = None
+    orphaned: bool = False
+
+    @property
+    def is_early(self) -> bool:
+        """Whether neither this run nor one before it whose record is lost has written to a set."""
+        return self.state == RecordState.STOPPING and not self.orphaned
 
     @property
     def reverts(self) -> bool:
@@ -126,7 +133,7 @@ def pod_id(uid: str) -> str:
 
 T = TypeVar("T")
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 RUN_NAME: Final = "grove-migrator-run"
 LABELS: Final = {
     "app.kubernetes.io/name": "grove-migrator",
