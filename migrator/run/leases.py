@@ -162,6 +162,10 @@ class Leases:
         usable = all(name in self._held and not self._lost(self._held[name]) for name in names)
         return usable and self._clock() >= self.quiet_until
 
+    def took(self, name: str) -> bool:
+        """Whether this run has taken it and not released it; it may be lost since, or not be usable yet."""
+        return name in self._held
+
     def _judge(self, name: str, record: LeaseRecord | None, began: float) -> LeaseSeen:
         seen = self._sightings.get(name)
         if record is not None and record.holder in {"", PARKED}:

@@ -153,7 +153,7 @@ class _Run:
         recorded = self._seen.recorded
         if self._leases is not None:
             recorded = self._recorder.load(again=not self._holds(OWN_LEASE))
-            if self._seen.continues and self._holds(OWN_LEASE) and recorded.run is None:
+            if self._seen.continues and self._leases.took(OWN_LEASE) and recorded.run is None:
                 raise self._recorder.deleted()
         fenced = self._holds(OWN_LEASE, *operator.lease_names(found.operator))
         self._seen = replace(self._seen, found=found, recorded=recorded, fenced=fenced)
@@ -407,8 +407,12 @@ class _Run:
         recorded, run = self._seen.recorded, self._seen.recorded.unfinished
         earlier = tuple(t for t in recorded.tables if run is not None and t.run != run.run_id)
         if run is None or not earlier or (self._options.revert and run.state == RecordState.REVERTING):
-            self._seen = replace(self._seen, recorded=Recorded())  # first, for others did not delete it
-            self._recorder.delete_all()
+            try:
+                self._recorder.delete_all()
+            except (Exception, KeyboardInterrupt):
+                if self._recorder.load().run is not None:
+                    raise  # else it is gone, and nothing is left to do
+            self._seen = replace(self._seen, recorded=Recorded())
             return
         done = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, revert=False)
         self._save(Recorded(replace(done, source=earlier[0].source, target=earlier[0].target), earlier))
