@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import LeaseLost, LostReply, NotAuthorised, Unreachable
+from migrator.errors import ClusterError, LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.context import periodically
 from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, LeaseState, monotonic
@@ -330,7 +330,7 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, ours: Leases)
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["no reply", "deleted"])
-def test_a_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours: Leases, *, deleted: bool) -> None:
+def test_a_lease_of_ours_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours: Leases, *, deleted: bool) -> None:
     """It costs the next holder a wait; one that is gone is not made again."""
     if deleted:
         cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
@@ -338,6 +338,15 @@ def test_a_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours:
         cluster.fail(LostReply("no answer"), verb="patch", times=99)
     ours.release_all(park=False)
     assert cluster.names(LEASES) == ([] if deleted else [OWN_LEASE])
+
+
+def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryStore, ours: Leases) -> None:
+    """It keeps operators out for an hour; our own is released all the same."""
+    ours.take(OPERATORS)
+    cluster.fail(LostReply("no answer"), verb="patch", times=3)
+    with pytest.raises(ClusterError, match=OPERATORS):
+        ours.release_all(park=False)
+    assert [spec_of(cluster, name)["holderIdentity"] for name in (OPERATORS, OWN_LEASE)] == [PARKED, ""]
 
 
 def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
