@@ -330,7 +330,7 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, ours: Leases)
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["no reply", "deleted"])
-def test_a_lease_of_ours_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours: Leases, *, deleted: bool) -> None:
+def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours: Leases, *, deleted: bool) -> None:
     """It costs the next holder a wait; one that is gone is not made again."""
     if deleted:
         cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
