@@ -8,7 +8,7 @@ of the last confirmed renewal, and every write must end before that: none is und
 
 A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run that
 holds our own Lease takes it at once. A run parks the operator's Leases when it takes them, so that they stay parked if
-it is killed; only a run that ends well releases them.
+it is killed; a run that leaves nothing half-way releases them.
 """
 
 from __future__ import annotations
@@ -185,16 +185,17 @@ class Leases:
 
         Raises :class:`~migrator.errors.LeaseLost` for one that was ours.
         """
+        obstacle = ""
         for name in names:
             seen = self.look(name)
             if seen.state is LeaseState.FREE:
                 self.take(name)
                 seen = self.look(name)
             if seen.state is LeaseState.LOST:
-                raise LeaseLost(f"Lease {name} is held by another client now")
+                raise LeaseLost(self._held[name].lost)
             if seen.state is not LeaseState.OURS:
-                return seen.obstacle
-        return ""
+                obstacle = obstacle or seen.obstacle
+        return obstacle
 
     def take(self, name: str) -> None:
         """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
@@ -287,7 +288,7 @@ class Leases:
         try:
             self.release(*operators)
         finally:
-            with suppress(ClusterError):
+            with suppress(ClusterError, KeyboardInterrupt):
                 self.release(OWN_LEASE)
 
     def release(self, *names: str) -> None:

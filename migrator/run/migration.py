@@ -185,14 +185,14 @@ class _Run:
         return not self._operators_are_kept_out()
 
     def _operators_are_kept_out(self) -> bool:
-        """Whether this run or an earlier one keeps operators out of their Lease: values may be the target's."""
+        """Whether an operator's Lease is parked, by this run or by an earlier one; asks the server."""
         names, ours = operator.lease_names(self._seen.operator), {PARKED, self._context.identity}
         return self._leases is not None and any(self._leases.look(name).holder in ours for name in names)
 
-    def _is_orphaned(self) -> bool:
-        """Whether an earlier run keeps operators out of which no record says how far it came."""
+    def _found_parked(self) -> bool:
+        """Whether an operator's Lease was parked though no record was open: then hashes may be new, whatever failed."""
         run = self._seen.recorded.unfinished
-        return run.orphaned if run is not None else self._operators_are_kept_out()
+        return run.found_parked if run is not None else self._operators_are_kept_out()
 
     # --- who may write ----------------------------------------------------------------------------------------------
 
@@ -217,8 +217,7 @@ class _Run:
         """Stop an operator that runs, and take the Leases once it is gone; returns what is in the way."""
         self._look_at_operators()
         installed = self._seen.operator
-        if several := self._seen.found.several:
-            raise ForeignOperator(str(several), guard=several.code)  # it is not known which of them to stop
+        self._seen.found.refuse_several()
         if installed is not None and installed.replicas:
             self._stop(installed)
             return f"{installed} is being stopped"
@@ -371,7 +370,7 @@ class _Run:
             finished=None,
             state=RecordState.STOPPING,
             revert=options.revert,
-            orphaned=self._is_orphaned(),
+            found_parked=self._found_parked(),
         )
         stopped = run.stopped
         if installed is not None and installed.replicas:
@@ -425,19 +424,18 @@ class _Run:
         seen, run, installed = self._seen, self._seen.recorded.unfinished, self._seen.operator
         if seen.foreign:
             raise SetConflict(seen.foreign[0])
+        self._seen.found.refuse_several()
         if installed is not None and self._wrong_operator():
             raise ForeignOperator(endings.scaled_up(installed))
-        names, is_target = operator.lease_names(installed), self._options.is_target
         if self._options.revert:
-            if seen.recorded.run is not None and installed is not None and not is_target(installed.image):
+            if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
                 self._restore(seen.recorded.run.operator)
-            self._known_leases.obtain(*names)  # a dead run may have left them parked
-            self._known_leases.release(*names)  # they would outlive the record
+            self._let_operators_in()
             self._remove_record()
             return
-        if run is not None and installed is not None and is_target(installed.image):
+        if run is not None and installed is not None and self._options.is_target(installed.image):
             self._restore(run.stopped)
-        self._known_leases.obtain(*names)
+        self._known_leases.obtain(*operator.lease_names(installed))  # a dead run may have left them parked
         if run is not None:
             self._close_record(run)
 
@@ -461,6 +459,12 @@ class _Run:
         self._log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
         self._seen = replace(self._seen, found=operator.find(self._unfenced, self._options.flags, everywhere=False))
         return True
+
+    def _let_operators_in(self) -> None:
+        """Release the operator's Leases, also those that a dead run has parked: they must not outlive the record."""
+        names = operator.lease_names(self._seen.operator)
+        self._known_leases.obtain(*names)
+        self._known_leases.release(*names)
 
     def _release(self, true: BaseException | None) -> BaseException | None:
         """Release the Leases, but no operator's of what is half-way; returns the error that is true then."""
@@ -492,7 +496,7 @@ class _Run:
 
     def _in_order(self, error: BaseException) -> BaseException | None:
         """Put the cluster in order as far as that is ours to do; returns the error that is true."""
-        seen, run = self._seen, self._seen.recorded.unfinished
+        seen, run, went_back = self._seen, self._seen.recorded.unfinished, False
         if not self._holds(OWN_LEASE):
             return self._half_way(error) if run is not None or self._wrote else endings.unchanged(error)
         if self._complete(error):
@@ -500,21 +504,18 @@ class _Run:
             return None
         if self._left_something():
             if not self._must_go_back(error):
-                installed = seen.operator
-                if run and installed and not self._wrote and self._options.is_target(installed.image):
+                installed, idle = seen.operator, not (self._wrote or self._options.revert)
+                if idle and run and installed and self._options.is_target(installed.image):
                     self._restore(run.stopped)  # it waits for its Lease, and knows what an earlier run wrote
                 return self._half_way(error)
             self._go_back()
-            true: BaseException = endings.reverted(error, seen.recorded, self._gone())
-        else:
-            true = endings.unchanged(error)
+            went_back = True
         if run is not None:
             if not self._restore(run.stopped):
                 return self._half_way(error, endings.changed(seen.operator, run.stopped))
-            # One that was just taken as we were interrupted.
-            self._known_leases.obtain(*operator.lease_names(seen.operator))
+            self._let_operators_in()
             self._remove_record()
-        return true
+        return endings.reverted(error, seen.recorded, self._gone()) if went_back else endings.unchanged(error)
 
     def _complete(self, error: BaseException) -> bool:
         """Whether every value is as asked, so that only record and operator are to be put in order."""
@@ -525,7 +526,7 @@ class _Run:
     def _left_something(self) -> bool:
         """Whether a write of the open run is in the cluster, or may be one of a run whose record is lost."""
         seen, run = self._seen, self._seen.recorded.unfinished
-        if self._is_orphaned():
+        if self._found_parked():
             return True
         if run is None or run.state == RecordState.STOPPING:
             return False
@@ -536,7 +537,7 @@ class _Run:
     def _must_go_back(self, error: BaseException) -> bool:
         """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
         seen, installed = self._seen, self._seen.operator
-        if self._options.revert or seen.target_was_running or seen.other_migration or self._is_orphaned():
+        if self._options.revert or seen.target_was_running or seen.other_migration or self._found_parked():
             return False
         if isinstance(error, ForeignOperator):
             return installed is not None and self._acts_unfenced(installed)
@@ -566,7 +567,7 @@ class _Run:
             return error
         if not next_step:
             next_step = errors.HALF_WAY if self._leases is not None else endings.UNREAD
-            if self._seen.target_was_running:
+            if self._seen.target_was_running and not self._options.revert:
                 next_step = endings.BESIDE_TARGET
         true = HalfWay(f"{endings.said(error)}. {next_step}")
         true.details = getattr(error, "details", {})

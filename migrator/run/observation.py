@@ -247,7 +247,12 @@ def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
 
 
 def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
-    """One table for each set; the first that a migration saves for a set is kept until the run has ended."""
+    """One table for each set; the first that a migration saves for a set is kept until the run has ended.
+
+    There is none after a run whose record is lost: nobody knows what was there before it, and a revert must not.
+    """
+    if run.found_parked and not seen.recorded.tables:
+        return ()
     direction = seen.options.direction
     present = {tree.ref.uid for tree in seen.trees}
     tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, direction)}

@@ -132,11 +132,11 @@ class Found:
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def several(self) -> Finding | None:
-        """The finding that several Deployments may be the operator, if that refuses a run."""
-        those = (found for found in self.findings if found.code == _SEVERAL)
-        return next((found for found in those if found.severity is Severity.REFUSAL), None)
+    def refuse_several(self) -> None:
+        """Raise :class:`~migrator.errors.ForeignOperator` if it is not known which Deployment is the operator."""
+        for found in self.findings:
+            if found.code == _SEVERAL and found.severity is Severity.REFUSAL:
+                raise errors.ForeignOperator(str(found), guard=found.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ class RunRecord:
     """One run: its identity, its schemes as requested, its times, its state, and why it ended if it failed.
 
     ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
-    it was at zero already). ``version`` is that of grove-migrator. ``orphaned``: an earlier run had left the operator's
-    Lease parked, and no record that says how far it came.
+    it was at zero already). ``version`` is that of grove-migrator. ``found_parked``: an earlier run had left the
+    operator's Lease parked, and no open record; if there was no record at all, no table says what was there before it.
     """
 
     run_id: str
@@ -74,12 +74,12 @@ class RunRecord:
     operator: OperatorBefore | None = None
     stopped: OperatorBefore | None = None
     error: str | None = None
-    orphaned: bool = False
+    found_parked: bool = False
 
     @property
     def is_early(self) -> bool:
-        """Whether neither this run nor one before it whose record is lost has written to a set."""
-        return self.state == RecordState.STOPPING and not self.orphaned
+        """Whether nothing can have been written to a set: neither by this run, nor by one that parked the Lease."""
+        return self.state == RecordState.STOPPING and not self.found_parked
 
     @property
     def reverts(self) -> bool:
@@ -215,7 +215,8 @@ class Recorder:
     def load(self, *, again: bool = True) -> Recorded:
         """Read the record; without ``again``, what was read or written last is enough."""
         if again or self._known is None:
-            self._known = self._read_anew()
+            known, self._known = self._known, None  # unknown until the read has returned
+            self._known = self._read_anew(known)
         return self._known.recorded
 
     def save(self, recorded: Recorded) -> None:
@@ -254,14 +255,14 @@ class Recorder:
         try:
             self._known = _Stored(recorded, text, _repeated(write)["metadata"]["uid"], digest)
         except (AlreadyExists, TestFailed, NotFound) as error:
-            found = self._read_anew()
+            found = self._read_anew(None)
             if found.text != text:
                 raise (self._lost() if found.uid else self.deleted()) from error
             self._known = found  # a reply was lost
 
     def delete_all(self) -> None:
         """Forget everything."""
-        known, current = self._known, self._read_anew()
+        known, current = self._known, self._read_anew(self._known)
         if known is not None and current.uid and current != known:
             raise self._lost()
         self._known = None  # unknown until the delete has returned
@@ -269,15 +270,15 @@ class Recorder:
             _repeated(partial(self._store.delete, CONFIG_MAPS, self._namespace, RUN_NAME, current.uid))
         self._known = _Stored()
 
-    def _read_anew(self) -> _Stored:
+    def _read_anew(self, known: _Stored | None) -> _Stored:
         try:
             raw = self._store.get(CONFIG_MAPS, self._namespace, RUN_NAME)
         except NotFound:
             return _Stored()
         with self._readable():
             text, uid = raw["data"][_RUN_KEY], raw["metadata"]["uid"]
-            if self._known is not None and (text, uid) == (self._known.text, self._known.uid):
-                return self._known
+            if known is not None and (text, uid) == (known.text, known.uid):
+                return known
             document = json.loads(text)
             number = document.get("format") if isinstance(document, dict) else None
             if number != FORMAT:

@@ -10,13 +10,14 @@ import pytest
 
 from migrator import resources
 from migrator.errors import Unreachable
-from migrator.run.leases import PARKED
+from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, kill_at, raising, when
+from tests.faults.invariants import all_hash_fields
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, At, Step, kill_at, raising, when
 from tests.faults.products import FAULTS, strikes
-from tests.faults.steps import of_trees
+from tests.faults.steps import of_trees, steps
 from tests.faults.test_faults_of_the_run import restores
 from tests.faults.test_migrate_revert import make_again
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -215,3 +216,119 @@ def test_of_two_operators_none_is_stopped_beside_a_parked_lease() -> None:
     assert "GM-203" in str(ending.error)
     assert world.seconds - begun < 120  # most of it for the dead run's Lease
     assert not [step for step in process.writes if step.subresource == "scale"]
+
+
+@pytest.mark.parametrize("elects", [True, False], ids=["", "no leader election"])
+def test_a_revert_that_fails_does_not_start_the_targets_operator(*, elects: bool) -> None:
+    """A revert beside it is killed half-way, and the next one is told to end: at zero, for what it knew is gone."""
+    world = World(elects=elects)
+    assert world.run().code == DONE
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(20)
+    half = [step for step in steps("revert") if step.is_grove and step.moment == "after"][5].name
+    killed = when(lambda step: step.is_grove and step.name == half and step.moment == "after", _kill)
+    assert world.run(killed, revert=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    told = when(lambda step: step.kind == "dry run" and step.verb == "patch", lambda step: step.process.stop.set())
+    ending = world.run(told, revert=True)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
+    assert "target's operator" not in str(ending)
+
+
+@pytest.mark.parametrize("name", ["an outage", "two signals", "a missing right"])
+@pytest.mark.parametrize("elects", [True, False], ids=["", "no leader election"])
+def test_a_record_that_cannot_be_read_under_the_lock_is_not_the_one_of_before(name: str, *, elects: bool) -> None:
+    """Another run writes half and dies between the first look and the lock: nobody may take it for one that stopped."""
+    world = World(elects=elects)
+    saves = when(lambda step: step.name == RUN_NAME and step.write > 0 and step.moment == "after", _kill)
+    assert world.run(saves).code == KILLED
+    world.hand_lease_to("", seconds=1, name=OWN_LEASE)
+    world.forbid_unknown_hashes()
+    met = list[str]()
+
+    def at(step: Step) -> None:
+        if step.moment == "before" and not met and step.target == f"leases/{OWN_LEASE}":
+            met.append("another run")
+            assert world.run(_at_grove_write(_HALF)).code == KILLED
+        elif step.moment == "before" and met == ["another run"] and step.target == f"configmaps/{RUN_NAME}":
+            met.append(name)
+            FAULTS[name].strike(step.process)
+
+    ending = world.run(at)
+    assert (ending.code, world.replicas, world.holder, met[1:]) == (STUCK, 0, PARKED, [name]), str(ending)
+
+
+def _kill(step: Step) -> None:
+    step.process.kill()
+
+
+def _at_grove_write(number: int) -> At:
+    found = list[Step]()
+
+    def at(step: Step) -> None:
+        found.extend([step] if step.is_grove and step.moment == "after" else [])
+        if len(found) == number:
+            step.process.kill()
+
+    return at
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["done", "killed in mid-write"])
+def test_a_revert_does_not_guess_what_was_there_before_a_lost_record(*, killed: bool) -> None:
+    """A rerun after the loss of the record cannot tell whose new hashes it found: a revert demands --from."""
+    world = left("half of the writes, and no record", cluster.OLD_IMAGE)
+    assert world.run(_at_grove_write(3) if killed else None).code == (KILLED if killed else DONE)
+    world.advance(LONGER_THAN_A_LEASE)
+    found = world.grove()
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == found, world.replicas) == (STUCK if killed else NO_RECORD, True, 0)
+    assert "--from" in str(ending)
+    world.on_awake = lambda _image: None  # values that were the target's before are the source's now
+    assert world.run(revert=True, source=cluster.SOURCE).code == DONE
+    before, table = all_hash_fields(world.before), world.checker.table
+    for place, value in all_hash_fields(world.grove()).items():
+        assert value == before[place] or value in {pair.old for pair in table.of(place)}, place
+
+
+@pytest.mark.parametrize("name", ["a kill", "two signals", "a lost reply"])
+def test_an_undone_run_leaves_no_parked_lease_without_a_record(name: str) -> None:
+    """Told to end behind the fence it gives the operator back; a fault as the record is deleted locks nobody out."""
+    world, told = World(), list[Step]()
+
+    def at(step: Step) -> None:
+        if (step.kind, step.verb) == ("dry run", "patch") and world.holder == PARKED:
+            told.append(step)
+            step.process.stop.set()
+        if told and (step.verb, step.moment) == ("delete", "after"):
+            FAULTS[name].strike(step.process)
+
+    ending = world.run(at)
+    assert ending.code in {KILLED, FAILED}, str(ending)
+    world.advance(20)
+    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+    assert world.holder.startswith("grove-operator")
+
+
+def test_an_error_does_not_contradict_itself() -> None:
+    """Told to end, and the operator cannot be given back: 6, and not also that nothing is changed."""
+    world = World()
+    scales = list[Step]()
+
+    def at(step: Step) -> None:
+        if step.subresource == "scale" and step.write:
+            if scales and step.moment == "before":
+                raise Unreachable("HTTP 503")
+            scales.extend([step] if step.moment == "after" else [])
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert ending.code == STUCK, str(ending)
+    assert "Nothing is changed" not in str(ending)
+
+
+def test_ctrl_c_at_our_own_lease_is_no_other_ending() -> None:
+    """Everything is done, and only the next run would wait a minute: 0, however often."""
+    world = World()
+    strike = raising(KeyboardInterrupt)
+    at_own = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "done", strike)
+    assert (world.run(at_own).code, world.holder) == (DONE, "")
