@@ -304,7 +304,7 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
     """
     direction = direction_of(options)
     if not tables and options.source == AUTO and snapshot.trees:
-        raise UsageError("--revert found no record of that run: name the scheme or release to return to with --from")
+        raise UsageError("--revert found no record of the old hashes: name the release to return to with --from")
     known, others = list[Tree](), list[Tree]()
     for tree in snapshot.trees:
         if not tree.pcs.terminating:

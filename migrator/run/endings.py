@@ -17,12 +17,13 @@ UNREAD: Final = (
 )
 
 #: Of an operator's Lease that could not be released.
-LOCKED_OUT: Final = "The operator's Lease is still parked, so it waits for up to an hour: run the same command again"
+LOCKED_OUT: Final = (
+    "The operator's Lease could not be released, so the operator waits for up to an hour. Run the same command again"
+)
 
 #: Of sets that are half-way beside the target's operator.
 BESIDE_TARGET: Final = (
-    "Run again; if that is refused, let the target's operator run, which knows what was written: it waits until its "
-    "Lease is deleted, or for an hour"
+    "Run again. If that is refused, let the target's operator run: it acts once its Lease is deleted, or after an hour"
 )
 
 

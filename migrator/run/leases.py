@@ -162,8 +162,8 @@ class Leases:
         usable = all(name in self._held and not self._lost(self._held[name]) for name in names)
         return usable and self._clock() >= self.quiet_until
 
-    def took(self, name: str) -> bool:
-        """Whether this run has taken it and not released it; it may be lost since, or not be usable yet."""
+    def was_taken(self, name: str) -> bool:
+        """Whether this run has taken the Lease and not released it; it may be lost, or not usable yet."""
         return name in self._held
 
     def _judge(self, name: str, record: LeaseRecord | None, began: float) -> LeaseSeen:
@@ -181,16 +181,19 @@ class Leases:
         return LeaseSeen(name, LeaseState.FREE if expired else LeaseState.HELD, seen.holder.holder)
 
     def obtain(self, *names: str) -> str:
-        """Take these Leases as far as they are free; returns what is in the way, empty once all of them are ours.
+        """Take each of these Leases that is free; returns the first obstacle, empty once this run holds all of them.
 
-        Raises :class:`~migrator.errors.LeaseLost` for one that was ours.
+        Raises :class:`~migrator.errors.LeaseLost` if this run has lost one, and
+        :class:`~migrator.errors.ClusterError` if one stays free.
         """
         obstacle = ""
         for name in names:
-            seen = self.look(name)
-            if seen.state is LeaseState.FREE:
+            seen, attempts = self.look(name), 0
+            while seen.state is LeaseState.FREE:
+                if attempts == _ATTEMPTS:
+                    raise ClusterError(f"Lease {self.namespace}/{name} is free, and could not be taken")
                 self.take(name)
-                seen = self.look(name)
+                seen, attempts = self.look(name), attempts + 1
             if seen.state is LeaseState.LOST:
                 raise LeaseLost(self._held[name].lost)
             if seen.state is not LeaseState.OURS:
@@ -274,8 +277,8 @@ class Leases:
     def release_all(self, *, park: bool) -> None:
         """Release every Lease that is ours, the operator's first; with ``park`` those stay parked.
 
-        Raises :class:`~migrator.errors.ClusterError` for an operator's that cannot be released. Our own is not worth an
-        error: it costs the next run a minute.
+        Raises :class:`~migrator.errors.ClusterError` for an operator's that cannot be released. That our own cannot be
+        is ignored: the next run waits a minute.
         """
         if self._end_renewals is not None:
             self._end_renewals()
@@ -299,7 +302,7 @@ class Leases:
             raise ClusterError(f"Lease {self.namespace}/{kept[0]} could not be released")
 
     def _release(self, name: str, record: LeaseRecord) -> bool:
-        """Whether the Lease is not ours any more; compare-and-swap, so that nobody else's is touched."""
+        """Release one Lease by compare-and-swap; false if it may still be ours."""
         for _ in range(_ATTEMPTS):
             try:
                 self._swap(name, record, Op("add", "/spec", self._spec(record, "", _RELEASED_SECONDS)))

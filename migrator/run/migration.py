@@ -84,14 +84,14 @@ class _Run:
 
     def run(self) -> RunResult:
         """Migrate; an error ends with the one that is true of the cluster."""
-        cause = true = None
+        first = final = None
         try:
             self._migrate()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
-            cause, true = error, self._leave(error)
-        true = self._release(true)
-        if true is not None:
-            raise true from (cause if cause is not true else None)
+            first, final = error, self._leave(error)
+        final = self._release(final)
+        if final is not None:
+            raise final from (first if first is not final else None)
         self._result.operator = self._seen.operator
         return self._result
 
@@ -108,8 +108,8 @@ class _Run:
             return
         rights.check_run(self._unfenced, self._seen, self._log)
         with self._timed("lock"):  # nothing is written without our own Lease
+            self._recorder = Recorder(self._store, self._seen.home)  # whoever holds it before us may write the record
             self._wait_until_free(lambda: self._known_leases.obtain(OWN_LEASE))
-            # Whoever held it before us may have written the record, or removed it.
             self._seen = replace(self._seen, recorded=self._recorder.load())
             self._look()
         refusal = refused(self._seen.plan)
@@ -153,7 +153,7 @@ class _Run:
         recorded = self._seen.recorded
         if self._leases is not None:
             recorded = self._recorder.load(again=not self._holds(OWN_LEASE))
-            if self._seen.continues and self._leases.took(OWN_LEASE) and recorded.run is None:
+            if self._seen.continues and self._leases.was_taken(OWN_LEASE) and recorded.run is None:
                 raise self._recorder.deleted()
         fenced = self._holds(OWN_LEASE, *operator.lease_names(found.operator))
         self._seen = replace(self._seen, found=found, recorded=recorded, fenced=fenced)
@@ -190,9 +190,11 @@ class _Run:
         return self._leases is not None and any(self._leases.look(name).holder in ours for name in names)
 
     def _found_parked(self) -> bool:
-        """Whether an operator's Lease was parked though no record was open: then hashes may be new, whatever failed."""
+        """Whether an operator's Lease was parked and no record open: a run whose record is lost may have written."""
         run = self._seen.recorded.unfinished
-        return run.found_parked if run is not None else self._operators_are_kept_out()
+        with suppress(errors.NotAuthorised):  # who may not read Leases has none either
+            return run.found_parked if run is not None else self._operators_are_kept_out()
+        return False
 
     # --- who may write ----------------------------------------------------------------------------------------------
 
@@ -410,7 +412,7 @@ class _Run:
                 self._recorder.delete_all()
             except (Exception, KeyboardInterrupt):
                 if self._recorder.load().run is not None:
-                    raise  # else it is gone, and nothing is left to do
+                    raise  # else the record is gone, and that was the aim
             self._seen = replace(self._seen, recorded=Recorded())
             return
         done = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, revert=False)
@@ -461,52 +463,50 @@ class _Run:
         return True
 
     def _let_operators_in(self) -> None:
-        """Release the operator's Leases, also those that a dead run has parked: they must not outlive the record."""
+        """Release the operator's Leases, also those that a killed run parked; before the record, which says why."""
         names = operator.lease_names(self._seen.operator)
         self._known_leases.obtain(*names)
         self._known_leases.release(*names)
 
-    def _release(self, true: BaseException | None) -> BaseException | None:
-        """Release the Leases, but no operator's of what is half-way; returns the error that is true then."""
+    def _release(self, error: BaseException | None) -> BaseException | None:
+        """Release the Leases; after ``HalfWay`` the operator's stay parked. Returns the error to raise."""
         try:
             if self._leases is not None:
-                self._leases.release_all(park=isinstance(true, HalfWay))
+                self._leases.release_all(park=isinstance(error, HalfWay))
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - nobody may be kept out without an error
-            return self._half_way(true or late, endings.LOCKED_OUT)
-        return true
+            return self._half_way(error or late, endings.LOCKED_OUT)
+        return error
 
     def _leave(self, error: BaseException) -> BaseException | None:
         """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done."""
         self._context.deadline.extend(_TIME_TO_LEAVE)
         if self._seen.continues or self._wrote or self._stops:
             self._log.warning("ending_run", error=str(error))
-        true: BaseException | None = None
         try:
             if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
-                true = self._half_way(error)
-            else:
-                self._look_at_operators()
-                self._read()
-                true = self._in_order(error)
+                return self._half_way(error)
+            self._look_at_operators()
+            self._read()
+            return self._in_order(error)
         except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
             if str(late) != str(error):  # the same failure, met again, is told once
                 self._log.warning("cleanup_failed", error=str(late))
-            true = self._unknown(error)
-        return true
+            return self._unknown(error)
 
     def _in_order(self, error: BaseException) -> BaseException | None:
         """Put the cluster in order as far as that is ours to do; returns the error that is true."""
         seen, run, went_back = self._seen, self._seen.recorded.unfinished, False
         if not self._holds(OWN_LEASE):
-            return self._half_way(error) if run is not None or self._wrote else endings.unchanged(error)
+            known = run is None and not self._wrote and not self._found_parked()
+            return endings.unchanged(error) if known else self._half_way(error)
         if self._complete(error):
             self._close()
             return None
         if self._left_something():
             if not self._must_go_back(error):
-                installed, idle = seen.operator, not (self._wrote or self._options.revert)
-                if idle and run and installed and self._options.is_target(installed.image):
-                    self._restore(run.stopped)  # it waits for its Lease, and knows what an earlier run wrote
+                installed, may_restore = seen.operator, not (self._wrote or seen.reverts)
+                if may_restore and run and installed and self._options.is_target(installed.image):
+                    self._restore(run.stopped)  # the target's operator waits for its Lease, and the hashes are its own
                 return self._half_way(error)
             self._go_back()
             went_back = True
@@ -567,7 +567,7 @@ class _Run:
             return error
         if not next_step:
             next_step = errors.HALF_WAY if self._leases is not None else endings.UNREAD
-            if self._seen.target_was_running and not self._options.revert:
+            if self._seen.target_was_running and not self._seen.reverts:
                 next_step = endings.BESIDE_TARGET
         true = HalfWay(f"{endings.said(error)}. {next_step}")
         true.details = getattr(error, "details", {})
@@ -581,6 +581,8 @@ class _Run:
         """The error for a cluster that could not be read before the run ended."""
         run = self._seen.recorded.unfinished
         known = not (self._wrote or self._stops) and (run is None or run.is_early)
+        if self._leases is not None and self._leases.was_taken(OWN_LEASE):
+            known = known and self._recorder.is_read  # what was read before the lock does not count
         if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
             was_read = self._leases is not None or isinstance(error, errors.UsageError)
             return endings.unchanged(error) if was_read else endings.unread(error)

@@ -78,6 +78,12 @@ class Observation:
         return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
+    def reverts(self) -> bool:
+        """Whether old hashes come back, by this run or by the open one."""
+        run = self.recorded.unfinished
+        return self.options.revert or (run is not None and run.state == RecordState.REVERTING)
+
+    @property
     def continues(self) -> bool:
         """Whether an earlier run did not end."""
         return self.recorded.unfinished is not None
@@ -121,7 +127,10 @@ class Observation:
             return False
         if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
             return True
-        return not all(belongs_to(table, direction) for table in self.recorded.of_open_run().values())
+        tables = self.recorded.of_open_run().values()
+        return not all(belongs_to(table, direction) for table in tables) or (
+            not tables and run.target != self.options.plan.target
+        )
 
     @property
     def target_was_running(self) -> bool:
@@ -249,7 +258,7 @@ def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
 def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     """One table for each set; the first that a migration saves for a set is kept until the run has ended.
 
-    There is none after a run whose record is lost: nobody knows what was there before it, and a revert must not.
+    Empty if an earlier run's record is lost: which hashes were there before it is unknown, and no revert may guess.
     """
     if run.found_parked and not seen.recorded.tables:
         return ()

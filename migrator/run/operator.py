@@ -39,7 +39,7 @@ VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
 #: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
 _NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
 
-#: The codes of an operator that elects no leader, and of several that may be the operator.
+#: Codes of guards: no leader election; several Deployments that may be the operator.
 NO_ELECTION: Final = "GM-207"
 _SEVERAL: Final = "GM-203"
 

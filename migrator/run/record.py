@@ -58,8 +58,9 @@ class RunRecord:
     """One run: its identity, its schemes as requested, its times, its state, and why it ended if it failed.
 
     ``operator`` is the Deployment that a revert restores, ``stopped`` the one that this run itself stopped (``None`` if
-    it was at zero already). ``version`` is that of grove-migrator. ``found_parked``: an earlier run had left the
-    operator's Lease parked, and no open record; if there was no record at all, no table says what was there before it.
+    it was at zero already). ``version`` is that of grove-migrator. ``found_parked``: when this run began,
+    the operator's Lease was parked and no record was open, so an earlier run may have written hashes. If there was no
+    record at all, this run saves no tables.
     """
 
     run_id: str
@@ -78,7 +79,7 @@ class RunRecord:
 
     @property
     def is_early(self) -> bool:
-        """Whether nothing can have been written to a set: neither by this run, nor by one that parked the Lease."""
+        """Whether no hash can have been written, neither by this run nor by an earlier one whose record is lost."""
         return self.state == RecordState.STOPPING and not self.found_parked
 
     @property
@@ -215,14 +216,19 @@ class Recorder:
     def load(self, *, again: bool = True) -> Recorded:
         """Read the record; without ``again``, what was read or written last is enough."""
         if again or self._known is None:
-            known, self._known = self._known, None  # unknown until the read has returned
-            self._known = self._read_anew(known)
+            self._known = self._read_anew()
         return self._known.recorded
 
+    @property
+    def is_read(self) -> bool:
+        """Whether it is known what the record is."""
+        return self._known is not None
+
     def save(self, recorded: Recorded) -> None:
-        """Replace the record; raises :class:`~migrator.errors.Refused` if a ConfigMap cannot hold it."""
-        self.load(again=False)
-        before = self._known or _Stored()
+        """Replace the record that was read; raises :class:`~migrator.errors.Refused` if a ConfigMap cannot hold it."""
+        before = self._known
+        if before is None:
+            raise LostRace(f"ConfigMap {self._namespace}/{RUN_NAME} was not read, so it is not replaced")
         ops, digest = list[Op](), before.digest
         stream, has_new_tables = b"", recorded.tables != before.recorded.tables
         if has_new_tables:
@@ -255,14 +261,14 @@ class Recorder:
         try:
             self._known = _Stored(recorded, text, _repeated(write)["metadata"]["uid"], digest)
         except (AlreadyExists, TestFailed, NotFound) as error:
-            found = self._read_anew(None)
+            found = self._read_anew()
             if found.text != text:
                 raise (self._lost() if found.uid else self.deleted()) from error
             self._known = found  # a reply was lost
 
     def delete_all(self) -> None:
         """Forget everything."""
-        known, current = self._known, self._read_anew(self._known)
+        known, current = self._known, self._read_anew()
         if known is not None and current.uid and current != known:
             raise self._lost()
         self._known = None  # unknown until the delete has returned
@@ -270,15 +276,15 @@ class Recorder:
             _repeated(partial(self._store.delete, CONFIG_MAPS, self._namespace, RUN_NAME, current.uid))
         self._known = _Stored()
 
-    def _read_anew(self, known: _Stored | None) -> _Stored:
+    def _read_anew(self) -> _Stored:
         try:
             raw = self._store.get(CONFIG_MAPS, self._namespace, RUN_NAME)
         except NotFound:
             return _Stored()
         with self._readable():
             text, uid = raw["data"][_RUN_KEY], raw["metadata"]["uid"]
-            if known is not None and (text, uid) == (known.text, known.uid):
-                return known
+            if self._known is not None and (text, uid) == (self._known.text, self._known.uid):
+                return self._known
             document = json.loads(text)
             number = document.get("format") if isinstance(document, dict) else None
             if number != FORMAT:

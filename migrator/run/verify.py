@@ -86,7 +86,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
     known = _read(store, options, namespace)
     run = known.recorded.run
     if options.after_upgrade and not known.tables:
-        if run is not None:
+        if run is not None and known.recorded.tables:
             raise errors.UsageError(
                 f"the record in {known.home} is of another run, from {run.source} to {run.target}: verify that one "
                 f"with --to {run.target}"

@@ -66,8 +66,10 @@ def cluster() -> MemoryStore:
 
 @pytest.fixture
 def recorder(cluster: MemoryStore) -> Recorder:
-    """A recorder in the operator's namespace."""
-    return Recorder(cluster, NAMESPACE)
+    """A recorder in the operator's namespace, which has read that there is no record."""
+    made = Recorder(cluster, NAMESPACE)
+    made.load()
+    return made
 
 
 def loaded(cluster: MemoryStore) -> Recorded:
@@ -117,7 +119,9 @@ def test_tables_are_read_again_only_where_the_record_has_changed(cluster: Memory
     before = len(cluster.requests)
     recorder.load()
     assert len(cluster.requests) == before + 1
-    Recorder(cluster, NAMESPACE).save(Recorded(RUN, (table("u2"),)))
+    other = Recorder(cluster, NAMESPACE)
+    other.load()
+    other.save(Recorded(RUN, (table("u2"),)))
     assert recorder.load().tables == (table("u2"),)
 
 
@@ -145,6 +149,13 @@ def test_lost_replies_are_bounded(cluster: MemoryStore, recorder: Recorder) -> N
     with pytest.raises(LostReply):
         recorder.save(Recorded(RUN, (table(),)))
     assert loaded(cluster) == Recorded()
+
+
+def test_a_record_that_was_not_read_is_not_replaced(cluster: MemoryStore, recorder: Recorder) -> None:
+    """It may be another run's by now."""
+    recorder.save(Recorded(RUN))
+    with pytest.raises(LostRace, match="was not read"):
+        Recorder(cluster, NAMESPACE).save(Recorded(replace(RUN, run_id="run-2")))
 
 
 def test_the_slower_of_two_writers_loses(cluster: MemoryStore, recorder: Recorder) -> None:
