@@ -8,7 +8,7 @@ import pytest
 from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
-from migrator.run import migration, record
+from migrator.run import observation, record
 from migrator.run.record import MOST
 from tests.faults.process import DONE, REFUSED
 from tests.faults.world import World
@@ -17,7 +17,7 @@ from tests.faults.world import World
 def test_pods_that_a_record_cannot_hold_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The migration ends well, and says that pods will not be compared; a rerun and a revert find what they need."""
     many = {"a": tuple(token_hex(8) for _ in range(MOST // 8))}
-    monkeypatch.setattr(migration, "pods_of", lambda _tree: many)
+    monkeypatch.setattr(observation, "pods_of", lambda _tree: many)
     world, said = World(), LogCapture()
     assert world.start(log=wrap_logger(ReturnLogger(), processors=[said])).run().code == DONE
     assert "pods_not_recorded" in {event["event"] for event in said.entries}
