@@ -29,7 +29,7 @@ def test_a_revert_without_record_gives_back_every_value(written: int) -> None:
 
 def test_a_revert_without_record_and_source_is_refused() -> None:
     """Where to is never guessed; without sets there is nothing to guess."""
-    with pytest.raises(UsageError, match="name the scheme or release to return to with --from"):
+    with pytest.raises(UsageError, match="name the release to return to with --from"):
         World().grow().revert()
     assert World().revert().set_plans == ()
 
