@@ -502,9 +502,10 @@ class _Run:
         if self._complete(error):
             self._close()
             return None
-        if self._left_something():
-            if not self._must_go_back(error):
-                installed, may_restore = seen.operator, not (self._wrote or seen.reverts)
+        parked = self._found_parked()
+        if parked or self._left_something():
+            if parked or not self._must_go_back(error):
+                installed, may_restore = seen.operator, not (self._wrote or seen.restores_old_hashes)
                 if may_restore and run and installed and self._options.is_target(installed.image):
                     self._restore(run.stopped)  # the target's operator waits for its Lease, and the hashes are its own
                 return self._half_way(error)
@@ -524,10 +525,8 @@ class _Run:
         return done and not isinstance(error, ForeignOperator) and not seen.other_migration
 
     def _left_something(self) -> bool:
-        """Whether a write of the open run is in the cluster, or may be one of a run whose record is lost."""
+        """Whether a write of the open run is in the cluster."""
         seen, run = self._seen, self._seen.recorded.unfinished
-        if self._found_parked():
-            return True
         if run is None or run.state == RecordState.STOPPING:
             return False
         if self._options.revert and run.state == RecordState.REVERTING:
@@ -537,7 +536,7 @@ class _Run:
     def _must_go_back(self, error: BaseException) -> bool:
         """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
         seen, installed = self._seen, self._seen.operator
-        if self._options.revert or seen.target_was_running or seen.other_migration or self._found_parked():
+        if self._options.revert or seen.target_was_running or seen.other_migration:
             return False
         if isinstance(error, ForeignOperator):
             return installed is not None and self._acts_unfenced(installed)
@@ -567,7 +566,7 @@ class _Run:
             return error
         if not next_step:
             next_step = errors.HALF_WAY if self._leases is not None else endings.UNREAD
-            if self._seen.target_was_running and not self._seen.reverts:
+            if self._seen.target_was_running and not self._seen.restores_old_hashes:
                 next_step = endings.BESIDE_TARGET
         true = HalfWay(f"{endings.said(error)}. {next_step}")
         true.details = getattr(error, "details", {})

@@ -78,7 +78,7 @@ class Observation:
         return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
-    def reverts(self) -> bool:
+    def restores_old_hashes(self) -> bool:
         """Whether old hashes come back, by this run or by the open one."""
         run = self.recorded.unfinished
         return self.options.revert or (run is not None and run.state == RecordState.REVERTING)
@@ -128,9 +128,9 @@ class Observation:
         if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
             return True
         tables = self.recorded.of_open_run().values()
-        return not all(belongs_to(table, direction) for table in tables) or (
-            not tables and run.target != self.options.plan.target
-        )
+        if not tables:
+            return run.target != self.options.plan.target
+        return not all(belongs_to(table, direction) for table in tables)
 
     @property
     def target_was_running(self) -> bool:

@@ -18,7 +18,7 @@ from migrator.errors import (
     TestFailed,
     Unreachable,
 )
-from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS
+from migrator.resources import LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import PARKED
 from migrator.run.record import RUN_NAME
 from testbed.trees import Object
@@ -119,7 +119,7 @@ FAULTS: Final = {fault.name: fault for fault in _ALL}
 
 
 def _forget(process: Process) -> None:
-    process.world.store.drop(CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
+    process.world.forget_record()
 
 
 def _forget_and_tell_to_end(process: Process) -> None:

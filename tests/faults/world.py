@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from migrator import resources
 from migrator.exact_json import JSONObject
 from migrator.run.leases import OWN_LEASE, PARKED, micro_time
-from migrator.run.record import Recorder
+from migrator.run.record import RUN_NAME, Recorder
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
@@ -110,6 +110,10 @@ class World:
         """The names of what runs have recorded."""
         names = (item["metadata"]["name"] for item in self.store.everything(resources.CONFIG_MAPS))
         return [name for name in names if name.startswith("grove-migrator")]
+
+    def forget_record(self) -> None:
+        """Somebody deletes the record."""
+        self.store.drop(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
 
     @property
     def record_state(self) -> str | None:
