@@ -12,13 +12,11 @@ from migrator.errors import LostReply, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
-from tests.faults import cluster
+from tests.faults import cluster, users
 from tests.faults.invariants import all_hash_fields
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, STUCK, At, Ending, Step, kill_at, raising, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import of_trees
-from tests.faults.test_faults_of_the_run import restores
-from tests.faults.test_migrate_revert import make_again
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 _HALF, _LAST = 8, -1  # of the writes to Grove's objects
@@ -127,7 +125,7 @@ NOTHING_TO_UNDO: Final = pytest.mark.parametrize("what", [what for what in LEFT 
 def test_a_controller_that_starts_the_old_operator_beside_a_parked_lease(what: str, replicas: int) -> None:
     """The operator is started again after each stop: 6, the Lease is parked again, and the record remembers why."""
     world = left(what, cluster.OLD_IMAGE, replicas=replicas)
-    ending = world.run(restores(world))
+    ending = world.run(users.restores(world))
     assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
     again = world.run(stop_operator=False)
     assert (again.code, world.holder) == (STUCK, PARKED), str(again)
@@ -202,7 +200,7 @@ def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(n
     for lasts in (False, True):
         world = World()
         assert world.run().code == DONE
-        make_again(world)
+        users.make_again(world)
         scales = when(
             lambda step: (step.subresource, step.moment) == ("scale", "before") and step.write > 0,
             lambda step: FAULTS[name].strike(step.process),

@@ -54,11 +54,6 @@ def half_written(**options: Any) -> World:
     return world
 
 
-def stops(steps: list[Step]) -> int:
-    """How often the operator's Deployment was scaled; three times it may be stopped, and given back once."""
-    return sum(step.resource == resources.DEPLOYMENTS for step in steps)
-
-
 # --- what cannot be read is not known --------------------------------------------------------------------------------
 
 
@@ -177,23 +172,6 @@ def test_the_expected_downtime_is_the_plans() -> None:
         assert ending.code == code, (minutes, str(ending))
 
 
-def restores(world: World, *, begins: int = 0) -> At:
-    """A GitOps controller that gives the operator its replicas back within 3 seconds, from this write on."""
-    since: list[float] = []
-
-    def at(step: Step) -> None:
-        if world.replicas or len(step.process.writes) < begins:
-            since.clear()
-            return
-        since[:] = since or [world.seconds]
-        if world.seconds - since[0] >= 3:
-            world.deploy(replicas=1)
-        if stops(step.process.writes) > 5:
-            step.process.kill()
-
-    return at
-
-
 @table(
     "begins code stopped",
     ("From the beginning: three stops in all, then 3, and nothing was written.", (0, REFUSED, 3)),
@@ -202,9 +180,9 @@ def restores(world: World, *, begins: int = 0) -> At:
 def test_a_controller_that_scales_the_operator_up_is_named(begins: int, code: int, stopped: int) -> None:
     """Something restores the operator's replicas each time: the run ends with the advice to pause it."""
     world = World()
-    process = world.start(at=restores(world, begins=begins))
+    process = world.start(at=users.restores(world, begins=begins))
     ending = process.run()
-    assert (ending.code, stops(process.writes)) == (code, stopped), str(ending)
+    assert (ending.code, users.stops(process.writes)) == (code, stopped), str(ending)
     assert "pause it" in str(ending)
     assert world.lies(ending) == []
 
@@ -262,7 +240,7 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     world = World()
     process = world.start(at=at)
     ending = process.run()
-    assert (ending.code, stops(process.writes), world.lies(ending)) == (REFUSED, 0, []), str(ending)
+    assert (ending.code, users.stops(process.writes), world.lies(ending)) == (REFUSED, 0, []), str(ending)
     assert said in str(ending)
     assert "authorizer" not in str(ending)
 
@@ -299,7 +277,7 @@ def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_every
             world.store.drop(resources.PODS, "default", lost[0])
 
     world.on_awake = delete
-    ending = world.start(at=restores(world, begins=first("pods"))).run()
+    ending = world.start(at=users.restores(world, begins=first("pods"))).run()
     assert ending.code == REFUSED, str(ending)
     assert world.grove() == {key: item for key, item in world.before.items() if key[2] not in lost}
     assert all(name in str(ending) for name in lost), str(ending)
@@ -317,7 +295,7 @@ def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
         ending = process.run()
         wrote = any(step.resource in GROVE for step in process.writes)
         assert ending.code == DONE, str(ending)
-        assert wrote or (stops(process.writes), world.replicas) == (0, 1)
+        assert wrote or (users.stops(process.writes), world.replicas) == (0, 1)
 
 
 # --- what users do at any write --------------------------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from migrator import resources
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import RUN_NAME, Recorder
 from testbed.trees import Object
-from tests.faults import cluster
+from tests.faults import cluster, users
 from tests.faults.invariants import HashTable
 from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
@@ -47,22 +45,10 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert world.records == []
 
 
-def make_again(world: World) -> None:
-    """A user deletes all sets and makes them again, and the next operator fills them: other uids, the same hashes."""
-    found = world.grove()
-    text = json.dumps([*found.values()])
-    for item in found.values():
-        text = text.replace(item["metadata"]["uid"], f"{item['metadata']['uid'][:-1]}x")
-    for kind, namespace, name in found:
-        world.store.drop(cluster.RESOURCES[kind], namespace, name, cascade=False)
-    for item in json.loads(text):
-        world.store.put(item)
-
-
 def test_a_revert_of_sets_that_were_all_made_again_has_nothing_to_restore() -> None:
     """Beside the next operator it opens a record of its own, and that it has written nothing is believed: 0."""
     world = migrated_world(upgraded=True)
-    make_again(world)
+    users.make_again(world)
     before = world.grove()
     ending = world.run(revert=True)
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from migrator import resources
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.trees import Object
 from tests.faults import cluster
+from tests.faults.process import At, Step
 from tests.faults.world import World
 
 NAMES: Final = ("web", "disagg", "patient")
@@ -119,3 +121,37 @@ def _containers(clique: Object) -> list[Object]:
 
 def _pick(found: Sequence[Any], choice: int) -> Any:
     return found[choice % len(found)]
+
+
+def make_again(world: World) -> None:
+    """A user deletes all sets and makes them again, and the next operator fills them: other uids, the same hashes."""
+    found = world.grove()
+    text = json.dumps([*found.values()])
+    for item in found.values():
+        text = text.replace(item["metadata"]["uid"], f"{item['metadata']['uid'][:-1]}x")
+    for kind, namespace, name in found:
+        world.store.drop(cluster.RESOURCES[kind], namespace, name, cascade=False)
+    for item in json.loads(text):
+        world.store.put(item)
+
+
+def stops(steps: list[Step]) -> int:
+    """How often the operator's Deployment was scaled; three times it may be stopped, and given back once."""
+    return sum(step.resource == resources.DEPLOYMENTS for step in steps)
+
+
+def restores(world: World, *, begins: int = 0) -> At:
+    """A GitOps controller that gives the operator its replicas back within 3 seconds, from this write on."""
+    since: list[float] = []
+
+    def at(step: Step) -> None:
+        if world.replicas or len(step.process.writes) < begins:
+            since.clear()
+            return
+        since[:] = since or [world.seconds]
+        if world.seconds - since[0] >= 3:
+            world.deploy(replicas=1)
+        if stops(step.process.writes) > 5:
+            step.process.kill()
+
+    return at
