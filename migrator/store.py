@@ -16,7 +16,7 @@ from migrator.resources import Op, Resource
 T = TypeVar("T")
 
 FIELD_MANAGER: Final = "grove-migrator"
-PAGE_SIZE: Final = 200
+PAGE_SIZE: Final = 500
 
 #: The longest time, in seconds, that one write may be under way. After a lost reply a run waits that long
 #: before it reads all sets again.
