@@ -36,10 +36,17 @@
 {{- include "grove-migrator.known" (list . "target" (or .Values.target $tag)) }}
 {{- end }}
 {{- if .Values.target }}{{ .Values.target }}
-{{- else if and $tag (not $binary) }}{{ $tag }}
+{{- else if and $tag (or (not $binary) (has (printf "v%s" (trimPrefix "v" $tag)) (include "grove-migrator.releases" . | fromJsonArray))) }}{{ $tag }}
 {{- else if not $binary }}
 {{- fail "target is missing: the release that the next operator is, for instance v0.1.0-alpha.12-rc1" }}
 {{- end }}
+{{- end }}
+
+{{- /* The releases whose hashes this version knows, as JSON. */}}
+{{- define "grove-migrator.releases" -}}
+{{- $read := list }}
+{{- range .Files.Lines "releases.json" }}{{- with . }}{{- $read = append $read (get (fromJson .) "release") }}{{- end }}{{- end }}
+{{- toJson $read }}
 {{- end }}
 
 {{- /*
@@ -49,12 +56,10 @@ releases of Dynamo are left to the program. Values: root, the name of the value,
 {{- define "grove-migrator.known" }}
 {{- $value := index . 1 }}
 {{- $name := last . }}
-{{- $files := (first .).Files }}
-{{- $read := list }}
-{{- range $files.Lines "releases.json" }}{{- with . }}{{- $read = append $read (get (fromJson .) "release") }}{{- end }}{{- end }}
+{{- $read := include "grove-migrator.releases" (first .) | fromJsonArray }}
 {{- $full := printf "v%s" (trimPrefix "v" $name) }}
 {{- $unread := list }}
-{{- range $files.Get "unread.json" | fromJsonArray }}{{- $unread = append $unread .release }}{{- end }}
+{{- range (first .).Files.Get "unread.json" | fromJsonArray }}{{- $unread = append $unread .release }}{{- end }}
 {{- if has $full $unread }}
 {{- fail (printf "%s: the hashes of %s are not known to grove-migrator %s: set targetBinary" $value $full (first .).Chart.AppVersion) }}
 {{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-[0-9]+[.][0-9]+(-preview)?|dynamo-.+)$" $name)) }}

@@ -221,6 +221,9 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]
     template("helm4", OURS, "targetBinary.configMap=a,targetBinary.image=b", fails="targetBinary")
+    for tag, named in ((NEW, [f"--to={NEW}"]), ("mine", [])):  # an old ConfigMap must not decide what a release hashes
+        mounted = job(template("helm4", OURS, *HOOK, "targetBinary.configMap=next", f"operator.image.tag={tag}"))
+        assert arguments(mounted)[: len(named) + 2] == ["run", *named, "--to-binary=/target/scheme.json"]
 
 
 @helms
@@ -238,6 +241,8 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
         ((*HOOK, "operator.image.tag=mine", "targetImage=example.test/grove-operator:x"), "targetImage"),
         ((*HOOK, "targetBinary.image=example.test/op:x", f"operator.image.tag={NEW}"), "targetBinary.image"),
         (("mode=always",), "mode"),
+        ((f"target={NEW}", "extraArguments[0]=--dry-run"), "extraArguments"),
+        ((f"target={NEW}", f"extraArguments[0]=--to={OLD}"), "extraArguments"),
         (("target=v0.1.0-alpha.99",), "is not a release that grove-migrator"),
         (("target=0.1.0-alpha.13",), "the hashes of v0.1.0-alpha.13 are not known"),
         (("mode=revert", f"target={OLD}", "from=alpha.11"), "from: alpha.11 is not a release"),
