@@ -23,6 +23,7 @@ from migrator.grove.objects import (
     Ref,
     Tree,
 )
+from migrator.grove.parse import controller_uid
 from migrator.resources import pointer
 
 #: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.
@@ -102,7 +103,7 @@ HASH_FIELDS: Final = (
 _KNOWN: Final = frozenset((place.kind, place.path) for place in HASH_FIELDS)
 
 
-class StoredHash(NamedTuple):  # tens of thousands are made, and none is kept
+class StoredHash(NamedTuple):  # tens of thousands are made for one set
     """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
     ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value). ``may_be_old``:
@@ -196,9 +197,10 @@ class HashSearch:
     def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
+        joined = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None  # to a set, by its controller
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         for path, value in _hashes(searched if kind == "Pod" else raw | searched, ()):
-            if (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
+            if joined and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))

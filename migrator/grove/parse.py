@@ -95,7 +95,7 @@ def pod(raw: JSONObject) -> Pod:
     labels, annotations = _strings(ref, meta, "labels"), meta.get("annotations")
     return Pod(
         ref=ref,
-        owner_uid=_controller(meta),
+        owner_uid=controller_uid(meta),
         template_hash=labels.get(LABEL_POD_TEMPLATE_HASH) or None,
         terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
@@ -110,7 +110,7 @@ def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape],
     _check(ref, raw, shapes)
     return kind(
         ref=ref,
-        owner_uid=_controller(meta),
+        owner_uid=controller_uid(meta),
         labels=_strings(ref, meta, "labels"),
         created=str(meta.get("creationTimestamp") or ""),
         terminating=bool(meta.get("deletionTimestamp")),
@@ -178,7 +178,8 @@ def _phase(raw: JSONObject) -> str | None:
     return phase if isinstance(phase, str) else None
 
 
-def _controller(meta: Mapping[str, Any]) -> str | None:
+def controller_uid(meta: Mapping[str, Any]) -> str | None:
+    """The uid of the controller of an object with this metadata."""
     owners = meta.get("ownerReferences")
     for owner in owners if isinstance(owners, list) else ():
         if isinstance(owner, dict) and owner.get("controller") is True:

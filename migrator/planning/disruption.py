@@ -47,9 +47,9 @@ def disruption_of(
     ended = list(pods_below_minimum(tree)) if looks_at_idle else []
     if pcs.on_delete and knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
-    current = {None, pair.target.generation}  # an operator that finds no hash stores its own; "" is a hash
+    current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
     if target.algorithm == CANONICAL and source.minor == target.minor and accepts_legacy(builds):
-        current.add(pair.source.generation)
+        current.append(pair.source.generation)
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
     if not looks_at_idle:
         return _count(tree, updated), _count(tree)

@@ -75,7 +75,7 @@ def partly_scheduled(tree: Tree) -> Iterator[GroveObject]:
     """
     for item in tree.children:
         least, scheduled = integer(item.spec.get("minAvailable"), 1), integer(item.status.get("scheduledReplicas"))
-        breached = condition(item, "MinAvailableBreached").get("status") in {"True", "Unknown"}
+        breached = condition(item, "MinAvailableBreached").get("status") in ("True", "Unknown")
         if item.spec.get("replicas") and 0 < scheduled < least and not breached:
             yield item
 

@@ -65,7 +65,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known beside the objects: tables of earlier runs by PodCliqueSet uid, the time, the running release."""
+    """What is known and is in no object: tables of earlier runs by PodCliqueSet uid, the time, the running release."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     now: datetime | None = None
@@ -259,10 +259,10 @@ def _undone(decided: SetPlan, table: Table) -> SetPlan:
     tree = decided.tree
     pair = HashPair(table.target_hashes, table.source_hashes)
     message = (
-        f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes are "
-        "restored"
+        f"{tree.ref} was edited after its migration had begun at generation {table.generation}: its old hashes must be "
+        "restored first"
     )
-    remedy = "start the old operator, let it roll the edit out, and run again"
+    remedy = "add `--revert` to the run, let the old operator roll the edit out, and migrate again"
     return replace(
         _reverted(tree, table, table.target, table.source, pair),
         state=SetState.REFUSED,

@@ -1,7 +1,8 @@
 """The builds of Grove's operator: which of them a name stands for, and how they differ. Pure.
 
 Hashes show the scheme of an operator, not its release, so a question is about all builds that it may be. The
-functions after ``image_tag`` describe one difference each, with its source below ``operator/internal/controller``.
+functions after ``image_tag`` describe one difference each, most with its source below
+``operator/internal/controller``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ WEBHOOK: Final = "authorizer.webhooks.grove.io"
 
 REMEDY: Final = (
     "disable the authorizer with the old chart first (helm upgrade ... --set config.authorizer.enabled=false "
-    "--set replicaCount=0), migrate, then upgrade to the new chart"
+    "--set replicaCount=0), migrate, then upgrade to the new chart with both values set back"
 )
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 import structlog
 
-from migrator.planning.model import Plan, Severity
+from migrator.grove.objects import Ref
+from migrator.planning.model import Finding, Plan, Severity
 from migrator.planning.options import Direction, PlanOptions, direction_of
 from migrator.planning.releases import is_target
 from migrator.run.operator import Operator, OperatorFlags
@@ -91,7 +92,7 @@ class RunResult:
 
     plan: Plan
     patches: int = 0  # that the server may have applied
-    sets: int = 0
+    sets: set[Ref] = field(default_factory=set)  # that are written whole
     seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator: Operator | None = None  # as it was seen last
 
@@ -109,9 +110,12 @@ def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[N
         context.log.info("stage_finished", stage=stage, seconds=round(spent, 3))
 
 
-def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:
-    """Log one line for each finding."""
-    for finding in plan.all_findings:
+def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger, told: set[Finding]) -> None:
+    """Log one line for each finding that was not told before."""
+    for finding in dict.fromkeys(plan.all_findings):
+        if finding in told:
+            continue
+        told.add(finding)
         refuses = finding.severity is Severity.REFUSAL
         (log.error if refuses else log.warning)(
             "guard_refusal" if refuses else "guard_warning",

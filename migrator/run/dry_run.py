@@ -42,7 +42,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         if not in_flight(seen.plan) or context.clock() >= until or context.stop.is_set():
             break
         context.sleep(_PAUSE)
-    log_findings(seen.plan, context.log)
+    log_findings(seen.plan, context.log, set())
     refusal = refused(seen.plan)
     if refusal is not None:
         raise refusal
@@ -62,7 +62,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     with timed("execute", seconds, context):
         outcomes = executor.run(batches)
     _check_ended(outcomes, len(batches))
-    result.patches, result.sets = sum(outcome.written for outcome in outcomes), len(outcomes)
+    result.patches, result.sets = sum(outcome.written for outcome in outcomes), {done.batch.ref for done in outcomes}
     return result
 
 

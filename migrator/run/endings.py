@@ -10,18 +10,18 @@ from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Recorded
 from migrator.store import DryRun
 
-#: Of a cluster that could not be read at all.
+#: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
     "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
     "operator at zero replicas. Run the same command again"
 )
 
-#: Of an operator's Lease that could not be released.
+#: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
     "The operator's Lease could not be released, so the operator waits for up to an hour. Run the same command again"
 )
 
-#: Of sets that are half-way beside the target's operator.
+#: What is next for sets that are half-way while the target's operator runs.
 BESIDE_TARGET: Final = (
     "Run again. If that is refused, let the target's operator run: it acts once its Lease is deleted, or after an hour"
 )
@@ -43,6 +43,11 @@ def changed(installed: Operator | None, was: OperatorBefore | None) -> str:
         f"No stored hash is changed, but the operator is at zero and not the one that was stopped: it had {before}, "
         f"and now {now}. Start the old operator, or run again"
     )
+
+
+def start_command(installed: Operator) -> str:
+    """The command that starts an operator that is at zero."""
+    return f"kubectl scale deployment/{installed.deployment} -n {installed.namespace} --replicas=1"
 
 
 def scaled_up(installed: Operator) -> str:

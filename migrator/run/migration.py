@@ -24,7 +24,7 @@ from typing import Final
 
 from migrator import __version__, errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, Interrupted, LeaseLost, LostReply, MigratorError
-from migrator.planning.model import Plan
+from migrator.planning.model import Finding, Plan
 from migrator.planning.patches import Batch, reverting
 from migrator.run import admission, endings, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
@@ -79,6 +79,7 @@ class _Run:
         self._result = RunResult(Plan(options.plan.source, options.plan.target, ()))
         self._leases: Leases | None = None  # with _store and _recorder from _begin on
         self._pods: dict[str, str] = {}  # those that the first reading saw, by uid
+        self._told = set[Finding]()
         self._stops = 0
         self._wrote = False
 
@@ -134,7 +135,7 @@ class _Run:
                 self._look(everywhere=True)
             codes = in_flight(self._seen.plan)
             if not codes or self._context.clock() >= until:
-                log_findings(self._seen.plan, self._log)
+                log_findings(self._seen.plan, self._log, self._told)
                 return
             self._heed_signals()
             self._log.info("waiting_for_idle", codes=codes)
@@ -312,7 +313,7 @@ class _Run:
         """What is to be written now; a refusal counts once nothing else is, or before the first patch."""
         seen, refusal = self._seen, refused(self._seen.plan)
         if not self._wrote:
-            log_findings(seen.plan, self._log)
+            log_findings(seen.plan, self._log, self._told)
         batches = [*map(reverting, seen.edited), *seen.batches]
         if refusal is not None and not (self._wrote and batches):
             raise refusal
@@ -344,7 +345,7 @@ class _Run:
             if executor.unconfirmed and (not outcomes or any(outcome.error for outcome in outcomes)):
                 self._context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self._result.patches += sum(outcome.written for outcome in outcomes)
-        self._result.sets += sum(outcome.complete for outcome in outcomes)
+        self._result.sets |= {outcome.batch.ref for outcome in outcomes if outcome.complete}
         found = [outcome.error for outcome in outcomes if outcome.error is not None]
         worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, SetConflict)), default=None)
         if worst is not None and not isinstance(worst, ForeignOperator):  # that one is stopped before the next reading

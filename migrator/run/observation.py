@@ -37,7 +37,7 @@ class Observation:
 
     ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in
     its sets that are neither scheme's. ``possible_hashes`` are what the last search for hashes in unknown places found.
-    ``fenced``: every operator waits for a Lease that the run holds.
+    ``fenced``: the run holds its own Lease, and each by which an operator may elect its leader.
     """
 
     options: RunOptions
@@ -148,7 +148,7 @@ class Observation:
         if self.other_migration and run is not None:
             what = "the revert of an earlier migration" if run.reverts else "an earlier migration"
             message = f"{what} to {run.target} did not end"
-            again = f"run {' '.join(run.flags)}"
+            again = f"run {' '.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.reverts else f", or undo it with `{again} --revert`")
             found.append(report("GM-205", None, None, message, remedy))
         return found

@@ -133,7 +133,7 @@ class Found:
     findings: tuple[Finding, ...] = ()
 
     def refuse_several(self) -> None:
-        """Raise :class:`~migrator.errors.ForeignOperator` if it is not known which Deployment is the operator."""
+        """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
             if found.code == _SEVERAL and found.severity is Severity.REFUSAL:
                 raise errors.ForeignOperator(str(found), guard=found.code)
@@ -293,9 +293,10 @@ def _choose(
         )
         remedy = "choose one with --operator, and remove the other"
         return chosen[0], [report(_SEVERAL, None, None, message, remedy)]
-    others = (_name(raw) for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
-    ignored = (f"Deployment {name} looks like an operator, and was not chosen" for name in others)
-    return next(iter(chosen), None), [as_warning(report(_SEVERAL, None, None, message)) for message in ignored]
+    others = (f"Deployment {_name(raw)}" for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
+    what = "looks like an operator and has replicas, but was not chosen"
+    remedy = "scale it to zero, or remove it"
+    return next(iter(chosen), None), [report(_SEVERAL, None, None, f"{name} {what}", remedy) for name in others]
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:

@@ -118,7 +118,7 @@ def _unlabelled(store: Store, cliques: Sequence[PodClique], pods: Sequence[Pod])
     A namespace is searched only if a PodClique counts more pods there than were listed. If none is found, the count is
     late: the operator is at zero, or a pod has just gone.
     """
-    seen = Counter(pod.owner_uid for pod in pods)
+    seen = Counter(pod.owner_uid for pod in pods if not pod.terminating)  # Grove does not count one that ends
     short = {item.ref.namespace for item in cliques if integer(item.status.get("replicas")) > seen[item.ref.uid]}
     uids = {clique.ref.uid for clique in cliques}
     found = (

@@ -23,6 +23,7 @@ from migrator.planning.options import Direction
 from migrator.planning.planner import belongs_to, template_digest
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
+from migrator.run.endings import start_command
 from migrator.run.leases import OWN_LEASE, Leases, LeaseState
 from migrator.run.record import RUN_NAME, Recorded, Recorder, pod_id
 from migrator.run.snapshot import read_snapshot
@@ -55,9 +56,8 @@ class VerifyOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict, and how many attempts it took."""
+    """The last snapshot's verdict."""
 
-    attempts: int
     sets: int
     stored: int
     compared: bool  # with the pods of a record
@@ -120,7 +120,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         except errors.MigratorError as error:  # verified all the same
             context.log.warning("record_not_removed", error=str(error))
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
-    return VerifyResult(attempts, len(snapshot.trees), stored, compared, noticed)
+    return VerifyResult(len(snapshot.trees), stored, compared, noticed)
 
 
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
@@ -174,16 +174,26 @@ def _close(store: Store, home: str, context: Context) -> None:
 
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
-    """The problem that no operator of the target runs."""
-    installed = operator.find(store, options.flags).operator
-    pods = installed.pods if installed is not None else ()
-    if any(options.is_target(pod.image) for pod in pods if pod.ready):
-        return
-    seen = installed.description if installed else "there is none"
+    """The problems that no operator of the target runs, or that another one does."""
+    found = operator.find(store, options.flags)
+    installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
     ref = Ref("Deployment", installed.namespace if installed else "", name)
+    try:
+        found.refuse_several()
+    except errors.ForeignOperator as error:
+        yield Problem(ref, None, str(error))
+    pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
+    if any(options.is_target(pod.image) for pod in pods if pod.ready):
+        for pod in pods:
+            if not options.is_target(pod.image):
+                yield Problem(pod.ref, None, f"{pod} runs beside the operator of {options.plan.target}")
+        return
+    seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
-    if installed and any(map(options.is_target, installed.images)):
+    if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
+        remedy = f"start it: {start_command(installed)}"
+    elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
 
@@ -269,7 +279,7 @@ def lost_pods(tree: Tree, table: Table) -> Iterator[Problem]:
     expected = frozenset(_expected(tree))
     for name, pods in table.pods.items():
         clique = found.get(name)
-        if clique is not None:
+        if clique is not None and (name in expected or not clique.terminating):
             yield from _lost_in(clique, pods)
             continue
         ref = Ref("PodClique", tree.ref.namespace, name)

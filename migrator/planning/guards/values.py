@@ -92,7 +92,7 @@ def unknown_places(facts: SetFacts) -> Iterator[Finding]:
         if seen.value in moving and near and not of_others:
             message = (
                 f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
-                "which is not a known place: grove-migrator does not know where this operator keeps its hashes"
+                "which is no known place, or in an object without a controller: it would stay as it is"
             )
             remedy = "report it, and upgrade this set without grove-migrator"
             yield report("GM-136", seen.ref, seen.field, message, remedy)

@@ -120,6 +120,14 @@ def seen(raw: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     return [(found.field, found.value, found.part_of) for found in sweep.possible_hashes]
 
 
+def test_an_object_without_a_controller_has_no_known_place() -> None:
+    """It is part of no tree, so nothing would migrate its hashes."""
+    clique = World().grow().of("PodClique", "web-0-front")
+    assert seen(clique) == []
+    del clique["metadata"]["ownerReferences"]
+    assert {field for field, _, _ in seen(clique)} >= {"/metadata/labels/grove.io~1pod-template-hash"}
+
+
 def test_no_known_place_is_reported() -> None:
     """What an operator stores at rest is in known places only, and every known place is used."""
     world = World().grow(maps=True)

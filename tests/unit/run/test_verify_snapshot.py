@@ -1,0 +1,79 @@
+"""What ``verify`` makes of one snapshot, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from migrator.grove.hash_fields import PROGRESS_FIELDS
+from migrator.planning.model import Table
+from migrator.planning.options import PlanOptions, direction_of
+from migrator.run import record
+from migrator.run.verify import lost_pods, problems_of
+from tests.support.builders import DELETION, LATER, World, clique
+
+
+def table_now(world: World) -> Table:
+    """The table of the set, with the pods that are there now."""
+    plan = world.decide()
+    return replace(record.table_of(plan), pods=record.pods_of(plan.tree))
+
+
+@pytest.mark.parametrize("gone", ["PodClique", "PodCliqueScalingGroup"])
+def test_what_a_group_lost_is_missing_whatever_its_name_ends_with(gone: str) -> None:
+    """Names contain dashes: group ``a-b`` has its own cliques, not those of ``b``, and is due as long as its set."""
+    world = World().grow(cliques=[clique("x"), clique("y")], groups={"b": ["x"], "a-b": ["y"]}, group_replicas=1)
+    before = table_now(world)
+    world.objects.remove(world.of("PodClique", "web-0-a-b-0-y"))
+    if gone != "PodClique":
+        world.objects.remove(world.of(gone, "web-0-a-b"))
+    (lost,) = lost_pods(world.snapshot().trees[0], before)
+    assert (lost.ref.name, lost.owner) == ("web-0-a-b-0-y", False)
+    world.pcs["spec"]["replicas"] = 0
+    assert all(problem.owner for problem in lost_pods(world.snapshot().trees[0], before))
+
+
+def test_a_pod_on_its_way_out_is_missing() -> None:
+    """A pod of before the upgrade that terminates is as good as gone."""
+    world = World().grow()
+    before = table_now(world)
+    (lost,) = lost_pods(world.put("Pod", "web-0-front-0", DELETION, LATER).snapshot().trees[0], before)
+    assert (str(lost.ref), lost.settles) == ("PodClique default/web-0-front", False)
+
+
+def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
+    """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
+    direction = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    world = World().grow()
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=False)) != []
+    world.pcs["metadata"]["deletionTimestamp"] = LATER
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=False)) == []
+    fresh = World().grow()
+    fresh.objects = [fresh.pcs]
+    fresh.pcs["status"] = {}
+    assert list(problems_of(fresh.snapshot(), direction, {}, after_upgrade=False)) == []
+
+
+@pytest.mark.parametrize("name", PROGRESS_FIELDS)
+def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
+    """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
+    world = World().grow(scheme="legacy-1.35", progress=(name,))
+    direction = direction_of(PlanOptions(target="legacy-1.35"))
+    world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
+    assert list(problems_of(world.snapshot(), direction, {}, after_upgrade=True)) == []
+    del world.pcs["status"][name]["updateEndedAt"]
+    (open_,) = problems_of(world.snapshot(), direction, {}, after_upgrade=True)
+    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
+def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
+    """A field that only a later operator cannot decode does not hide a hash of the old one, in any process."""
+    odd = clique("front")
+    odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
+    world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
+    direction = direction_of(PlanOptions(target="canonical-1.34"))
+    found = list(problems_of(world.snapshot(), direction, {}, after_upgrade=False))
+    assert found
+    assert not any(problem.owner for problem in found)
