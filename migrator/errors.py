@@ -1,6 +1,7 @@
 """Every error that ends a command, with its exit code and a stable reason code.
 
-Below 6 nothing has changed; 6 is half-way, or not known. A class has the exit code of its parent unless one is drawn::
+With 1 to 3 nothing has changed; 6 is half-way, or not known. A class has the exit code of its parent unless one is
+drawn::
 
     MigratorError          1  try again
       ClusterError            the cluster did not do what was asked

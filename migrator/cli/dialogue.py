@@ -20,7 +20,7 @@ from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
 from migrator.resources import DEPLOYMENTS
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.endings import unread
+from migrator.run.endings import start_command, unread
 from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
@@ -87,15 +87,15 @@ def ending(
     if up and (is_target or options.revert):
         return state, verify
     if operator is not None and operator.deployment and is_target is not options.revert:
-        start = f"kubectl scale deployment/{operator.deployment} -n {operator.namespace} --replicas=1"
-        return state, (start, *verify)
+        return state, (start_command(operator), *verify)
     release, namespace = _release(store, operator)
     if options.revert:
         return state, (f"helm rollback {release} -n {namespace}",)
     of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
     version = named.name if named is not None and of_grove else '"$VERSION"'
+    crds = f'helm show crds "$CHART" --version {version} | kubectl apply --server-side --force-conflicts -f -'
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return state, (helm, *verify)
+    return state, (crds, helm, *verify)
 
 
 def _described(operator: Operator | None) -> str:

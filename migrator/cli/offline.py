@@ -50,9 +50,11 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
     printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
     """
+    from migrator.stores.dump import reader
+
     chosen = set(map(schemes.resolve, scheme))
     wanted = [one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview)]
-    file = "stdin" if filename == "-" else filename
+    file = reader.title(filename)
     found = warned = failed = False
     for document in _sets_in(filename):
         found = True

@@ -21,7 +21,7 @@ from migrator.grove.objects import go_duration
 PREFIX: Final = "GROVE_MIGRATOR"
 #: Read before Click parses anything, because it also holds for errors about that.
 LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
-#: ``-h`` works everywhere.
+#: ``-h`` works everywhere, and every flag can be given as a variable.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
 #: Flags that the next command needs too, if they were given and it has them.
@@ -205,14 +205,18 @@ OPERATOR: Final = together(
 
 
 def refuse_flags(reason: str, *names: str) -> None:
-    """Raise ``UsageError`` if one of these parameters was given on the command line.
+    """Raise ``UsageError`` if one of these parameters was given, by a flag or by a variable of this command.
 
     ``GROVE_MIGRATOR_CONTEXT`` and ``_KUBECONFIG`` hold for all commands, so one that has no effect here is passed over.
     """
     ctx = click.get_current_context()
     for param in ctx.command.params:
-        if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{max(param.opts, key=len)} {reason}")
+        if param.name not in names:
+            continue
+        variable = variable_of(param, ctx) or ""
+        of_command = variable.startswith(f"{ctx.auto_envvar_prefix}_") and ctx.params[param.name]
+        if of_command or ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{variable or max(param.opts, key=len)} {reason}")
 
 
 def next_command(name: str, *flags: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ _OF_A_CLUSTER: Final = (
     "run",
     "Migrate the stored hashes, or revert a migration.",
     """
-    grove-migrator run --to v0.1.0-alpha.11 --dry-run=server
+    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --dry-run=server
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
     grove-migrator run -f dump.yaml --write migrated.json --to v0.1.0-alpha.11
@@ -75,7 +76,7 @@ _OF_A_CLUSTER: Final = (
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
 @duration("--wait", "Wait this long for updates in flight to end, before the operator is touched.", "0")
-@duration("--timeout", "End the run after this long, counted from the end of --wait; 0 for no limit.")
+@duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
 @option(
     "--concurrency N",
     "Send this many patches at a time.",
@@ -113,7 +114,7 @@ def run(
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
-    """Replace every stored hash of the old operator by the one that the next operator computes.
+    """Replace every stored hash of the old operator with the new operator's.
 
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
@@ -166,12 +167,12 @@ def run(
         ending: tuple[str | None, tuple[str, ...]] = None, ()
         if store.dry_run is DryRun.NONE:
             ending = dialogue.ending(store, result, options, by_binary=to_binary is not None)
-        if write != _STDIO:
+        if write != _STDIO or mode is not DryRun.NONE:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
         state_of_operator, commands = ending
         state = {"operator": state_of_operator, "next": commands} if commands else {}
-        numbers = {"trees": result.sets, "patches": result.patches, "seconds": result.seconds}
+        numbers = {"trees": len(result.sets), "patches": result.patches, "seconds": result.seconds}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
 
@@ -185,18 +186,19 @@ def _check_files(dump: str | None, out: str | None, output_format: str, mode: Dr
     refuse_flags("has no effect with -f, which reads a file and no cluster: leave one of them out.", *_OF_A_CLUSTER)
     if mode is DryRun.SERVER:
         raise UsageError("--dry-run=server sends patches to a cluster, and -f reads a file: give --dry-run.")
-    if out == _STDIO and output_format == "json":
+    if out == _STDIO and mode is DryRun.NONE and output_format == "json":
         raise UsageError("--write - and -o json both write to stdout: leave one of them out.")
     if out is None and mode is DryRun.NONE:
         raise UsageError("-f DUMP needs --write OUT, or --dry-run to write nothing.")
-    if out not in {None, _STDIO} and dump != _STDIO and _same_file(dump, str(out)):
+    if out not in {None, _STDIO} and _same_file(dump, str(out)):
         raise UsageError(f"--write {out} is the file that -f reads: write to another one.")
 
 
-def _same_file(one: str, other: str) -> bool:
+def _same_file(dump: str, out: str) -> bool:
     try:
-        return Path(one).samefile(other)
-    except OSError:
+        given = os.fstat(sys.stdin.fileno()) if dump == _STDIO else Path(dump).stat()
+        return os.path.samestat(given, Path(out).stat())
+    except (OSError, ValueError):
         return False
 
 
@@ -205,7 +207,7 @@ def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
 
     planned = pending(result.plan)
     dump.write(out, (change for set_plan in planned for change in set_plan.changes))
-    result.sets = len(planned)
+    result.sets = {set_plan.tree.ref for set_plan in planned}
     result.patches = sum(patch_count(set_plan.changes) for set_plan in planned)
 
 
@@ -228,7 +230,7 @@ def _text(
         return stdout.as_json(
             {
                 "dryRun": mode.value,
-                "trees": result.sets,
+                "trees": len(result.sets),
                 "patches": result.patches,
                 "seconds": result.seconds,
                 "operator": operator,
@@ -248,6 +250,6 @@ def _text(
         done = "Nothing was migrated."
     if result.patches:
         patches = count(result.patches, "patch", "patches")
-        done = f"{'Reverted' if revert else 'Migrated'} {count(result.sets, 'set')} with {patches}."
+        done = f"{'Reverted' if revert else 'Migrated'} {count(len(result.sets), 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
     return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])

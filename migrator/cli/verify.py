@@ -48,7 +48,7 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
 @TO_BINARY
 @option(
     "--after-upgrade",
-    "Once the new operator runs: also check by the record of the run that no update has begun and no pod is missing. "
+    "Once the new operator runs: also check by the record of the run that no update is unfinished and no pod missing. "
     "Then remove the record.",
 )
 @duration("--wait", "Retry for up to this long before reporting problems.", "0")
@@ -135,7 +135,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.sets, "set")
         rows.append(row("verified", f"{stored} of {sets} match {target}."))
         if options.after_upgrade and not result.compared:
-            rows.append(row("note", "No record of a run holds its pods, so none is looked for that may be missing."))
+            rows.append(row("note", "No record lists the earlier pods, so it is not known whether one is missing."))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
     rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:

@@ -23,7 +23,7 @@ _TESTED_SPEW: Final = "v1.1.2-0.20180830191138-d8f796af33cc"
 _RELEASE: Final = re.compile(r"[./]version\.gitVersion=([\w.+-]+)")
 
 
-#: How a damaged file shows that none of our checks knows. A bug of ours has other errors.
+#: The errors that a damaged file causes where no check of ours finds it.
 _DAMAGED: Final = (LookupError, OverflowError, RecursionError, ValueError, struct.error)
 
 

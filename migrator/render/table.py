@@ -18,6 +18,7 @@ from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
+from migrator.planning.releases import build_range
 from migrator.render import summary
 from migrator.render.text import (
     GAP,
@@ -168,7 +169,7 @@ def _releases(rows: Sequence[summary.TargetRow]) -> str:
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
     unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
     others = [one.release for one in rows if not one.is_newer]
-    folded = f"Not shown: {others[0]} to {others[-1]}, which are not newer.\n" if others else ""
+    folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
     return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{unread}{folded}"
 
 

@@ -15,7 +15,7 @@ LABEL: Final = 10
 GAP: Final = 3
 #: Stands for a space at which a line is not broken; no printable text has it.
 _NO_BREAK: Final = "\0"
-#: Of a cluster in which there is nothing to do.
+#: What `run` and `verify` say of a cluster without sets.
 NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
 
 

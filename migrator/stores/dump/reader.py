@@ -51,7 +51,8 @@ def objects(path: str, *, spelt: bool = False) -> Iterator[JSONObject]:
 
     A List with a further page is bad: the objects that it lacks would count as absent. So is a number in a pod
     template that is not a plain integer: its spelling is hashed, and is not kept. With ``spelt`` numbers are as they
-    are spelt, and both are good.
+    are spelt, and both are good. Without, ``-0`` is read as ``0``, and half of a surrogate pair as ``?``: kubectl
+    prints neither.
     """
     name = title(path)
     with _opened(path) as (file, first):

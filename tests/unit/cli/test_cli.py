@@ -330,6 +330,15 @@ def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch,
     assert "Migrated 3 sets" in invoke("run", "-f", DUMP, "--write", "/dev/null", *TO).out
 
 
+def test_a_variable_without_effect_is_refused_as_its_flag_is(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """A gate without a target fails, whether a flag or a variable asks for it; one that is off does not."""
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_DETAILED_EXITCODE", "0")
+    invoke("plan", "-f", DUMP)
+    monkeypatch.setenv("GROVE_MIGRATOR_PLAN_DETAILED_EXITCODE", "1")
+    message = invoke("plan", "-f", DUMP, code=2).failure["message"]
+    assert message == "GROVE_MIGRATOR_PLAN_DETAILED_EXITCODE needs a target: give --to."
+
+
 def test_the_next_command_does_not_repeat_a_variable_of_all_commands(
     monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:

@@ -189,6 +189,7 @@ def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(tmp_path: Path, r
     out = tmp_path / "out.yaml"
     assert "Dry run: nothing was written" in invoke("run", "-f", DUMP, "--dry-run", "--write", out, *TO).out
     assert not out.exists()
+    assert "Dry run: nothing was written" in invoke("run", "-f", DUMP, "--dry-run", "--write", "-", *TO).out
     invoke("run", "-f", refused, "--dry-run", *TO, code=3)
 
 
@@ -218,7 +219,7 @@ def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Inv
     assert printed.out.startswith("Nothing to do: no PodCliqueSet was found. Is this the right cluster?\n")
     assert "helm upgrade" in printed.out
     (event,) = (event for event in printed.events if event["event"] == "summary")
-    assert (event["operator"][:10], event["next"][0][:12]) == ("Deployment", "helm upgrade"), "stdout may be lost"
+    assert (event["operator"][:10], event["next"][1][:12]) == ("Deployment", "helm upgrade"), "stdout may be lost"
     assert invoke("verify", *TO).out == "Nothing to verify: no PodCliqueSet was found. Is this the right cluster?\n"
     undone = invoke("run", *TO, "--from", "v0.1.0-alpha.9", "--revert").out
     assert undone.startswith("Nothing to revert: no stored hash comes from this migration.\n")
@@ -283,7 +284,7 @@ def test_plan_names_the_command_that_finishes_a_run(
     assert "legacy-1.35" not in objected, "it is the run's own target"
     other = invoke("plan", "--to", "legacy-1.36", "-o", "json").json["warnings"]
     (remedy,) = {one["remedy"] for one in other if one["code"] == "GM-205"}
-    assert remedy.startswith(f"finish it with `{' '.join(words[2:-1])}`")
+    assert remedy.startswith(f"finish it with `{' '.join(words[2:])}`")
     invoke(*words[2:])
     assert "did not end" not in invoke("plan").out
 
@@ -320,7 +321,7 @@ def test_a_verification_without_a_record_says_that_it_looks_for_no_missing_pod(i
     site.install(TO[1], 1)
     plain, first, second = (invoke("verify", *TO, *more).out for more in ((), *[("--after-upgrade",)] * 2))
     assert plain == first
-    note = "No record of a run holds its pods, so none is looked for that may be\n          missing."
+    note = "No record lists the earlier pods, so it is not known whether one is\n          missing."
     assert second == f"{first}note      {note}\n"
     assert plain.count("\n") == 1
 

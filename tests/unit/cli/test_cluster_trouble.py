@@ -1,4 +1,4 @@
-"""A cluster that cannot be asked never looks like one that needs nothing."""
+"""A cluster that cannot be asked never looks like one that needs nothing; nor does one that others write to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from migrator.cli import connect
+from migrator.resources import POD_CLIQUE_SETS
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
 from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
+from tests.support.memory_site import Site
+from tests.support.memory_store import Request
 
 COMMANDS = {
     "plan": ("plan",),
@@ -58,3 +61,21 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_command_ends_well_without_its_cluster(command: tuple[str, ...], trouble: str, invoke: Invoke) -> None:
     """Whatever keeps it from reading, a command fails and names it: 0 would say that there is nothing to do."""
     assert re.search(trouble, invoke(*command, code=(1, 2, 6)).failure["message"])
+
+
+def test_a_set_that_is_written_twice_counts_once(invoke: Invoke) -> None:
+    """Somebody writes an old value back before the run has read it: the set is completed again, and is one set."""
+    store = invoke.on(Site().store)
+    name = ("search", "embedder")
+    old = store.read(POD_CLIQUE_SETS, *name)["status"]["currentGenerationHash"]
+    written = list[Request]()
+
+    def back(request: Request) -> None:
+        if not written and store.read(POD_CLIQUE_SETS, *name)["status"]["currentGenerationHash"] != old:
+            written.append(request)
+            store.edit(POD_CLIQUE_SETS, *name, lambda raw: raw["status"].update(currentGenerationHash=old))
+
+    store.after.append(back)
+    done = invoke("run", *TO, "--stop-operator", "--concurrency", "1")
+    assert done.out.startswith("Migrated 3 sets with 44 patches.")
+    assert done.last["trees"] == 3

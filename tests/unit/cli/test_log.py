@@ -12,7 +12,9 @@ import pytest
 
 from migrator.cli import log, progress
 from migrator.cli.options import Session
+from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke
+from tests.support.memory_site import Site
 from tests.support.tables import table
 from tests.support.terminal import Watched as Terminal
 from tests.support.terminal import show
@@ -210,3 +212,13 @@ def test_names_of_files_are_no_markup() -> None:
     with progress.Progress(stream) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
         pass
     assert "[bold]x[/nonsense].yaml" in stream.getvalue()
+
+
+def test_a_finding_is_logged_once(invoke: Invoke) -> None:
+    """A run judges the sets again behind the fence, and logs then what is new."""
+    site = Site()
+    site.store.put(installation.config_map(installation.configuration().replace("enabled: true", "enabled: false")))
+    invoke.on(site.store)
+    events = invoke("run", *TO, "--stop-operator").events
+    told = [(one["code"], one["object"], one["field"]) for one in events if one["event"] == "guard_warning"]
+    assert len(told) == len(set(told)) > 0

@@ -87,6 +87,19 @@ def test_a_set_that_go_cannot_decode_is_refused_in_the_words_of_hash(tmp_path: P
     assert said in invoke("hash", "-f", dump, code=2).message
 
 
+BREACHED = {"type": "MinAvailableBreached", "status": []}
+
+
+@pytest.mark.parametrize("status", [{"currentGenerationHash": {}}, {"conditions": [BREACHED]}], ids=str)
+def test_a_status_of_the_wrong_shape_is_no_bug(status: dict[str, Any], tmp_path: Path, invoke: Invoke) -> None:
+    """An API server's schema refuses it; what a file holds instead of a hash or a word counts as none."""
+    items = objects()
+    for item in items:
+        if item["kind"] in {"PodCliqueSet", "PodClique"}:
+            item["status"] |= {"scheduledReplicas": 0} | status
+    invoke("plan", "-f", written(tmp_path / "dump.json", items), *TO)
+
+
 def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None:
     """Without the CRDs it is the wrong cluster, or too early: 2; with them and without sets there is nothing to do."""
     invoke.on(MemoryStore(without=[POD_CLIQUE_SETS]))
@@ -129,7 +142,9 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     assert [target["running"] for target in found["targets"]] == [False, True, False]
     out = invoke("plan").out
     assert "Grove v0.1.0-alpha.9." in out, "Dynamo brings no such release"
-    assert "Not shown: v0.1.0-alpha.1 to v0.1.0-alpha.9" in out
+    assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in out
+    invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.1")))
+    assert "Not shown, as they are not newer: v0.1.0-alpha.1.\n" in invoke("plan").out
     invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.8")))
     assert "          Grove v0.1.0-alpha.8 (Dynamo 1.1, 1.2, 1.3).\n" in invoke("plan").out
 

@@ -115,6 +115,17 @@ def test_waiting_for_a_reader_of_the_result_ends_at_the_second_signal(tmp_path: 
     assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
 
 
+def test_the_dump_on_stdin_is_not_overwritten(tmp_path: Path) -> None:
+    """Where the shell opens the file that --write names, it is the same file."""
+    dump = tmp_path / "dump.yaml"
+    dump.write_bytes(DUMP.read_bytes())
+    typed = [sys.executable, "-m", "migrator", "run", "-f", "-", "--write", dump, *TO]
+    with dump.open("rb") as stdin:
+        done = subprocess.run(typed, cwd=ROOT, stdin=stdin, capture_output=True, check=False)
+    assert (done.returncode, dump.read_bytes()) == (2, DUMP.read_bytes())
+    assert b"is the file that -f reads" in done.stderr
+
+
 def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing takes a moment in which nothing can be said yet; the exit code is that of any other Ctrl-C."""
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt", encoding="utf-8")

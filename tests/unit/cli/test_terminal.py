@@ -39,7 +39,8 @@ Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Nothing is reconciled
           until an operator runs again.
-next      helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
+next      helm show crds "$CHART" --version v0.1.0-alpha.12-rc1 | kubectl apply --server-side --force-conflicts -f -
+          helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
           grove-migrator verify --to {NEW} --after-upgrade --wait 5m
 """
 
