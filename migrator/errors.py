@@ -222,7 +222,7 @@ class Refused(MigratorError):
 
 
 class ForeignOperator(Refused):
-    """An operator runs that does not know the hashes, or that no Lease keeps out."""
+    """An operator runs that does not know the hashes or that no Lease keeps out, or there are several."""
 
     code = "foreign-operator"
 

@@ -186,7 +186,7 @@ class _Run:
         return not self._operators_are_kept_out()
 
     def _operators_are_kept_out(self) -> bool:
-        """Whether an operator's Lease is parked, by this run or by an earlier one; asks the server."""
+        """Whether an operator's Lease is parked, by this run (``look`` names it then) or an earlier one; a request."""
         names, ours = operator.lease_names(self._seen.operator), {PARKED, self._context.identity}
         return self._leases is not None and any(self._leases.look(name).holder in ours for name in names)
 
@@ -410,7 +410,7 @@ class _Run:
         earlier = tuple(t for t in recorded.tables if run is not None and t.run != run.run_id)
         if run is None or not earlier or (self._options.revert and run.state == RecordState.REVERTING):
             try:
-                self._recorder.delete_all()
+                self._recorder.delete()
             except (Exception, KeyboardInterrupt):
                 if self._recorder.load().run is not None:
                     raise  # else the record is gone, and that was the aim

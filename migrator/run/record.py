@@ -266,8 +266,8 @@ class Recorder:
                 raise (self._lost() if found.uid else self.deleted()) from error
             self._known = found  # a reply was lost
 
-    def delete_all(self) -> None:
-        """Forget everything."""
+    def delete(self) -> None:
+        """Delete the record; raises :class:`~migrator.errors.LostRace` if somebody else has written it since."""
         known, current = self._known, self._read_anew()
         if known is not None and current.uid and current != known:
             raise self._lost()

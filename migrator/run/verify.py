@@ -168,7 +168,7 @@ def _close(store: Store, home: str, context: Context) -> None:
     try:
         recorder = Recorder(store.within(leases.seconds_left), home)
         recorder.load()
-        recorder.delete_all()
+        recorder.delete()
     finally:
         leases.release_all(park=False)
 

@@ -34,7 +34,7 @@ def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
 def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
     world = migrated_world(upgraded=True)
-    Recorder(world.store, cluster.NAMESPACE).delete_all()
+    Recorder(world.store, cluster.NAMESPACE).delete()
     ending = world.run(revert=True)
     assert ending.code == 2
     assert "--from" in str(ending.error)

@@ -228,12 +228,12 @@ def test_damaged_tables_refuse(cluster: MemoryStore, recorder: Recorder, data: d
         loaded(cluster)
 
 
-def test_delete_all_forgets_everything_of_ours(cluster: MemoryStore, recorder: Recorder) -> None:
+def test_delete_forgets_everything_of_ours(cluster: MemoryStore, recorder: Recorder) -> None:
     """A lost reply is no error, and twice is fine."""
     recorder.save(Recorded(RUN, (table(),)))
     cluster.lose_reply(verb="delete")
     for _ in range(2):
-        recorder.delete_all()
+        recorder.delete()
     assert cluster.names(CONFIG_MAPS) == []
 
 
