@@ -48,8 +48,8 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
 @TO_BINARY
 @option(
     "--after-upgrade",
-    "Once the new operator runs: also check by the record of the run that no update is unfinished and no pod missing. "
-    "Then remove the record.",
+    "Once the new operator runs: also check by the record of the run that no update that began since is unfinished "
+    "and no pod is missing. Then remove the record.",
 )
 @duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @OPERATOR

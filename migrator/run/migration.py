@@ -267,11 +267,10 @@ class _Run:
     def _wrong_operator(self) -> bool:
         """Whether an operator runs that does not know the hashes with which the run ends."""
         installed, targets = self._seen.operator, self._options.is_target
-        if installed is None or not installed.live:
-            return False
+        images = {*self._seen.found.others.values(), *(installed.images if installed and installed.live else ())}
         if self._options.revert:
-            return any(map(targets, installed.images))
-        if all(map(targets, installed.images)):
+            return any(map(targets, images))
+        if all(map(targets, images)):
             return False
         return self._seen.continues or self._operators_are_kept_out()  # it would see hashes that it does not know
 
@@ -427,8 +426,8 @@ class _Run:
         seen, run, installed = self._seen, self._seen.recorded.unfinished, self._seen.operator
         if seen.foreign:
             raise SetConflict(seen.foreign[0])
-        self._seen.found.refuse_several()
         if installed is not None and self._wrong_operator():
+            self._seen.found.refuse_several()
             raise ForeignOperator(endings.scaled_up(installed))
         if self._options.revert:
             if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
@@ -531,7 +530,7 @@ class _Run:
         if run is None or run.state == RecordState.STOPPING:
             return False
         if self._options.revert and run.state == RecordState.REVERTING:
-            return bool(pending(seen.plan))
+            return bool(pending(seen.plan)) or self._wrong_operator()  # that one must not be let in
         return seen.other_migration or bool(seen.to_revert)
 
     def _must_go_back(self, error: BaseException) -> bool:

@@ -131,6 +131,7 @@ class Found:
     home: str | None = None
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)  # images of other operators that have replicas, by name
 
     def refuse_several(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
@@ -156,7 +157,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
-    chosen, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
+    chosen, others, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
     its = _namespace(chosen) if chosen else None
     home = its or service.namespace or flags.namespace
     if chosen and service.namespace and its != service.namespace:
@@ -173,7 +174,7 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     if chosen or pods:
         operator, unknown = _operator(store, chosen, pods)
         findings += unknown
-    return Found(home, operator, (*findings, *authorizers(configurations)))
+    return Found(home, operator, (*findings, *authorizers(configurations)), others)
 
 
 def lease_names(operator: Operator | None) -> tuple[str, ...]:
@@ -275,8 +276,8 @@ def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, every
 
 def _choose(
     deployments: Sequence[JSONObject], flags: OperatorFlags, service: _Service
-) -> tuple[JSONObject | None, list[Finding]]:
-    """The operator's Deployment, and findings about others."""
+) -> tuple[JSONObject | None, dict[str, str], list[Finding]]:
+    """The operator's Deployment, the images of others that run, and findings about them."""
     chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
     if flags.deployment is not None:
         named = (flags.namespace, flags.deployment)
@@ -286,17 +287,16 @@ def _choose(
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
             )
+    running = (raw for raw in candidates if raw not in chosen[:1] and raw["spec"]["replicas"])
+    others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     if len(chosen) > 1:
-        message = (
-            f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}, and every operator serves the whole "
-            "cluster"
-        )
+        names = ", ".join(map(_name, chosen))
+        message = f"{len(chosen)} operator Deployments: {names}, and every operator serves the whole cluster"
         remedy = "choose one with --operator, and remove the other"
-        return chosen[0], [report(_SEVERAL, None, None, message, remedy)]
-    others = (f"Deployment {_name(raw)}" for raw in candidates if raw not in chosen and raw["spec"]["replicas"])
-    what = "looks like an operator and has replicas, but was not chosen"
-    remedy = "scale it to zero, or remove it"
-    return next(iter(chosen), None), [report(_SEVERAL, None, None, f"{name} {what}", remedy) for name in others]
+        return chosen[0], others, [report(_SEVERAL, None, None, message, remedy)]
+    what, remedy = "looks like an operator and has replicas, but was not chosen", "scale it to zero, or remove it"
+    refusals = [report(_SEVERAL, None, None, f"{name} {what}", remedy) for name in others]
+    return next(iter(chosen), None), others, refusals
 
 
 def _recognised(deployment: JSONObject, service: _Service) -> bool:

@@ -179,15 +179,15 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
     ref = Ref("Deployment", installed.namespace if installed else "", name)
-    try:
-        found.refuse_several()
-    except errors.ForeignOperator as error:
-        yield Problem(ref, None, str(error))
+    what = f"beside the operator of {options.plan.target}"
+    for other, image in found.others.items():
+        if not options.is_target(image):
+            yield Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     if any(options.is_target(pod.image) for pod in pods if pod.ready):
         for pod in pods:
             if not options.is_target(pod.image):
-                yield Problem(pod.ref, None, f"{pod} runs beside the operator of {options.plan.target}")
+                yield Problem(pod.ref, None, f"{pod} runs {what}")
         return
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"

@@ -35,8 +35,11 @@
 {{- if not $binary }}
 {{- include "grove-migrator.known" (list . "target" (or .Values.target $tag)) }}
 {{- end }}
+{{- $bare := first (splitList "@" $tag) }}
+{{- $read := include "grove-migrator.releases" . | fromJsonArray }}
 {{- if .Values.target }}{{ .Values.target }}
-{{- else if and $tag (or (not $binary) (has (printf "v%s" (trimPrefix "v" $tag)) (include "grove-migrator.releases" . | fromJsonArray))) }}{{ $tag }}
+{{- else if and $tag (not $binary) }}{{ $tag }}
+{{- else if or (has $bare $read) (has (printf "v%s" (trimPrefix "v" $bare)) $read) }}{{ $bare }}
 {{- else if not $binary }}
 {{- fail "target is missing: the release that the next operator is, for instance v0.1.0-alpha.12-rc1" }}
 {{- end }}

@@ -238,8 +238,11 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     migrated.fails("old-1 .*runs beside the operator of legacy-1.35")
     migrated.drop(resources.PODS, NAMESPACE, "old-1")
     migrated.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
-    migrated.fails("GM-203: 2 operator Deployments")
+    migrated.fails("Deployment other/grove-operator runs .*alpha.9 beside the operator of legacy-1.35")
     assert migrated.records()
+    for image, replicas in ((cluster.OLD_IMAGE, 0), (cluster.NEW_IMAGE, 1)):
+        migrated.put(installation.deployment(image, namespace="other", replicas=replicas))
+        migrated.verified(after=True)
 
 
 @pytest.mark.parametrize(

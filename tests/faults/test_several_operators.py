@@ -1,0 +1,62 @@
+"""A second operator that appears during a run, where neither stopping nor a Lease of ours keeps it out."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.run.leases import PARKED
+from migrator.run.operator import OperatorFlags
+from testbed import operator_installation as installation
+from tests.faults import cluster
+from tests.faults.process import DONE, STUCK, At, Step, when
+from tests.faults.world import World
+
+_FLAGS = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT)
+
+
+def appears(world: World, image: str, *, reverted: bool = False) -> At:
+    """Another Deployment gets replicas once every hash is written."""
+
+    def install(_: Step) -> None:
+        world.store.put(installation.deployment(image, namespace="other", observed=True))
+
+    return when(lambda _: world.grove() == (world.before if reverted else world.after), install, times=1)
+
+
+@pytest.mark.parametrize(("image", "code"), [(cluster.NEW_IMAGE, DONE), (cluster.OLD_IMAGE, STUCK)])
+def test_another_operator_ends_a_run_unless_it_knows_the_new_hashes(image: str, code: int) -> None:
+    """The old release would roll everything: it is named. The target's finds its own hashes."""
+    world = World()
+    ending = world.run(appears(world, image), flags=_FLAGS)
+    assert ending.code == code, str(ending)
+    assert world.grove() == world.after
+    if code == STUCK:
+        assert "GM-203: Deployment other/grove-operator looks like an operator" in str(ending.error)
+        assert world.run(flags=_FLAGS).code == STUCK
+        world.store.put(installation.deployment(image, namespace="other", replicas=0))
+    assert world.run(flags=_FLAGS).code == DONE
+
+
+def test_another_operator_of_the_old_release_does_not_end_a_revert() -> None:
+    """Every old hash is back: the operator that was stopped runs again, whoever else does."""
+    world = World()
+    assert world.run(flags=_FLAGS).code == DONE
+    ending = world.run(appears(world, cluster.OLD_IMAGE, reverted=True), flags=_FLAGS, revert=True)
+    assert (ending.code, world.replicas, world.records) == (DONE, 1, []), str(ending)
+
+
+def test_the_targets_operator_at_the_end_of_a_revert_stays_locked_out() -> None:
+    """It does not know the old hashes, so its Lease stays parked: 6, and no "nothing is changed"."""
+    world = World()
+    assert world.run().code == DONE
+    begins = when(
+        lambda _: world.grove() == world.before,
+        lambda _: world.deploy(replicas=1, image=cluster.NEW_IMAGE),
+        times=1,
+    )
+    ending = world.run(begins, revert=True)
+    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
+    assert world.grove() == world.before
+    world.deploy(replicas=0, image=cluster.OLD_IMAGE)
+    world.advance(30)
+    assert world.run(revert=True).code == DONE
