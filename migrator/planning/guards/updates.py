@@ -100,12 +100,11 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
     if now is None:
         return
     delay = tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
-    for item in tree.children:
-        breached = condition(item, "MinAvailableBreached")
-        if breached.get("status") != "True" or (spared(item) and not ends_every_gang(builds)):
-            continue
-        since = breached.get("lastTransitionTime")
-        if _seconds_left(delay, since, now) > downtime:
+    every = ends_every_gang(builds)
+    breached = [item for item in tree.children if _is_breached(item) and (every or not spared(item))]
+    for item in breached:
+        since = condition(item, "MinAvailableBreached").get("lastTransitionTime")
+        if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > downtime:
             continue
         message = (
             f"{item.ref}: MinAvailableBreached is True since {since}, and its termination delay of {delay} ends within "
@@ -113,6 +112,24 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
         )
         remedy = "bring its pods back first, or raise spec.template.terminationDelay"
         yield report("GM-116", item.ref, "/status/conditions", message, remedy, overridable=True)
+
+
+def _is_breached(item: GroveObject) -> bool:
+    return bool(condition(item, "MinAvailableBreached").get("status") == "True")
+
+
+def _is_left_to_group(item: GroveObject, tree: Tree, breached: Sequence[GroveObject]) -> bool:
+    """Whether a PodClique's breach ends nothing by itself: without such replicas its group is below its minimum.
+
+    Then the group's own condition decides. Grove: ``podcliquescalinggroup/components/podclique/sync.go``,
+    ``processMinAvailableBreachedPCSGReplicas``.
+    """
+    group = next((group for group in tree.scaling_groups if group.ref.uid == item.owner_uid), None)
+    if group is None:
+        return False
+    members = (one for one in breached if isinstance(one, PodClique) and one.owner_uid == group.ref.uid)
+    ended = {member.group_index for member in members}
+    return integer(group.spec.get("replicas"), 1) - len(ended) < integer(group.spec.get("minAvailable"), 1)
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:

@@ -11,7 +11,7 @@ from migrator.planning.model import Table
 from migrator.planning.options import PlanOptions, direction_of
 from migrator.run import record
 from migrator.run.verify import lost_pods, problems_of
-from tests.support.builders import DELETION, LATER, World, clique
+from tests.support.builders import DELETION, LATER, OLD, World, clique
 
 
 def table_now(world: World) -> Table:
@@ -32,6 +32,20 @@ def test_what_a_group_lost_is_missing_whatever_its_name_ends_with(gone: str) -> 
     assert (lost.ref.name, lost.owner) == ("web-0-a-b-0-y", False)
     world.pcs["spec"]["replicas"] = 0
     assert all(problem.owner for problem in lost_pods(world.snapshot().trees[0], before))
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("value", ["legacy-1.33", "older"])
+def test_a_value_that_the_run_left_alone_may_stay(value: str, *, after: bool) -> None:
+    """It lags behind and no pod depends on it, whether it is a template's older hash or that of an older operator."""
+    world = World().grow(progress=())
+    old = world.hashes(value).templates["front"] if value != "older" else OLD
+    world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash", old)
+    tables = world.tables()
+    world.apply(world.decide().changes)
+    direction = direction_of(PlanOptions(target="legacy-1.35"))
+    found = tuple(problems_of(world.snapshot(), direction, tables, after_upgrade=after))
+    assert [(one.ref.name, one.owner) for one in found] == [("web-0-front", True)]
 
 
 def test_a_pod_on_its_way_out_is_missing() -> None:

@@ -63,6 +63,21 @@ def test_gang_termination_during_the_downtime_refuses(
     assert world.decide(allow=["GM-116"]).state is SetState.MIGRATE
 
 
+@pytest.mark.parametrize(("replicas", "refused"), [(1, False), (2, True)])
+def test_a_member_whose_group_is_below_its_minimum_is_left_to_the_group(replicas: int, *, refused: bool) -> None:
+    """Grove ends a replica of a group if enough others are left; otherwise the group's own condition decides."""
+    world = World().grow(group_replicas=replicas)
+    since = NOW - timedelta(hours=5)
+    member, group = ("PodClique", "web-0-sg-0-work"), world.of(*GROUP)
+    world.put(*member, "/status/conditions", condition("MinAvailableBreached", "True", since))
+    group["spec"]["minAvailable"] = 1
+    group["status"]["conditions"] = condition("MinAvailableBreached", "False", since)
+    expected = [("GM-116", member[1], "/status/conditions")] if refused else []
+    assert refusals(world.findings()) == expected
+    group["status"]["conditions"] = condition("MinAvailableBreached", "True", since)
+    assert ("GM-116", GROUP[1], "/status/conditions") in refusals(world.findings())
+
+
 def test_the_downtime_counts_the_writes_of_all_sets() -> None:
     """A thousand pods are more than ten seconds of writing: what ends meanwhile refuses."""
     world = World().grow().grow("many", cliques=[clique("one")], groups={}, pods=1100)
