@@ -138,18 +138,22 @@ def spared(item: GroveObject) -> bool:
 
 
 def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
-    """PodCliques and scaling groups scaled to zero, or below ``minAvailable``, beside live pods of their replica.
+    """PodCliques and scaling groups below ``minAvailable``, by replicas or as scheduled, beside live pods of theirs.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    after ``terminationDelay``, unless it is :func:`spared`.
+    of the set after ``terminationDelay``, unless it is :func:`spared`. Older operators report none at zero.
     """
     with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
     live = {clique.set_index for clique in with_live_pods}
     members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
         least = integer(item.spec.get("minAvailable"), 1)
-        if integer(item.spec.get("replicas"), least) < least and item.set_index in live and not spared(item):
+        numbers = [item.spec.get("replicas")]
+        if condition(item, "MinAvailableBreached").get("status") == "False":
+            numbers.append(item.status.get("scheduledReplicas"))
+        lacks = any(integer(number, least) < least for number in numbers)
+        if lacks and item.set_index in live and not spared(item):
             yield item
 
 

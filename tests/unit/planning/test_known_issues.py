@@ -206,6 +206,19 @@ def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None
     assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
 
 
+@pytest.mark.parametrize(("status", "pods", "expected"), [("False", 0, 1), ("True", 0, 0), ("False", 1, 0)])
+@pytest.mark.parametrize("of", [("PodClique", FRONT), GROUP], ids=lambda of: of[0])
+def test_a_member_that_is_not_scheduled_ends_its_gang(
+    of: tuple[str, str], status: str, pods: int, expected: int
+) -> None:
+    """Older operators report no breach where nothing is scheduled, newer ones do; a reported one is GM-116's."""
+    world = World().grow().put(*of, "/status/scheduledReplicas", pods)
+    world.put(*of, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
+    assert [code for code, _ in advised(world, RC1, running=A11)] == ["GM-301"] * expected
+    if status == "False":
+        assert recreated_with_migration(planned(world, RC1, running=A11)).pods == 6 * expected
+
+
 def test_the_table_is_whole() -> None:
     """Every known issue has all of its texts, and the releases that it names are known."""
     assert [issue.id for issue in KNOWN_ISSUES] == sorted(ISSUE_TITLES)
