@@ -50,17 +50,15 @@ class Scheme:
 class Release:
     """A build of the operator and the scheme that it uses.
 
-    ``dev`` marks builds that are not releases, ``accepts_legacy`` those that take the legacy hash of their own
-    layout as current, and ``hash_in_names`` those that put the hash into object names (never migrated). ``dynamo`` are
-    the versions of the dynamo-platform chart that bring it, without their patch number (the chart's README at 1.6.0 has
-    the table).
+    ``dev`` marks builds that are not releases, and ``hash_in_names`` those that put the hash into object names (never
+    migrated). ``dynamo`` are the versions of the dynamo-platform chart that bring it, without their patch number (the
+    chart's README at 1.6.0 has the table).
     """
 
     name: str
     scheme: Scheme
     commit: str | None
     dev: bool = False
-    accepts_legacy: bool = False
     hash_in_names: bool = False
     dynamo: tuple[str, ...] = ()
 
@@ -106,7 +104,6 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     scheme=scheme,
                     commit=raw.get("commit"),
                     dev=raw.get("dev", False),
-                    accepts_legacy=raw.get("acceptsLegacy", False),
                     hash_in_names=raw.get("hashInNames", False),
                     dynamo=tuple(raw.get("dynamo", ())),
                 )

@@ -18,7 +18,6 @@ from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption
 from migrator.planning.releases import (
-    accepts_legacy,
     compares_idle_sets,
     knows_on_delete,
     pods_below_minimum,
@@ -37,8 +36,8 @@ def disruption_of(
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
-    dynamic resource allocation do not count. A canonical operator that accepts the legacy hash of its own layout does
-    not recreate pods of a set that stores that hash.
+    dynamic resource allocation do not count. A canonical operator takes the legacy hash of its own layout too (Grove PR
+    566: ``ComputeHashLegacy``, without which a program is not recognised), so it recreates nothing that stores that.
     """
     pcs = tree.pcs
     if pcs.terminating:
@@ -48,7 +47,7 @@ def disruption_of(
     if pcs.on_delete and knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
-    if target.algorithm == CANONICAL and source.minor == target.minor and accepts_legacy(builds):
+    if target.algorithm == CANONICAL and source.minor == target.minor:
         current.append(pair.source.generation)
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
     if not looks_at_idle:

@@ -89,14 +89,6 @@ def knows_on_delete(names: Sequence[str]) -> bool:
     return not names or not is_before(names[-1], _FIRST_ON_DELETE)
 
 
-def accepts_legacy(names: Sequence[str]) -> bool:
-    """Whether a canonical build of these takes the legacy hash of its own layout as current; an unknown one does.
-
-    Grove PR 566: ``ComputeHashLegacy``, without which a program is not recognised.
-    """
-    return not names or any(one.accepts_legacy for one in schemes.releases() if one.name in names)
-
-
 def compares_idle_sets(names: Sequence[str]) -> bool:
     """Whether all of these compare a standalone PodClique with its set's generation hash even if the set is idle.
 
