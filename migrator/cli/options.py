@@ -21,7 +21,7 @@ from migrator.grove.objects import go_duration
 PREFIX: Final = "GROVE_MIGRATOR"
 #: Read before Click parses anything, because it also holds for errors about that.
 LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
-#: ``-h`` works everywhere, and every flag can be given as a variable.
+#: ``-h`` works everywhere, and flags can be given as variables.
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
 #: Flags that the next command needs too, if they were given and it has them.
@@ -204,6 +204,12 @@ OPERATOR: Final = together(
 )
 
 
+def _is_given_here(param: click.Parameter, ctx: click.Context) -> bool:
+    """Whether a parameter was typed, or came from a variable of this command and not from one of all commands."""
+    is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    return is_typed or (variable_of(param, ctx) or "").startswith(f"{ctx.auto_envvar_prefix}_")
+
+
 def refuse_flags(reason: str, *names: str) -> None:
     """Raise ``UsageError`` if one of these parameters was given, by a flag or by a variable of this command.
 
@@ -211,11 +217,9 @@ def refuse_flags(reason: str, *names: str) -> None:
     """
     ctx = click.get_current_context()
     for param in ctx.command.params:
-        if param.name not in names:
-            continue
-        variable = variable_of(param, ctx) or ""
-        of_command = variable.startswith(f"{ctx.auto_envvar_prefix}_") and ctx.params[param.name]
-        if of_command or ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+        variable = variable_of(param, ctx)
+        is_off = variable is not None and not ctx.params[str(param.name)]
+        if param.name in names and _is_given_here(param, ctx) and not is_off:
             raise UsageError(f"{variable or max(param.opts, key=len)} {reason}")
 
 
@@ -230,9 +234,11 @@ def next_command(name: str, *flags: str) -> str:
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
         flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        given = given or (variable_of(param, context) or "").startswith(f"{context.auto_envvar_prefix}_")
-        if given and flag in known - set(flags) and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ())):
+        if (
+            _is_given_here(param, context)
+            and flag in known - set(flags)
+            and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ()))
+        ):
             for text in value if isinstance(value, tuple) else (value,):
                 words += [param.opts[0], shlex.quote(str(text))]
     return " ".join([*words, *map(shlex.quote, flags)])

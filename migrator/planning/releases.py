@@ -130,7 +130,7 @@ def spared(item: GroveObject) -> bool:
 
 
 def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
-    """PodCliques and scaling groups below ``minAvailable``, by replicas or as scheduled, beside live pods of theirs.
+    """PodCliques and scaling groups below ``minAvailable``, as wanted or as scheduled, whose replica has live pods.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica

@@ -112,7 +112,7 @@ def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[N
 
 def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger, told: set[Finding]) -> None:
     """Log one line for each finding that was not told before."""
-    for finding in dict.fromkeys(plan.all_findings):
+    for finding in plan.all_findings:
         if finding in told:
             continue
         told.add(finding)

@@ -359,6 +359,3 @@ def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site)
     waited = migrated.clock()
     migrated.fails("no record shows whether the upgrade began it", wait=100.0)
     assert migrated.clock() == waited
-
-
-# --- the problems of one snapshot ------------------------------------------------------------------------------------
