@@ -65,11 +65,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known and is in no object: tables of earlier runs by PodCliqueSet uid, the time, the running release."""
+    """What is known and is in no object: tables of earlier runs by PodCliqueSet uid, the time, the running release.
+
+    ``begun`` are the uids of the sets that hold what the open run wrote: none of them is skipped.
+    """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     now: datetime | None = None
     running: str | None = None
+    begun: frozenset[str] = frozenset()
 
 
 NOTHING: Final = Known()
@@ -90,7 +94,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
-        selected = tuple(_skipped(p) if p.state is SetState.REFUSED else p for p in selected)
+        selected = tuple(p if p.tree.ref.uid in known.begun else _skipped(p) for p in selected)
     return Plan(
         requested_source=options.source,
         requested_target=options.target,
@@ -291,6 +295,9 @@ def belongs_to(table: Table, direction: Direction) -> bool:
 
 
 def _skipped(plan: SetPlan) -> SetPlan:
+    """The plan of a set that is left out if it is refused."""
+    if plan.state is not SetState.REFUSED:
+        return plan
     return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
 
 

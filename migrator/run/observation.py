@@ -180,15 +180,16 @@ def read_sets(
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
     is_finished = written and bool(trees) and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).set_plans
+    to_revert = tuple(set_plan for set_plan in undo if set_plan.changes)
     plan = Plan(options.plan.source, options.plan.target, ())
     foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], options.plan.allow))
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
     elif not is_finished:
-        plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release))
+        begun = frozenset(set_plan.tree.ref.uid for set_plan in to_revert)
+        plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release, begun))
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    to_revert = tuple(set_plan for set_plan in undo if set_plan.changes)
     return replace(
         seen,
         plan=plan,
@@ -272,7 +273,7 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
         uid, known = plan.tree.ref.uid, tables.get(plan.tree.ref.uid)
         if known is None:
             tables[uid] = table_of(plan, run.run_id)
-        elif known.template_digest == template_digest(plan.tree.pcs):
+        elif known.source == plan.source and known.template_digest == template_digest(plan.tree.pcs):
             due = {(change.ref.uid, change.field) for change in plan.changes}  # an operator has written its own there
             kept = tuple(one for one in known.kept if (one.ref.uid, one.field) not in due)
             tables[uid] = replace(known, run=run.run_id, kept=kept)

@@ -39,6 +39,15 @@ def test_the_table_of_an_edited_set_is_kept_while_a_write_of_its_run_is_there(*,
     assert (found.template_digest == template_digest(seen.trees[0].pcs)) is not written
 
 
+def test_a_table_of_an_earlier_old_operator_is_not_kept() -> None:
+    """After a downgrade that rolled all pods anew, a revert restores those hashes, and not older ones."""
+    (before,) = World().grow(scheme="legacy-1.33").tables().values()
+    world = World().grow()
+    (found,) = tables_of(observed(world, Recorded(tables=(replace(before, run="run-1"),))), RUN)
+    (fresh,) = world.tables().values()
+    assert found == replace(fresh, run="run-2")
+
+
 @pytest.mark.parametrize("state", [RecordState.REVERTING, RecordState.WRITING])
 def test_a_run_that_continues_a_revert_has_all_of_its_tables(state: RecordState) -> None:
     """A revert may have written to each set, so each is the run's now; a migration leaves an earlier run's alone."""

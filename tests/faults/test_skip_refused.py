@@ -1,0 +1,103 @@
+"""``--skip-refused`` leaves out a set that was refused before anything of it was written, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from migrator import resources
+from migrator.errors import Unreachable
+from tests.faults import cluster
+from tests.faults.process import DONE, KILLED, STUCK, At, Step, when
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.memory_objects import timestamp
+
+NAME = "disagg"
+
+
+def midway(action: Callable[[Step], object]) -> At:
+    """Act once a few values of the set are written, and most are not."""
+    sent: list[Step] = []
+
+    def is_fourth(step: Step) -> bool:
+        if step.moment == "before" and step.is_grove and step.name.startswith(NAME):
+            sent.append(step)
+        return len(sent) == 4
+
+    return when(is_fourth, action, times=1)
+
+
+def breach(world: World) -> None:
+    """A gang of the set is to be terminated in two minutes (the delay is four hours), which GM-116 refuses."""
+    since = timestamp(world.now() - timedelta(hours=3, minutes=58))
+    condition = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": since}
+    world.store.edit(
+        resources.POD_CLIQUES,
+        "default",
+        f"{NAME}-0-frontend",
+        lambda body: body["status"].update(conditions=[condition]),
+    )
+
+
+def of_set(world: World) -> dict[cluster.Key, object]:
+    """The objects of the set."""
+    return {key: item for key, item in world.grove().items() if key[2].startswith(NAME)}
+
+
+def test_a_half_written_set_that_is_refused_later_is_not_left_out() -> None:
+    """Killed in the middle of a set, and the rerun refuses that set: 6, and not 0 beside a set of two schemes."""
+    world = World()
+    assert world.run(midway(lambda step: step.process.kill()), skip_refused=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    breach(world)
+    ending = world.run(skip_refused=True)
+    assert (ending.code, world.record_state) == (STUCK, "writing"), str(ending)
+    assert "GM-116" in str(ending.error)
+    assert world.run(skip_refused=True, allow=frozenset({"GM-116"})).code == DONE
+    assert world.replicas == 0
+
+
+def test_a_set_that_is_refused_while_it_is_written_is_not_left_out() -> None:
+    """One run, and an outage in the middle of a set that is refused when it is read again."""
+    world = World()
+
+    def outage(_: Step) -> None:
+        breach(world)
+        raise Unreachable("no answer")
+
+    ending = world.run(midway(outage), skip_refused=True)
+    assert ending.code == STUCK, str(ending)
+    assert "GM-116" in str(ending.error)
+
+
+def test_a_set_that_is_edited_while_it_is_written_gets_its_old_hashes_back() -> None:
+    """Then it is as a set that was refused before the run, and is left out."""
+    world = World()
+    before = of_set(world)
+
+    def edit(_: Step) -> None:
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", NAME, lambda pcs: cluster.edit(pcs, "frontend"))
+
+    ending = world.run(midway(edit), skip_refused=True)
+    assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
+    stored = of_set(world)
+    changed = {key for key in before if before[key] != stored[key]}
+    assert changed == {("PodCliqueSet", "default", NAME)}
+
+
+def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run() -> None:
+    """All of its hashes are the new ones: the next operator rolls out the edit, as its owner wants."""
+    world = World()
+
+    def is_written(step: Step) -> bool:
+        return step.resource == resources.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
+
+    def edit(_: Step) -> None:
+        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "frontend"))
+        raise Unreachable("no answer")
+
+    ending = world.run(when(is_written, edit, times=1), skip_refused=True)
+    assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
+    assert {key for key, item in world.after.items() if world.grove()[key] != item} == {
+        ("PodCliqueSet", "default", "web")
+    }
