@@ -378,8 +378,8 @@ class _Run:
         if installed is not None and installed.replicas:
             stopped = OperatorBefore(installed.replicas, installed.image, installed.uid)
         known = last.operator if last is not None else None
-        if options.revert:
-            before = known or stopped
+        if options.revert or (known is not None and recorded.unfinished is not None):
+            before = known  # what runs since may be the target's
         else:
             before = stopped or (known if known is not None and endings.is_same(installed, known) else None)
         run = replace(run, stopped=stopped, operator=before)
@@ -430,8 +430,8 @@ class _Run:
             self._seen.found.refuse_several()
             raise ForeignOperator(endings.scaled_up(installed))
         if self._options.revert:
-            if seen.recorded.run is not None and installed is not None and not self._options.is_target(installed.image):
-                self._restore(seen.recorded.run.operator)
+            if installed is not None and not self._options.is_target(installed.image):
+                self._restore(seen.operator_of_old_hashes)
             self._let_operators_in()
             self._remove_record()
             return

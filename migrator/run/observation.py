@@ -20,7 +20,7 @@ from migrator.planning.releases import release_in
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.operator import Found, Operator
-from migrator.run.record import Recorded, Recorder, RecordState, RunRecord, pods_of, table_of
+from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of, table_of
 from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
 
@@ -133,6 +133,15 @@ class Observation:
         return not all(belongs_to(table, direction) for table in tables)
 
     @property
+    def operator_of_old_hashes(self) -> OperatorBefore | None:
+        """The operator to which a revert gives its replicas back: not one whose tag names a release of other hashes."""
+        was, direction = self.recorded.run.operator if self.recorded.run is not None else None, self.options.direction
+        release = release_in(was.image) if was is not None else None
+        recorded = {table.source for table in self.recorded.tables if belongs_to(table, direction)}
+        sources = recorded or {scheme.name for scheme in direction.candidates}
+        return was if release is None or release.scheme.name in sources else None
+
+    @property
     def target_was_running(self) -> bool:
         """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
         run, installed = self.recorded.unfinished, self.operator
@@ -228,7 +237,8 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
     options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
     empty = Plan(options.source, options.target, ())
-    early = run is not None and run.is_early and not run.revert and not tables
+    own = any(belongs_to(table, seen.options.direction) for table in tables)
+    early = run is not None and run.is_early and not run.revert and not own
     if early and run is not None and (run.source, run.target) == (options.source, options.target):
         return empty  # the run that is undone died before its first patch
     other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)

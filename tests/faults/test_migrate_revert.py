@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from migrator import resources
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.record import RUN_NAME, Recorder
+from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.invariants import HashTable
-from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Step, kill_at, raising, when
+from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, At, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -24,6 +27,16 @@ def migrated_world(*, upgraded: bool = False) -> World:
         world.advance(20)
         assert world.holder.startswith("grove-operator-2")
     return world
+
+
+LATER = "legacy-1.36"
+UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
+
+
+def judged_later(world: World) -> None:
+    """From now on the hashes of a second migration, to other ones, are judged."""
+    world.checker.table = HashTable(cluster.TARGET, LATER)
+    world.checker.learn()
 
 
 def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
@@ -138,7 +151,7 @@ def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str,
     """It writes nothing where the record has what was there before."""
     world = migrated_world()
     if later:
-        assert world.run(kill_at(3, "after"), target="legacy-1.36", source=cluster.TARGET).code == KILLED
+        assert world.run(kill_at(3, "after"), target=LATER, source=cluster.TARGET).code == KILLED
         assert world.record_state == "stopping"
         world.advance(100)
     records, process = world.records, world.start(at=kill_at(100, "before"))
@@ -155,12 +168,52 @@ def test_a_later_migration_can_be_undone_alone() -> None:
     """It dies half-way, and its revert ends with what an earlier migration to other hashes had left."""
     world = World()
     assert world.run().code == DONE
-    later, source = "legacy-1.36", cluster.TARGET
-    world.checker.table = HashTable(source, later)
+    source = cluster.TARGET
+    judged_later(world)
     before = world.grove()
-    ending = world.run(kill_at(14, "before"), target=later, source=source)
+    ending = world.run(kill_at(14, "before"), target=LATER, source=source)
     assert ending.code == KILLED
     assert world.grove() != before
     world.advance(100)
-    assert world.run(kill_at(200, "before"), target=later, source=source, revert=True).code == DONE
+    assert world.run(kill_at(200, "before"), target=LATER, source=source, revert=True).code == DONE
     assert world.grove() == before
+
+
+@pytest.mark.parametrize("at", [None, kill_at(14, "before")])
+def test_a_revert_starts_no_operator_that_does_not_know_its_hashes(at: At | None) -> None:
+    """After two migrations without an upgrade between them, the operator at zero is that of the first one's source."""
+    world = migrated_world()
+    judged_later(world)
+    world.run(at, target=LATER)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(target=LATER, revert=True)
+    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_revert_starts_no_operator_of_the_target_with_an_unknown_tag(*, recorded: bool) -> None:
+    """Nobody says anew that it is the target's; it is not the operator that the record has."""
+    world = World(replicas=int(recorded))
+    if recorded:  # killed, upgraded too early, and killed again
+        assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
+    else:
+        assert world.run(target_image=UNKNOWN_IMAGE).code == DONE
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(LONGER_THAN_A_LEASE)
+    if recorded:
+        assert world.run(kill_at(8, "before")).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 0), str(ending)
+
+
+def test_a_run_that_died_early_is_undone_beside_an_earlier_record() -> None:
+    """It has only stopped the operator, which runs again; the earlier migration can be undone as before."""
+    world = migrated_world(upgraded=True)
+    stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), lambda step: step.process.kill())
+    assert world.run(stopped, target=LATER).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(target=LATER, revert=True)
+    assert (ending.code, world.replicas, world.record_state) == (DONE, 1, "done"), str(ending)
+    assert world.run(revert=True).code == DONE
+    assert (world.grove() == world.before, world.replicas) == (True, 0)
