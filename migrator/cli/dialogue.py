@@ -15,7 +15,7 @@ from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
-from migrator.planning.releases import release_in
+from migrator.planning.releases import knows
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
@@ -87,24 +87,23 @@ def ending(
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
         return state, verify
-    is_next = _is_old(operator, result) if options.revert else is_target
-    if operator is not None and operator.deployment and is_next:
-        return state, (start_command(operator), *verify)
     release, namespace = _release(store, operator)
+    rollback = f"helm rollback {release} -n {namespace}"
+    if options.revert and operator is not None and operator.deployment:
+        restored = {plan.target for plan in result.plan.set_plans} or {str(one) for one in options.direction.candidates}
+        if is_target or knows(operator.image, restored):
+            return state, (rollback if is_target else start_command(operator),)
+        choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
+        return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
     if options.revert:
-        doubt = "" if operator is None or is_target else " Start it only if that is the old operator's image."
-        return f"{state}{doubt}", (f"helm rollback {release} -n {namespace}",)
+        return state, (rollback,)
+    if operator is not None and operator.deployment and is_target:
+        return state, (start_command(operator), *verify)
     of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
     version = named.name if named is not None and of_grove else '"$VERSION"'
     crds = f'helm show crds "$CHART" --version {version} | kubectl apply --server-side --force-conflicts -f -'
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
     return state, (crds, helm, *verify)
-
-
-def _is_old(operator: Operator | None, result: RunResult) -> bool:
-    """Whether an operator is, by its tag, a release of the hashes that a revert has restored."""
-    release = release_in(operator.image) if operator is not None else None
-    return release is not None and release.scheme.name in {plan.target for plan in result.plan.set_plans}
 
 
 def _described(operator: Operator | None) -> str:

@@ -67,7 +67,7 @@ class Target:
 class Known:
     """What is known and is in no object: tables of earlier runs by PodCliqueSet uid, the time, the running release.
 
-    ``begun`` are the uids of the sets that hold what the open run wrote: none of them is skipped.
+    ``begun`` are the uids of the sets that the open run has begun and not finished: none of them is skipped.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
@@ -295,7 +295,7 @@ def belongs_to(table: Table, direction: Direction) -> bool:
 
 
 def _skipped(plan: SetPlan) -> SetPlan:
-    """The plan of a set that is left out if it is refused."""
+    """Leave a refused set out; any other plan stays as it is."""
     if plan.state is not SetState.REFUSED:
         return plan
     return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))

@@ -7,7 +7,7 @@ functions after ``image_tag`` describe one difference each, most with its source
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -75,6 +75,17 @@ def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
 def release_in(image: str) -> Release | None:
     """The release that the tag of an image names."""
     return schemes.release_of(image_tag(image) or "")
+
+
+def knows(image: str, schemes_of_hashes: Collection[str]) -> bool:
+    """Whether the tag of an image names a release that takes stored hashes of one of these schemes as its own.
+
+    A canonical one takes the legacy hashes of its layout too (Grove PR 566).
+    """
+    release = release_in(image)
+    if release is None or release.hash_in_names:
+        return False
+    return not {release.scheme.name, Scheme(LEGACY, release.scheme.minor).name}.isdisjoint(schemes_of_hashes)
 
 
 def image_tag(image: str) -> str | None:

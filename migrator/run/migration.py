@@ -361,7 +361,7 @@ class _Run:
     def _open_record(self) -> RunRecord:
         """Record the run, and the operator that it is about to stop."""
         context, options, recorded = self._context, self._options, self._seen.recorded
-        installed, last = self._seen.operator, recorded.run
+        installed = self._seen.operator
         run = recorded.unfinished or RunRecord(
             run_id=context.run_id,
             identity=context.identity,
@@ -377,12 +377,7 @@ class _Run:
         stopped = run.stopped
         if installed is not None and installed.replicas:
             stopped = OperatorBefore(installed.replicas, installed.image, installed.uid)
-        known = last.operator if last is not None else None
-        if options.revert or (known is not None and recorded.unfinished is not None):
-            before = known  # what runs since may be the target's
-        else:
-            before = stopped or (known if known is not None and endings.is_same(installed, known) else None)
-        run = replace(run, stopped=stopped, operator=before)
+        run = replace(run, stopped=stopped, operator=self._seen.operator_before(run, stopped))
         self._save(replace(recorded, run=run))
         return run
 
@@ -415,8 +410,9 @@ class _Run:
                     raise  # else the record is gone, and that was the aim
             self._seen = replace(self._seen, recorded=Recorded())
             return
+        first, was = earlier[0], run.operator if self._seen.is_of_this_pair else None
         done = replace(run, state=RecordState.DONE, finished=self._context.now(), stopped=None, revert=False)
-        self._save(Recorded(replace(done, source=earlier[0].source, target=earlier[0].target), earlier))
+        self._save(Recorded(replace(done, source=first.source, target=first.target, operator=was), earlier))
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -431,7 +427,7 @@ class _Run:
             raise ForeignOperator(endings.scaled_up(installed))
         if self._options.revert:
             if installed is not None and not self._options.is_target(installed.image):
-                self._restore(seen.operator_of_old_hashes)
+                self._restore(seen.operator_to_restore)
             self._let_operators_in()
             self._remove_record()
             return

@@ -16,9 +16,10 @@ from migrator.planning.guards.base import report
 from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Table
 from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
 from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
-from migrator.planning.releases import release_in
+from migrator.planning.releases import knows, release_in
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
+from migrator.run.endings import is_same
 from migrator.run.operator import Found, Operator
 from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of, table_of
 from migrator.run.snapshot import read_snapshot
@@ -133,13 +134,35 @@ class Observation:
         return not all(belongs_to(table, direction) for table in tables)
 
     @property
-    def operator_of_old_hashes(self) -> OperatorBefore | None:
-        """The operator to which a revert gives its replicas back: not one whose tag names a release of other hashes."""
-        was, direction = self.recorded.run.operator if self.recorded.run is not None else None, self.options.direction
-        release = release_in(was.image) if was is not None else None
+    def is_of_this_pair(self) -> bool:
+        """Whether no table of the record is of other schemes."""
+        return all(belongs_to(table, self.options.direction) for table in self.recorded.tables)
+
+    def operator_before(self, run: RunRecord, stopped: OperatorBefore | None) -> OperatorBefore | None:
+        """The operator of the old hashes: the one that ``run`` has stopped, or the recorded one if that is still there.
+
+        If this run undoes or continues what another one began, an operator that does not name a release of the old
+        hashes by its tag may be the target's: then it is the recorded one.
+        """
+        last = self.recorded.run
+        is_ours = last is not None and (last.finished is None or self.is_of_this_pair)  # else of an earlier migration
+        known = last.operator if last is not None and is_ours else None
+        begun = self.options.revert or (known is not None and not run.is_early)
+        if begun and not self.knows_old_hashes(stopped):
+            return known
+        return stopped or (known if known is not None and is_same(self.operator, known) else None)
+
+    def knows_old_hashes(self, was: OperatorBefore | None) -> bool:
+        """Whether an operator's tag names a release of the old hashes, as far as the record tells them."""
+        direction = self.options.direction
         recorded = {table.source for table in self.recorded.tables if belongs_to(table, direction)}
-        sources = recorded or {scheme.name for scheme in direction.candidates}
-        return was if release is None or release.scheme.name in sources else None
+        return was is not None and knows(was.image, recorded or {scheme.name for scheme in direction.candidates})
+
+    @property
+    def operator_to_restore(self) -> OperatorBefore | None:
+        """The operator that a revert starts again: the recorded one, unless its tag names a release of other hashes."""
+        was = self.recorded.run.operator if self.recorded.run is not None else None
+        return was if was is None or self.knows_old_hashes(was) or release_in(was.image) is None else None
 
     @property
     def target_was_running(self) -> bool:
@@ -195,7 +218,8 @@ def read_sets(
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
     elif not is_finished:
-        begun = frozenset(set_plan.tree.ref.uid for set_plan in to_revert)
+        written_to = (set_plan.tree for set_plan in to_revert)
+        begun = frozenset(tree.ref.uid for tree in written_to if remaining_changes(tree, tables[tree.ref.uid]))
         plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release, begun))
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
@@ -237,9 +261,9 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
     options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
     empty = Plan(options.source, options.target, ())
-    own = any(belongs_to(table, seen.options.direction) for table in tables)
-    early = run is not None and run.is_early and not run.revert and not own
-    if early and run is not None and (run.source, run.target) == (options.source, options.target):
+    early = run is not None and run.is_early and not run.revert
+    early = early and not any(belongs_to(table, seen.options.direction) for table in tables)
+    if early and run is not None and run.target == options.target:
         return empty  # the run that is undone died before its first patch
     other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)
     if other is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from migrator import resources
@@ -207,11 +209,65 @@ def test_a_revert_starts_no_operator_of_the_target_with_an_unknown_tag(*, record
     assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 0), str(ending)
 
 
-def test_a_run_that_died_early_is_undone_beside_an_earlier_record() -> None:
+def reinstalled(world: World) -> None:
+    """The operator's Deployment is deleted and made again, with the same image."""
+    deployment = world.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+    metadata = {**deployment["metadata"], "uid": "another"}
+    world.store.put({**deployment, "metadata": metadata, "spec": {**deployment["spec"], "replicas": 1}})
+
+
+def of_another_release(world: World) -> None:
+    """The operator is upgraded to a release with the same hashes."""
+    world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.8"))
+
+
+@pytest.mark.parametrize("killed", ["early", "late"])
+@pytest.mark.parametrize("change", [reinstalled, of_another_release])
+def test_a_revert_starts_the_operator_of_the_old_hashes_that_was_there_last(
+    change: Callable[[World], None], killed: str
+) -> None:
+    """Between two runs it became another one, whose tag says that it knows the old hashes."""
+    world = World()
+    assert world.run(kill_at(3 if killed == "early" else of_trees()[5].write, "after")).code == KILLED
+    change(world)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run()
+    assert (ending.code, world.replicas) == (DONE, 0), str(ending)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
+
+
+def test_a_revert_that_stops_an_operator_of_the_old_hashes_starts_it_again() -> None:
+    """The user had stopped it, so the record does not have it, and has started it since."""
+    world = World(replicas=0)
+    assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
+    world.deploy(replicas=1)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
+
+
+def test_a_later_migration_knows_no_operator_of_an_earlier_one() -> None:
+    """The operator of the first one's source has a tag that names no release; the second one's revert leaves it."""
+    world = World()
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(20)
+    assert world.run().code == DONE
+    judged_later(world)
+    assert world.run(target=LATER).code == DONE
+    ending = world.run(target=LATER, revert=True)
+    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
+
+
+@pytest.mark.parametrize("source", ["auto", cluster.TARGET])
+@pytest.mark.parametrize("image", [cluster.NEW_IMAGE, UNKNOWN_IMAGE])
+def test_a_run_that_died_early_is_undone_beside_an_earlier_record(source: str, image: str) -> None:
     """It has only stopped the operator, which runs again; the earlier migration can be undone as before."""
-    world = migrated_world(upgraded=True)
+    world = migrated_world()
+    world.deploy(replicas=1, image=image)
+    world.advance(20)
     stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), lambda step: step.process.kill())
-    assert world.run(stopped, target=LATER).code == KILLED
+    assert world.run(stopped, target=LATER, source=source).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(target=LATER, revert=True)
     assert (ending.code, world.replicas, world.record_state) == (DONE, 1, "done"), str(ending)

@@ -1,9 +1,11 @@
-"""``--skip-refused`` leaves out a set that was refused before anything of it was written, and no other."""
+"""``--skip-refused`` leaves out a set that is refused, but none that is half-written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+
+import pytest
 
 from migrator import resources
 from migrator.errors import Unreachable
@@ -85,19 +87,33 @@ def test_a_set_that_is_edited_while_it_is_written_gets_its_old_hashes_back() -> 
     assert changed == {("PodCliqueSet", "default", NAME)}
 
 
-def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run() -> None:
+def edit_web(world: World) -> None:
+    """A user changes an image."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "frontend"))
+
+
+def is_written(step: Step) -> bool:
+    """Whether the set ``web`` has its last new hash."""
+    return step.resource == resources.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run(*, rerun: bool) -> None:
     """All of its hashes are the new ones: the next operator rolls out the edit, as its owner wants."""
     world = World()
 
-    def is_written(step: Step) -> bool:
-        return step.resource == resources.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
-
-    def edit(_: Step) -> None:
-        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "frontend"))
+    def interrupt(step: Step) -> None:
+        if rerun:
+            step.process.kill()
+        edit_web(world)
         raise Unreachable("no answer")
 
-    ending = world.run(when(is_written, edit, times=1), skip_refused=True)
+    ending = world.run(when(is_written, interrupt, times=1), skip_refused=True)
+    if rerun:
+        assert ending.code == KILLED
+        edit_web(world)
+        world.advance(LONGER_THAN_A_LEASE)
+        ending = world.run(skip_refused=True)
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
-    assert {key for key, item in world.after.items() if world.grove()[key] != item} == {
-        ("PodCliqueSet", "default", "web")
-    }
+    changed = {key for key, item in world.after.items() if world.grove()[key] != item}
+    assert changed == {("PodCliqueSet", "default", "web")}
