@@ -87,18 +87,19 @@ def ending(
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
     if up and (is_target or options.revert):
         return state, verify
+    may_start = is_target
+    if options.revert:
+        restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))
+        may_start = operator is not None and not is_target and knows(operator.image, restored)
+    if operator is not None and operator.deployment and may_start:
+        return state, (start_command(operator), *verify)
     release, namespace = _release(store, operator)
-    rollback = f"helm rollback {release} -n {namespace}"
-    if options.revert and operator is not None and operator.deployment:
-        restored = {plan.target for plan in result.plan.set_plans} or {str(one) for one in options.direction.candidates}
-        if is_target or knows(operator.image, restored):
-            return state, (rollback if is_target else start_command(operator),)
+    if options.revert:
+        rollback = f"helm rollback {release} -n {namespace}"
+        if is_target or operator is None or not operator.deployment:
+            return state, (rollback,)
         choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
-    if options.revert:
-        return state, (rollback,)
-    if operator is not None and operator.deployment and is_target:
-        return state, (start_command(operator), *verify)
     of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
     version = named.name if named is not None and of_grove else '"$VERSION"'
     crds = f'helm show crds "$CHART" --version {version} | kubectl apply --server-side --force-conflicts -f -'

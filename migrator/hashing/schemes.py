@@ -38,6 +38,15 @@ class Scheme:
         return f"{self.algorithm}-{self.minor}"
 
     @property
+    def taken(self) -> frozenset[str]:
+        """The names of the schemes whose stored hashes an operator of this one takes as its own.
+
+        A canonical operator takes the legacy hash of its own layout too (Grove PR 566: ``ComputeHashLegacy``, without
+        which a program is not recognised).
+        """
+        return frozenset((self.name, f"{LEGACY}-{self.minor}"))
+
+    @property
     def preview(self) -> bool:
         """Whether its API minor has no release yet."""
         return self.minor.endswith(layouts.PREVIEW)

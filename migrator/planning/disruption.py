@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
 from migrator.hashing import quantity
-from migrator.hashing.schemes import CANONICAL, Scheme
+from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption
 from migrator.planning.releases import (
@@ -36,8 +36,7 @@ def disruption_of(
     """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
-    dynamic resource allocation do not count. A canonical operator takes the legacy hash of its own layout too (Grove PR
-    566: ``ComputeHashLegacy``, without which a program is not recognised), so it recreates nothing that stores that.
+    dynamic resource allocation do not count.
     """
     pcs = tree.pcs
     if pcs.terminating:
@@ -47,7 +46,7 @@ def disruption_of(
     if pcs.on_delete and knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
-    if target.algorithm == CANONICAL and source.minor == target.minor:
+    if source.name in target.taken:
         current.append(pair.source.generation)
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
     if not looks_at_idle:

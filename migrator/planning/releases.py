@@ -77,15 +77,10 @@ def release_in(image: str) -> Release | None:
     return schemes.release_of(image_tag(image) or "")
 
 
-def knows(image: str, schemes_of_hashes: Collection[str]) -> bool:
-    """Whether the tag of an image names a release that takes stored hashes of one of these schemes as its own.
-
-    A canonical one takes the legacy hashes of its layout too (Grove PR 566).
-    """
+def knows(image: str, names: Collection[str]) -> bool:
+    """Whether the tag of an image names a release that takes stored hashes of one of these schemes as its own."""
     release = release_in(image)
-    if release is None or release.hash_in_names:
-        return False
-    return not {release.scheme.name, Scheme(LEGACY, release.scheme.minor).name}.isdisjoint(schemes_of_hashes)
+    return release is not None and not release.hash_in_names and not release.scheme.taken.isdisjoint(names)
 
 
 def image_tag(image: str) -> str | None:

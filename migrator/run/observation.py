@@ -134,9 +134,15 @@ class Observation:
         return not all(belongs_to(table, direction) for table in tables)
 
     @property
+    def own_tables(self) -> tuple[Table, ...]:
+        """The tables of the record that are of the schemes of this run."""
+        direction = self.options.direction
+        return tuple(table for table in self.recorded.tables if belongs_to(table, direction))
+
+    @property
     def is_of_this_pair(self) -> bool:
         """Whether no table of the record is of other schemes."""
-        return all(belongs_to(table, self.options.direction) for table in self.recorded.tables)
+        return self.own_tables == self.recorded.tables
 
     def operator_before(self, run: RunRecord, stopped: OperatorBefore | None) -> OperatorBefore | None:
         """The operator of the old hashes: the one that ``run`` has stopped, or the recorded one if that is still there.
@@ -154,15 +160,15 @@ class Observation:
 
     def knows_old_hashes(self, was: OperatorBefore | None) -> bool:
         """Whether an operator's tag names a release of the old hashes, as far as the record tells them."""
-        direction = self.options.direction
-        recorded = {table.source for table in self.recorded.tables if belongs_to(table, direction)}
-        return was is not None and knows(was.image, recorded or {scheme.name for scheme in direction.candidates})
+        sources = {table.source for table in self.own_tables} or set(map(str, self.options.direction.candidates))
+        return was is not None and knows(was.image, sources)
 
     @property
     def operator_to_restore(self) -> OperatorBefore | None:
         """The operator that a revert starts again: the recorded one, unless its tag names a release of other hashes."""
         was = self.recorded.run.operator if self.recorded.run is not None else None
-        return was if was is None or self.knows_old_hashes(was) or release_in(was.image) is None else None
+        is_named = was is not None and release_in(was.image) is not None
+        return None if is_named and not self.knows_old_hashes(was) else was
 
     @property
     def target_was_running(self) -> bool:
@@ -210,7 +216,8 @@ def read_sets(
     check_there(snapshot, seen)
     tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, direction)}
     trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
-    is_finished = written and bool(trees) and not any(remaining_changes(tree, tables[tree.ref.uid]) for tree in trees)
+    unfinished = {tree.ref.uid for tree in trees if remaining_changes(tree, tables[tree.ref.uid])}
+    is_finished = written and bool(trees) and not unfinished
     undo = make_revert(Snapshot(trees), options.plan, tables=tables).set_plans
     to_revert = tuple(set_plan for set_plan in undo if set_plan.changes)
     plan = Plan(options.plan.source, options.plan.target, ())
@@ -218,8 +225,7 @@ def read_sets(
     if options.revert:
         foreign, plan = (), _revert_plan(snapshot, seen)
     elif not is_finished:
-        written_to = (set_plan.tree for set_plan in to_revert)
-        begun = frozenset(tree.ref.uid for tree in written_to if remaining_changes(tree, tables[tree.ref.uid]))
+        begun = frozenset(unfinished & {set_plan.tree.ref.uid for set_plan in to_revert})
         plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release, begun))
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
@@ -261,8 +267,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
     options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
     empty = Plan(options.source, options.target, ())
-    early = run is not None and run.is_early and not run.revert
-    early = early and not any(belongs_to(table, seen.options.direction) for table in tables)
+    early = run is not None and run.is_early and not run.revert and not seen.own_tables
     if early and run is not None and run.target == options.target:
         return empty  # the run that is undone died before its first patch
     other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)
@@ -297,9 +302,8 @@ def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
     """
     if run.found_parked and not seen.recorded.tables:
         return ()
-    direction = seen.options.direction
     present = {tree.ref.uid for tree in seen.trees}
-    tables = {t.uid: t for t in seen.recorded.tables if t.uid in present and belongs_to(t, direction)}
+    tables = {table.uid: table for table in seen.own_tables if table.uid in present}
     if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
         tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
     begun = {plan.tree.ref.uid for plan in seen.to_revert}

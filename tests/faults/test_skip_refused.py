@@ -41,6 +41,11 @@ def breach(world: World) -> None:
     )
 
 
+def edit(world: World, name: str) -> None:
+    """A user changes an image of a set."""
+    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, "frontend"))
+
+
 def of_set(world: World) -> dict[cluster.Key, object]:
     """The objects of the set."""
     return {key: item for key, item in world.grove().items() if key[2].startswith(NAME)}
@@ -76,20 +81,11 @@ def test_a_set_that_is_edited_while_it_is_written_gets_its_old_hashes_back() -> 
     """Then it is as a set that was refused before the run, and is left out."""
     world = World()
     before = of_set(world)
-
-    def edit(_: Step) -> None:
-        world.store.edit(resources.POD_CLIQUE_SETS, "default", NAME, lambda pcs: cluster.edit(pcs, "frontend"))
-
-    ending = world.run(midway(edit), skip_refused=True)
+    ending = world.run(midway(lambda _: edit(world, NAME)), skip_refused=True)
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
     stored = of_set(world)
     changed = {key for key in before if before[key] != stored[key]}
     assert changed == {("PodCliqueSet", "default", NAME)}
-
-
-def edit_web(world: World) -> None:
-    """A user changes an image."""
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "frontend"))
 
 
 def is_written(step: Step) -> bool:
@@ -105,13 +101,13 @@ def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run(*, rerun: 
     def interrupt(step: Step) -> None:
         if rerun:
             step.process.kill()
-        edit_web(world)
+        edit(world, "web")
         raise Unreachable("no answer")
 
     ending = world.run(when(is_written, interrupt, times=1), skip_refused=True)
     if rerun:
         assert ending.code == KILLED
-        edit_web(world)
+        edit(world, "web")
         world.advance(LONGER_THAN_A_LEASE)
         ending = world.run(skip_refused=True)
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
