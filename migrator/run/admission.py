@@ -2,7 +2,8 @@
 
 With ``config.authorizer.enabled`` the operator serves a webhook with ``failurePolicy: Fail``
 (``operator/charts/templates/authorizer-webhook-config.yaml``). While the operator is at zero, that denies every label
-patch of a PodClique or pod; status patches pass, because its rules name no subresource. All requests here are dry runs.
+patch of a PodClique, PodGang or pod; status patches pass, because its rules name no subresource. All requests here are
+dry runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from migrator.errors import Conflict, NotFound, Refused, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE
+from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Ref
 from migrator.planning.guards.base import report
 from migrator.planning.model import Finding
 from migrator.planning.patches import RESOURCES, Patch
@@ -62,17 +63,20 @@ def probe(store: Store, patches: Iterable[Patch]) -> None:
         except (TestFailed, NotFound, Conflict):
             continue
         except Rejected as error:
-            raise _refused(patch, error) from error
+            raise refusal(patch.ref, error) from error
         accepted.add(kind)
 
 
-def _refused(patch: Patch, error: Rejected) -> Refused:
-    """The refusal for a patch that a dry run showed to be rejected, with the remedy of what rejected it."""
+def refusal(ref: Ref, error: Rejected) -> Refused:
+    """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with the remedy of what rejected it."""
     if not error.denied_by:
-        return Refused(f"a dry run of a patch of {patch.ref} was rejected: {error}", ref=patch.ref)
-    remedy = REMEDY if error.denied_by == WEBHOOK else f"let {error.denied_by} accept it, or disable that meanwhile"
-    message = f"a dry run of a patch of {patch.ref} was denied: {error}; {remedy}"
-    return Refused(message, guard="GM-202", ref=patch.ref)
+        return Refused(f"a dry run was rejected: {error}", ref=ref)
+    remedy = (
+        REMEDY
+        if error.denied_by == WEBHOOK
+        else f"let {error.denied_by} accept or answer it, or disable that meanwhile"
+    )
+    return Refused(f"a dry run was denied: {error}; {remedy}", guard="GM-202", ref=ref)
 
 
 def _authorizes(webhook: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from migrator.errors import Interrupted, NotAuthorised, UsageError
+from migrator.errors import Interrupted, NotAuthorised, Rejected, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
 from migrator.planning.detect import hashes_of
@@ -17,7 +17,7 @@ from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Disruption, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
-from migrator.run import operator, rights
+from migrator.run import admission, operator, rights
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, check_there, in_flight, look_ahead, refused
@@ -69,6 +69,8 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
 def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
     """Raise what stopped a set, or :class:`~migrator.errors.Interrupted` where some of the ``sets`` were not begun."""
     for outcome in outcomes:
+        if isinstance(outcome.error, Rejected):  # the run would be refused, or reverted
+            raise admission.refusal(outcome.batch.ref, outcome.error) from outcome.error
         if outcome.error is not None:
             raise outcome.error
     if len(outcomes) < sets:
@@ -80,7 +82,7 @@ def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
 def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
     """Describe what a run would do; ``namespace`` is where the record is if no operator is found.
 
-    On a cluster the recorded tables count. What refuses only a run, or may not be read here, is a warning.
+    On a cluster the recorded tables count. What refuses only a run is a warning; what cannot be read is unchecked.
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
     read = _read(store, options, now, namespace)
@@ -90,7 +92,7 @@ def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], 
 def first_look(
     store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
 ) -> tuple[Outlook, Iterator[Target]]:
-    """The cluster as it is, and the same for every scheme that a release uses."""
+    """The cluster as it is, and a plan for every scheme that a release uses."""
     read = _read(store, options, now, namespace)
     targets = (
         replace(target, plan=read.added_to(target.plan))
@@ -159,9 +161,9 @@ class _Read:
 
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
-    """Read everything once; what may not be read about operator and record becomes a finding."""
+    """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
-    # As with --stop-operator: that the operator runs is told by `added_to`, and as no error of this command.
+    # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not store.is_cluster:
         return _Read(snapshot, seen)

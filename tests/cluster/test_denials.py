@@ -64,11 +64,15 @@ def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedS
         site.client.delete(item)
 
 
-def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(strict: ServedSite, invoke: Invoke) -> None:
+@pytest.mark.parametrize("rehearsal", [(), ("--dry-run=server",)], ids=["run", "dry run"])
+def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(
+    strict: ServedSite, invoke: Invoke, rehearsal: tuple[str, ...]
+) -> None:
     """Exit 3, GM-202 and the name of what denied it; nothing is changed, and the operator was never stopped."""
     operator = strict.deployment()["metadata"]["generation"]
+    flags = ("--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig)
     with strict.frozen():
-        failed = invoke("run", "--to", NEW, "--stop-operator", "--kubeconfig", strict.server.kubeconfig, code=3).failure
+        failed = invoke("run", *flags, *rehearsal, code=3).failure
     assert "GM-202" in failed["message"]
     assert _NAME in failed["message"]
     assert strict.deployment()["metadata"]["generation"] == operator

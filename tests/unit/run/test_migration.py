@@ -255,7 +255,7 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     process = world.start(at=reject)
     ending = process.run()
     assert (ending.code, [step for step in process.writes if step.is_grove]) == (REFUSED, []), str(ending)
-    assert "a dry run of a patch" in str(ending)
+    assert "a dry run was rejected" in str(ending)
     assert (world.replicas, world.records) == (1, [])
 
 
