@@ -91,7 +91,7 @@ class Unreachable(ClusterError):
 
 
 class NotAuthorised(ClusterError):
-    """401 or 403: this account may not do this."""
+    """401, 403, or no usable credentials."""
 
     code = "not-authorised"
 
@@ -136,7 +136,7 @@ class TestFailed(ApiError):
 
 
 class Rejected(ApiError):
-    """422 with causes, or a denial by admission; ``denied_by`` names the webhook or policy that denied it."""
+    """422 with causes, or a denial by admission; ``denied_by`` names the webhook or policy that stopped it."""
 
     code = "rejected"
 
@@ -189,13 +189,13 @@ class UnreadRelease(UnknownScheme):
 
 
 class InputError(UsageError):
-    """A file cannot be read, or is not what ``kubectl get`` prints."""
+    """A file cannot be read or is not what ``kubectl get`` prints, or an object has the wrong shape."""
 
     code = "unreadable-input"
 
 
 class DecodeError(InputError):
-    """Go would refuse to decode this value into the operator's structs.
+    """Go would not decode this value into the operator's structs, or its hash cannot be computed here.
 
     ``path`` names the value, for instance ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
     """

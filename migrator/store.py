@@ -18,7 +18,7 @@ T = TypeVar("T")
 FIELD_MANAGER: Final = "grove-migrator"
 PAGE_SIZE: Final = 500
 
-#: The longest time, in seconds, that one write may be under way. After a lost reply a run waits that long
+#: The longest time, in seconds, that one write may be under way. After a lost reply a run may wait that long
 #: before it reads all sets again.
 LONGEST_WRITE: Final = 10.0
 
@@ -61,8 +61,8 @@ class Store(Protocol):
     ``name`` is the address of the API server, or the dump's files; ``context`` is the kubeconfig's, if there is one.
 
     Every method raises a :class:`migrator.errors.ClusterError`, or :class:`migrator.errors.LostReply` for a write whose
-    outcome is unknown. The store retries reads and writes (429, 5xx, refused connections; Retry-After honoured; bounded
-    by count and deadline).
+    outcome is unknown, or :class:`migrator.errors.LeaseLost` (see :meth:`within`). The store retries reads and writes
+    (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
     """
 
     @property
@@ -122,9 +122,9 @@ class Store(Protocol):
     ) -> JSONObject:
         """Apply a JSON Patch, all of it or none, with ``fieldValidation=Strict``, and return the object.
 
-        Of a pod, or a kind of Grove, that is its metadata.
+        For a pod or a kind of Grove, only the metadata is returned.
 
-        Raises :class:`~migrator.errors.TestFailed` where a ``test`` does not hold. In a client-side dry run nothing is
+        Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold. In a client-side dry run nothing is
         sent and an empty object is returned.
         """
         ...

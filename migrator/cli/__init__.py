@@ -20,7 +20,7 @@ from migrator.errors import HalfWay, MigratorError
 PROGRAM: Final = "grove-migrator"
 PLUGIN: Final = "kubectl-grove_migrate"
 
-#: The exit code of a bug and of an interruption, which no error class describes.
+#: The exit code of a bug, and of Ctrl-C outside a run.
 EXIT_BUG: Final = 1
 
 
@@ -61,11 +61,12 @@ class _InOrder(click.Group):
     \b
     Exit codes:
       0   done, or nothing to do
-      1   API server, network or a bug; nothing is changed, try again
+      1   no permission, a signal or a bug; nothing is changed, try again
+          (all but `run`: also no API server)
       2   wrong flags or input; nothing was done
       3   refused or reverted, nothing is changed; a person must look
-      6   half-way: keep the operator at zero replicas; run the same command
-          again, or add `--revert`
+      6   half-way or not known: keep the operator at zero replicas; run the
+          same command again, or add `--revert`
       7   `verify` only: verification failed
       10  changes pending (plan --detailed-exitcode)
     """,

@@ -119,7 +119,7 @@ def ignore(*signals: signal.Signals) -> None:
 def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     """Let the signals set ``stop``, at which a run ends at the next safe point; a second signal ends it at once.
 
-    A signal that is ignored, as SIGHUP is under nohup, stays so; and a second SIGHUP is, because a shell and its
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored. So is a second SIGHUP, because a shell and its
     terminal send one each.
     """
     handlers = {number: signal.getsignal(number) for number in signals}

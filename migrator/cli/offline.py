@@ -80,7 +80,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
 def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Iterable[Scheme]) -> Iterable[str]:
     """Print a line for each scheme; returns why Go could not decode the set under others, each reason once."""
     if document.get("spec") is None:
-        return ("spec: it is not an object",)
+        return ("spec: it is missing",)
     hasher = SetHasher(document)
     reasons: dict[str, None] = {}
     # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.

@@ -16,7 +16,7 @@ from migrator.run.operator import OperatorFlags
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
 
-#: The way to a program file, which is at this path in Grove's ``operator/Dockerfile``.
+#: How to get a program file, which is at this path in Grove's ``operator/Dockerfile``.
 _PROGRAM: Final = (
     "Take the program out of an operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
 )
@@ -34,7 +34,7 @@ def choose_schemes(
     operator: str | None = None,
     target_image: str | None = None,
 ) -> tuple[str, str | None]:
-    """The names of the schemes of ``--from``, ``--to`` and both binaries, which are read.
+    """The schemes of ``--from`` and ``--to``, as named or read from the binaries.
 
     A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
     for a name that contradicts its binary, and for an image that contradicts the target; and ``Refused`` for an
@@ -78,7 +78,7 @@ def require_target(target: str | None, to_binary: str | None, *, revert: bool = 
 
 
 def _agreed(flag: str, name: str | None, path: str) -> str:
-    """The scheme of an operator's file, which agrees with ``name``; its layout is known by that from now on."""
+    """The scheme of an operator's file, which agrees with ``name``; adopts its layout."""
     operator = read(path)
     layouts.adopt(operator.layout)
     for warning in operator.warnings:

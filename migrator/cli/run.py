@@ -75,7 +75,7 @@ _OF_A_CLUSTER: Final = (
 @option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
-@duration("--wait", "Wait this long for updates in flight to end, before the operator is touched.", "0")
+@duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
 @option(
     "--concurrency N",
@@ -241,7 +241,7 @@ def _text(
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
     skipped = "" if revert else summary.left_behind(result.plan)
-    done = f"Nothing to do: all stored hashes already match {result.plan.requested_target}."
+    done = f"Nothing to do: no stored hash needs a change for {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.set_plans:

@@ -133,7 +133,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         rows.append(wrapped(f"Nothing to verify: {NO_SETS}"))
     elif result is not None:
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.sets, "set")
-        rows.append(row("verified", f"{stored} of {sets} match {target}."))
+        rows.append(row("verified", f"{stored} of {sets}, against {target}."))
         if options.after_upgrade and not result.compared:
             rows.append(row("note", "No record lists the earlier pods, so it is not known whether one is missing."))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]

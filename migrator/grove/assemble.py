@@ -1,4 +1,4 @@
-"""From raw objects to the trees by which one attempt decides, from one set of lists.
+"""From trimmed objects to the trees by which one attempt decides, from one set of lists.
 
 Objects are joined by the uid of their controller, never by labels or by splitting names
 (Grove: ``operator/api/common/namegen.go`` joins with ``-``, which names may contain).
@@ -26,7 +26,7 @@ from migrator.grove.objects import (
 )
 
 #: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
-#: (podgangmaps before alpha.12).
+#: (podgangmaps in most releases before alpha.12).
 DUMP_COMMAND: Final = (
     "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
 )

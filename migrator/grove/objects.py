@@ -37,8 +37,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, from its metadata alone; ``phase`` is ``None`` if it is Running or was not read.
+    """A pod, from its metadata alone.
 
+    ``phase`` is ``None`` if it was not read; running pods of a cluster have none.
     ``in_other_gang``: an annotation names it to another scheduler's pod group.
     """
 
@@ -112,7 +113,7 @@ class PodClique(GroveObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCliqueSet(GroveObject):
-    """A PodCliqueSet as the API server returned it, without managedFields."""
+    """A PodCliqueSet, with its whole spec and status."""
 
     annotations: Mapping[str, str]
     generation: int
@@ -197,7 +198,7 @@ class PossibleHash:
 class Snapshot:
     """The objects by which one attempt decides, from one set of lists.
 
-    ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` may not be listed, and a dump lacks its
+    ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` could not be listed, and a dump lacks its
     ``missing_kinds``. ``only`` is the one namespace that could be read, ``None`` for all.
     """
 

@@ -66,7 +66,7 @@ class TemplateHasher:
         return self._printed[text]
 
     def _text(self, scheme: Scheme) -> tuple[str, bool]:
-        """What tells texts apart: the canonical order may be the stored one."""
+        """The key of a text; the canonical order may equal the stored one."""
         return scheme.minor, scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
 
     @cached_property

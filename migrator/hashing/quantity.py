@@ -1,6 +1,6 @@
 """resource.Quantity as Go parses it, cached string included.
 
-Follows ``ParseQuantity`` of k8s.io/apimachinery ``pkg/api/resource/quantity.go`` (one logic in 0.33 to 0.36):
+Follows ``ParseQuantity`` of k8s.io/apimachinery ``pkg/api/resource/quantity.go`` (one logic in 0.33 to 0.37):
 the *text* decides the struct, so ``1``, ``1.0`` and ``1000m`` are three different dumps.
 """
 

@@ -193,7 +193,7 @@ def releases_with(scheme: Scheme) -> tuple[Release, ...]:
 
 
 _DYNAMO: Final = re.compile(r"dynamo-v?(\d+\.\d+)(?:\.\d+)?")
-#: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. The prerelease of none sorts last.
+#: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. A version without a prerelease sorts last.
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+)(?:-rc(\d+))?)?")
 
 

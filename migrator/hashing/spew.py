@@ -69,7 +69,7 @@ class Types:
         return self._printers[kind]
 
     def zero(self, kind: str) -> str:
-        """The text of an absent value. What is nil is not compiled, because its type may contain itself."""
+        """The text of an absent value. What is nil is not compiled: its type is not needed."""
         return _NIL if kind.startswith(("*", "[]", "map[")) else self.printer(kind).zero
 
     def fields(self, kind: str) -> Sequence[Field]:

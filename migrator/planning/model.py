@@ -75,7 +75,7 @@ class Table:
     """The old and the new hashes of a tree, computed before its first write by the run ``run``.
 
     ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
-    ``pods`` are those that existed when the run ended, by PodClique, as 8 bytes of their uids; empty until then.
+    ``pods`` are those that existed when the run ended, by PodClique, as 8-byte digests of their uids; empty until then.
     """
 
     namespace: str

@@ -307,7 +307,8 @@ def make_revert(snapshot: Snapshot, options: PlanOptions, *, tables: Mapping[str
     Every target value becomes the source's again, except those that were the target's before the run. ``--from`` and
     ``--to`` must be those of the run that is undone, and ``tables`` its tables, by PodCliqueSet uid. A table has the
     hashes from before any later edit. If there is none, ``--from`` must name the source; without it the set stays as
-    it is, with a warning. So do values of neither scheme, and a set that is being deleted.
+    it is, with a warning if it holds a recorded target's hashes. Values of neither scheme stay too, with a warning.
+    Raises :class:`~migrator.errors.UsageError` if there is neither a table nor a source.
     """
     direction = direction_of(options)
     if not tables and options.source == AUTO and snapshot.trees:

@@ -124,7 +124,8 @@ def spared(item: GroveObject) -> bool:
     """Whether operators from alpha.12-rc1 on ignore this member's breach.
 
     It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
-    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``).
+    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``). A PodClique without that
+    condition is not spared here.
     """
     is_clique = isinstance(item, PodClique)
     kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")

@@ -1,7 +1,7 @@
 """A plan as data: its JSON, rows of tables and the headline. Pure.
 
-The JSON is a contract: keys are only ever added, arrays are sorted by namespace, name, kind and field, and absent
-values are null.
+The JSON is a contract: keys are only ever added, sets, changes and findings are sorted by namespace, name, kind and
+field, and absent values are null.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def headline(plan: Plan) -> str:
     if not plan.known:
         return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
     if not plan.set_plans and not plan.cluster_disruption.pods:
-        return "Nothing to do: there are no PodCliqueSets."
+        return "Nothing to do: no PodCliqueSet was found or selected."
     refused = number(plan, SetState.REFUSED)
     if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
         sets = count(len(plan.set_plans), "set")

@@ -55,14 +55,14 @@ def plan_text(plan: Plan, *, next_command: str = "") -> str:
 def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
-        return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: there are no PodCliqueSets."))
+        return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: no PodCliqueSet was found or selected."))
     plans = summary.newer_plans(rows)
     blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
     some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
     return _paragraphs(
         "".join(_facts(outlook)),
         blocked
-        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "Nothing blocks a run."),
+        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
         _releases(rows),
         "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),

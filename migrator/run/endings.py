@@ -86,7 +86,7 @@ def said(error: BaseException) -> str:
 def reverted(error: BaseException, recorded: Recorded, gone: str) -> Reverted:
     """The error of a run that has restored everything that it wrote; ``gone`` are pods that were lost meanwhile."""
     run, sources = recorded.unfinished, sorted({table.source for table in recorded.of_open_run().values()})
-    more = f"an operator of {' or '.join(sources)} may run"
+    more = f"you can start an operator of {' or '.join(sources)}"
     if run is not None and any(table.run != run.run_id for table in recorded.tables):
         more = "what an earlier run wrote stays, so do not start the old operator"
     lost = f"; these pods are gone: {gone}" if gone else ""

@@ -31,7 +31,7 @@ _MADE: Final = 2000
 
 
 class SetConflict(LostRace):
-    """A value of the set is neither old nor new any more: another client changed it."""
+    """Another client changed a value or the template of the set, or keeps changing an object of it."""
 
     code = "conflict"
 

@@ -35,8 +35,8 @@ HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: For how long, in seconds, a run writes nothing after it took a Lease that its holder had not released: a request of
-#: that holder may still be under way.
+#: For how long, in seconds, a run writes nothing after the expiry of a Lease that it took and its holder had not
+#: released: a request of that holder may still be under way.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
@@ -102,7 +102,7 @@ class LeaseSeen:
     def obstacle(self) -> str:
         """Why it cannot be used yet, as a sentence."""
         if self.state is LeaseState.QUIET:
-            return f"waiting {QUIET:.0f} s for late writes of the run that was killed"
+            return f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
         return f"Lease {self.name} is held by {self.holder}"
 
 

@@ -186,14 +186,14 @@ class _Run:
         return not self._operators_are_kept_out()
 
     def _operators_are_kept_out(self) -> bool:
-        """Whether an operator's Lease is parked, by this run (``look`` names it then) or an earlier one; a request."""
+        """Whether an operator's Lease is parked, by this run (it is the holder) or an earlier one. Sends requests."""
         names, ours = operator.lease_names(self._seen.operator), {PARKED, self._context.identity}
         return self._leases is not None and any(self._leases.look(name).holder in ours for name in names)
 
     def _found_parked(self) -> bool:
         """Whether an operator's Lease was parked and no record open: a run whose record is lost may have written."""
         run = self._seen.recorded.unfinished
-        with suppress(errors.NotAuthorised):  # who may not read Leases has none either
+        with suppress(errors.NotAuthorised):  # an account that cannot read Leases holds none
             return run.found_parked if run is not None else self._operators_are_kept_out()
         return False
 
@@ -459,7 +459,7 @@ class _Run:
         return True
 
     def _let_operators_in(self) -> None:
-        """Release the operator's Leases, also those that a killed run parked; before the record, which says why."""
+        """Release the operator's Leases, also those that a killed run parked. Call it before the record is removed."""
         names = operator.lease_names(self._seen.operator)
         self._known_leases.obtain(*names)
         self._known_leases.release(*names)

@@ -148,7 +148,7 @@ class Observation:
         """The operator of the old hashes: the one that ``run`` has stopped, or the recorded one if that is still there.
 
         If this run undoes or continues what another one began, an operator that does not name a release of the old
-        hashes by its tag may be the target's: then it is the recorded one.
+        hashes by its tag may be the target's: then the recorded one is returned.
         """
         last = self.recorded.run
         is_ours = last is not None and (last.finished is None or self.is_of_this_pair)  # else of an earlier migration
@@ -196,7 +196,8 @@ class Observation:
         if installed is None or installed.gone or self.fenced:
             return
         pod = next(iter(installed.pods), None)
-        ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has replicas {installed.replicas}")
+        replicas = count(installed.replicas, "replica")
+        ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has {replicas}")
         if not options.stop_operator:
             why = "a live operator that sees other hashes starts a rolling update"
             remedy = "scale it to zero, or run with --stop-operator"
@@ -208,7 +209,10 @@ class Observation:
 def read_sets(
     store: Store, seen: Observation, context: Context, *, search: bool = True, written: bool = False
 ) -> Observation:
-    """Read the sets, and judge them by the guards or, once ``written``, by the tables; raises what the store raises."""
+    """Read the sets and plan: by the guards, until all sets of the open run are ``written``.
+
+    Raises what the store, :func:`check_there` and the planner raise.
+    """
     options, recorded, direction = seen.options, seen.recorded, seen.options.direction
     snapshot = read_snapshot(store, search=search)
     if not search:
@@ -264,7 +268,7 @@ def check_there(snapshot: Snapshot, seen: Observation) -> None:
 
 
 def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
-    """The plan of ``--revert``; raises ``UsageError`` for hashes that, by the record, were not there before."""
+    """The plan of ``--revert``; raises ``UsageError`` if the record is of other schemes."""
     options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
     empty = Plan(options.source, options.target, ())
     early = run is not None and run.is_early and not run.revert and not seen.own_tables
@@ -281,7 +285,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
 
 
 def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
-    """The values that no plan left alone, and that are neither scheme's.
+    """The values that are neither scheme's and on which pods depend, unless GM-101 is allowed.
 
     An operator of the target that has rolled out an edit since stores the target's hashes of the present spec.
     """

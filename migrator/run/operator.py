@@ -152,8 +152,8 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
 
     Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist while another one looks like
-    the operator, and :class:`~migrator.errors.NotAuthorised` where a right is missing: what may not be read does not
-    count as absent, but for the Service of the webhook, of which a finding warns.
+    the operator, and :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not
+    count as absent, except the webhook's Service (a finding warns) and, with ``--operator``, Deployments elsewhere.
     """
     configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
     service, behind = _service(store, configurations)
@@ -162,8 +162,8 @@ def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Foun
     home = its or service.namespace or flags.namespace
     if chosen and service.namespace and its != service.namespace:
         message = (
-            f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: which "
-            "of them the operator is cannot be told"
+            f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: it is "
+            "not clear which of them is the operator"
         )
         findings.append(report(_SEVERAL, None, None, message, "remove what is left of the other installation"))
     namespaces = {each for each in (home, service.namespace) if each}
@@ -245,7 +245,7 @@ def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Servi
     except NotFound:
         return _Service(namespace), []
     except NotAuthorised:
-        message = f"Service {namespace}/{name} may not be read, so an operator with other labels is not seen"
+        message = f"you cannot read Service {namespace}/{name}, so an operator with other labels is not seen"
         return _Service(namespace), [as_warning(report("GM-122", None, None, message, "grant `get` on services"))]
     return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
 
@@ -322,7 +322,7 @@ def _elsewhere(store: Store, namespaces: Collection[str]) -> Iterator[Finding]:
     for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
         if ref is not None and ref.namespace not in namespaces:
             message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield as_warning(report("GM-122", ref, None, f"{message}: it does not count as one"))
+            yield as_warning(report("GM-122", ref, None, f"{message}: it does not count as an operator"))
 
 
 def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject]) -> tuple[Operator, list[Finding]]:
@@ -374,7 +374,7 @@ def _labels(raw: JSONObject) -> Mapping[str, str]:
 
 
 def _may_run(pod: JSONObject) -> bool:
-    """A pod whose containers have all ended for good, for example by an eviction, stays listed and does not run."""
+    """Whether a pod may run: not one whose containers have all ended, for example by an eviction."""
     return _terminating(pod) or (pod.get("status") or {}).get("phase") not in _ENDED
 
 

@@ -2,8 +2,8 @@
 
 There is one record, of one pair of schemes. It is open until its run has ended well; then it serves revert and verify.
 It is one ConfigMap, ``grove-migrator-run``, replaced as a whole: the run as JSON, with the digest of the tables,
-and the tables as gzipped JSON. What cannot be read, or was written by another version, is refused: it never counts as
-absent.
+and the tables as gzipped JSON. What cannot be read, or has another format, is refused; only ``verify`` without
+``--after-upgrade`` counts it as absent.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def pods_of(tree: Tree) -> Mapping[str, tuple[str, ...]]:
 
 
 def pod_id(uid: str) -> str:
-    """8 bytes of a pod's uid, in hexadecimal."""
+    """A digest of a pod's uid: 8 bytes, in hexadecimal."""
     return blake2b(uid.encode(), digest_size=8).hexdigest()
 
 

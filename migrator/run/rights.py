@@ -1,4 +1,4 @@
-"""Whether we have the rights to a whole run, asked before the operator is stopped.
+"""Whether we have the permissions for a whole run, asked before the operator is stopped.
 
 Every authenticated user may create SelfSubjectAccessReviews (kubernetes.io/docs/reference/access-authn-authz/rbac,
 ``system:basic-user``).
@@ -48,7 +48,7 @@ class Right:
 
 
 def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None, *, stops_it: bool) -> list[Right]:
-    """The rights to a run that writes these patches, and with ``stops_it`` scales the operator."""
+    """The permissions for a run that writes these patches, and with ``stops_it`` scales the operator."""
     patched = ((RESOURCES[patch.ref.kind], patch.subresource, patch.ref.namespace) for patch in patches)
     found: dict[Right, None] = {}
     for kind, part, namespace in patched:  # what was patched is read again after a conflict
@@ -68,14 +68,14 @@ def of_migration(patches: Iterable[Patch], home: str, operator: Operator | None,
 
 
 def check_run(store: Store, seen: Observation, log: structlog.typing.FilteringBoundLogger) -> None:
-    """Check the rights to the run that an observation leads to, if that writes to a set."""
+    """Check the permissions for the run that an observation leads to, if that writes to a set."""
     if pending(seen.plan):
         stops_it = seen.options.stop_operator
         check(store, of_migration(seen.patches, seen.home, seen.operator, stops_it=stops_it), log)
 
 
 def check(store: Store, rights: Sequence[Right], log: structlog.typing.FilteringBoundLogger) -> None:
-    """Raise :class:`~migrator.errors.NotAuthorised` if a right is missing.
+    """Raise :class:`~migrator.errors.NotAuthorised` if a permission is missing.
 
     Nothing is raised if the API server does not answer such questions: then the run finds out by itself.
     """
@@ -91,7 +91,7 @@ def check(store: Store, rights: Sequence[Right], log: structlog.typing.Filtering
 
 
 def _missing(store: Store, rights: Sequence[Right]) -> Iterator[Right]:
-    """The rights that we lack; each namespace is asked about only if the answer for all namespaces is no."""
+    """The permissions that we lack; each namespace is asked about only if the answer for all namespaces is no."""
     everywhere: dict[Right, bool] = {}
     for right in rights:
         wide = replace(right, namespace="")

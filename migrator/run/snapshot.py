@@ -20,7 +20,7 @@ from migrator.store import Store
 
 T = TypeVar("T")
 
-#: Pods are listed by this label; Grove finds them by their controller from alpha.9 on, so see :func:`_unlabelled`.
+#: Pods are listed by this label; Grove finds them by their controller from alpha.12-rc1 on, so see :func:`_unlabelled`.
 _OF_GROVE: Final = LABEL_POD_CLIQUE
 
 
@@ -29,9 +29,9 @@ def read_snapshot(
 ) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
-    If the whole cluster may not be read, only the ``namespace`` is, if one is given; the snapshot names it.
+    If reading the whole cluster is not allowed, only the ``namespace`` is, if one is given; the snapshot names it.
 
-    No Grove CRDs means no trees. A kind that holds no known hash and may not be listed is named in
+    No Grove CRDs means no trees. A kind that holds no known hash and cannot be listed is named in
     ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
     ``search`` each object is searched for hashes in places that are not known, with ``phases`` two more short lists
     show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump

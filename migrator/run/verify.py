@@ -37,7 +37,8 @@ _INTERVAL: Final = 2.0  # seconds between two readings
 class Problem:
     """One deviation from the expected state, which ``settles`` if it may end by itself.
 
-    ``owner``: the owner of the set made the change since the migration, so it does not fail the verification.
+    ``owner``: a change by the set's owner since the migration, or a hash that only lags behind: it does not fail the
+    verification.
     """
 
     ref: Ref
@@ -61,7 +62,7 @@ class VerifyResult:
     sets: int
     stored: int
     compared: bool  # with the pods of a record
-    noticed: tuple[Problem, ...] = ()  # what owners did since
+    noticed: tuple[Problem, ...] = ()  # what does not fail it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class _Known:
 def verify(store: Store, options: VerifyOptions, context: Context, *, namespace: str | None = None) -> VerifyResult:
     """Read until every stored hash is the target's or an OnDelete leftover.
 
-    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot when ``wait`` is over.
+    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot once ``wait`` is
+    over or a problem cannot settle.
 
     With ``after_upgrade`` an operator of the target must run, and an update that began since and a pod of the record
     that is missing are problems. If there is none, the record is removed. Without a record only the cluster is checked.
@@ -124,7 +126,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 
 
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
-    """The record; without ``after_upgrade`` one that may not be read or is not understood counts as absent."""
+    """The record; without ``after_upgrade`` one that cannot be read or is not understood counts as absent."""
     try:
         home = (operator.find(store, options.flags).home or namespace) if store.is_cluster else None
         if home is None:
@@ -158,13 +160,13 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
 
 
 def _close(store: Store, home: str, context: Context) -> None:
-    """Delete the record under our Lease; raises :class:`~migrator.errors.LeaseHeld` while a run holds that."""
+    """Delete the record under our Lease; raises ``LeaseHeld`` if a run holds it, or died with it."""
     leases = Leases(store, home, context)
     if leases.look(OWN_LEASE).state is LeaseState.FREE:
         leases.take(OWN_LEASE)
     seen = leases.look(OWN_LEASE)
     if seen.state is not LeaseState.OURS:
-        raise errors.LeaseHeld(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration is running")
+        raise errors.LeaseHeld(f"Lease {home}/{OWN_LEASE} is held by {seen.holder}: a migration runs, or was killed")
     try:
         recorder = Recorder(store.within(leases.seconds_left), home)
         recorder.load()
@@ -260,7 +262,7 @@ def _values(tree: Tree, direction: Direction, table: Table | None) -> Iterator[P
 def _in_flight(tree: Tree, since: datetime | None) -> Iterator[Problem]:
     """Updates that began after the migration and have not ended; without a record the upgrade may have begun any.
 
-    alpha.12-rc1 begins an update of every standalone PodClique, though all hashes are right
+    alpha.12-rc1 begins an update of every standalone PodClique that stores no progress
     (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757): a PodClique's may end without
     replacing a pod. Under OnDelete the operator may write progress without touching a pod.
     """

@@ -151,7 +151,7 @@ def test_the_wait_after_a_takeover_is_explained() -> None:
     assert rerun.run().code == DONE
     events = [str(event) for event in said.entries]
     assert not [event for event in events if f"held by {rerun.name}" in event]
-    assert any("15 s for late writes of the run that was killed" in event for event in events)
+    assert any("15 s for late writes of a Lease's last holder" in event for event in events)
 
 
 # --- what others do --------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ spec:
           containerName: grove-migrator
           operator: In
           values: [2, 3{{ if eq .command "verify" }}, 7{{ end }}]
-      # API server away (1), interrupted while writing (6): the next attempt finishes the run, after 137 too.
+      # Nothing written yet (1), half-way or not known (6): the next attempt finishes the run, after 137 too.
       - action: Count
         onExitCodes:
           containerName: grove-migrator

@@ -88,7 +88,7 @@ def load(minor: str) -> Layout:
 
 @cache
 def alike(older: str, newer: str, kind: str) -> bool:
-    """Whether a Go type prints the same under two minors, all the way down. No type of a pod template has itself."""
+    """Whether a Go type prints the same under two minors, all the way down; no type of a template contains itself."""
     element = re.sub(r"^(\*|\[\]|map\[[^\]]*\])+", "", kind)
     before, after = load(older).get(element, ()), load(newer).get(element, ())
     if isinstance(before, str) or before != after:

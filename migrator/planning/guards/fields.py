@@ -22,14 +22,14 @@ def fields(facts: SetFacts) -> Iterator[Finding]:
     pcs, source, target = facts.tree.pcs, facts.source.minor, facts.target.minor
     for path in newer_fields(pcs.spec, source, target):
         message = (
-            f"{pcs.ref} sets {path}: the running operator (Kubernetes {source}) ignores the field, and the next one "
+            f"{pcs.ref} sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
             f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
         )
         remedy = "remove the field before the upgrade and add it again afterwards"
         yield report("GM-125", pcs.ref, path, message, remedy)
     for path in newer_fields(pcs.spec, target, source):
         message = (
-            f"{pcs.ref} sets {path}, which the next operator (Kubernetes {target}) ignores: its pods keep the "
+            f"{pcs.ref} sets {path}, which the next operator (k8s.io/api {target}) ignores: its pods keep the "
             "effect of the field until they are recreated, and new pods lack it"
         )
         yield report("GM-134", pcs.ref, path, message)

@@ -229,8 +229,8 @@ def _missing(facts: SetFacts) -> Iterator[tuple[GroveObject, str]]:
 def _updating(pcs: PodCliqueSet) -> frozenset[str]:
     """The indices of the replicas that an open update of the set works on: those that it names, or else all.
 
-    ``currentlyUpdating`` is an object up to alpha.6 and a list afterwards. An entry that has ended stays until the
-    operator goes on to the next replica.
+    ``currentlyUpdating`` is an object in ``rollingUpdateProgress`` and a list in ``updateProgress``. An entry that has
+    ended stays until the operator goes on to the next replica.
     """
     name = open_progress(pcs)
     if name is None:

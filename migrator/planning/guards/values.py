@@ -44,7 +44,7 @@ _Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 
 def never_reconciled(facts: SetFacts) -> Iterator[Finding]:
-    """Children under a set without a generation hash, where one of them holds a foreign value.
+    """A set without a generation hash whose children do not all hold the source's hashes, or hold the target's.
 
     An operator that finds no generation hash stores its own and replaces no pod
     (``podcliqueset/reconcilespec.go:processGenerationHashChange``). The next one does so too, and by then
@@ -101,7 +101,8 @@ def unknown_places(facts: SetFacts) -> Iterator[Finding]:
 def missing(facts: SetFacts) -> Iterator[Finding]:
     """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up.
 
-    A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.9 on.
+    A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.12-rc1
+    on.
     """
     for pod_clique in facts.tree.pod_cliques:
         if pod_clique.terminating:

@@ -93,9 +93,10 @@ class Kubeconfig:
         return name
 
     def _chosen(self, context: str | None, files: str) -> str:
-        """The context to use; raises ``UsageError`` if there is none, or if the client would use it with other rights.
+        """The context to use.
 
-        The client takes a user that is not there for nobody, and ignores the fields of impersonation.
+        Raises ``UsageError`` if there is none, or if the client would use it with other permissions. The client
+        takes a user that is not there for nobody, and ignores the fields of impersonation.
         """
         contexts, users = self._named("contexts", "context"), self._named("users", "user")
         known = ", ".join(map(str, contexts)) or "it has none"

@@ -28,7 +28,7 @@ from migrator.stores.kube.kubeconfig import Credentials
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 
-#: How long one request may take, in seconds.
+#: How long one write may take, and each part of a read, in seconds.
 _REQUEST_TIMEOUT: Final = 15.0
 
 #: How often one request is sent at most. A server that has never answered is more likely a wrong address than one that
@@ -120,8 +120,8 @@ class Timing:
 class Transport:
     """Sends requests, from any number of threads.
 
-    ``request_timeout`` is how long one request may take, in seconds, and a write with all its attempts too. ``renew``
-    reads the credentials of the client anew.
+    ``request_timeout`` is how long a write may take with all its attempts, and each part of a read, in seconds.
+    ``renew`` reads the credentials of the client anew.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Transport:
 
         Raises :class:`~migrator.errors.Unreachable` when time or attempts run out, another
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
-        write that may have been applied.
+        write that may have been applied; and what the hold on the Lease raises.
         """
         longest = _LEASE_TIMEOUT if request.of_lease else self._request_timeout
         patient = request.repeatable and self._has_answered
@@ -171,7 +171,7 @@ class Transport:
             self._timing.sleep(wait)
 
     def _attempt(self, request: Request, longest: float, until: float) -> bytes | _Trouble:
-        """The body of a successful answer to one attempt; the hold on the Lease is asked for right before."""
+        """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before."""
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._credentials.headers(request.what)}
         if request.body:
             headers["Content-Type"] = request.content_type

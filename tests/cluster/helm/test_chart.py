@@ -221,6 +221,9 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]
     template("helm4", OURS, "targetBinary.configMap=a,targetBinary.image=b", fails="targetBinary")
+    # A layout that the record knows needs no file.
+    back = of_kind(template("helm4", OURS, "mode=revert", "from=legacy-x0123456789ab", f"target={OLD}"), "Job")[-1]
+    assert arguments(back)[:3] == ["run", "--from=legacy-x0123456789ab", f"--to={OLD}"]
     # An old ConfigMap must not decide what a release hashes.
     for tag, named in ((NEW, [f"--to={NEW}"]), (f"{NEW}@sha256:{'0' * 64}", [f"--to={NEW}"]), ("mine", [])):
         mounted = job(template("helm4", OURS, *HOOK, "targetBinary.configMap=next", f"operator.image.tag={tag}"))

@@ -108,7 +108,7 @@ def test_the_pod_is_stricter_than_restricted(name: str) -> None:
 
 
 def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
-    """The component: --to-binary in place of --to, a volume mounted at /target, read-only; nothing else differs."""
+    """The component: --to-binary in place of --to, the image's name, a volume at /target, read-only; nothing else."""
     shutil.copy(MANIFESTS / "job.yaml", tmp_path)
     shutil.copytree(MANIFESTS / "components" / "target-image", tmp_path / "target-image")
     (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\ncomponents: [target-image]\n")
@@ -117,6 +117,7 @@ def test_kustomize_adds_the_target_image(tmp_path: Path) -> None:
     [container], [volume] = spec["containers"], spec.pop("volumes")
     assert container.pop("volumeMounts") == [{"name": volume["name"], "mountPath": "/target", "readOnly": True}]
     assert container["args"][1] == "--to-binary=/target/grove-operator"
+    assert container["args"].pop() == f"--target-image={volume['image']['reference']}"
     container["args"][1] = "--to=v0.1.0-alpha.11"
     assert built == by_name(documents("job.yaml"))
 

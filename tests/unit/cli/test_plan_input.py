@@ -106,7 +106,7 @@ def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None
     assert "does not know podcliquesets.grove.io" in invoke("plan", *TO, code=2).failure["message"]
     invoke.on(MemoryStore())
     for command in (["plan", *TO], ["plan"], ["plan", *TO, "-o", "html"], ["run", "--dry-run=client", *TO]):
-        assert "Nothing to do: there are no PodCliqueSets" in invoke(*command).out
+        assert "Nothing to do: no PodCliqueSet was found or selected" in invoke(*command).out
     invoke("verify", *TO)
 
 

@@ -182,7 +182,7 @@ def test_only_a_controller_owns(owners: object) -> None:
 
 @pytest.mark.parametrize("gone", ["grove.io~1podclique", "app.kubernetes.io~1managed-by"])
 def test_a_pod_is_groves_by_its_pod_clique_whatever_else_its_labels_say(gone: str) -> None:
-    """Grove finds pods by their controller from alpha.9 on, so one that lacks a label is read like any other."""
+    """Grove finds pods by their controller from alpha.12-rc1 on, so one that lacks a label is read like any other."""
     world = World().grow().take("Pod", "web-0-front-0", f"/metadata/labels/{gone}")
     (tree,) = read(world).trees
     assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))

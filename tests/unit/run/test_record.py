@@ -274,7 +274,7 @@ def test_what_both_schemes_give_alike_is_not_kept() -> None:
 
 
 def test_the_pods_that_live_are_recorded_by_their_uids() -> None:
-    """Per PodClique: 8 bytes of each non-terminating pod's uid, sorted; a PodClique without one is there too."""
+    """Per PodClique: 8-byte digests of the uids of its non-terminating pods, sorted; one without pods is there too."""
     world = World().grow(pods=3)
     world.put("Pod", "web-0-front-1", DELETION, LATER)
     found = record.pods_of(world.snapshot().trees[0])["web-0-front"]

@@ -167,7 +167,7 @@ def test_children_without_a_generation_hash() -> None:
 
 
 def test_a_pod_without_the_label_of_its_pod_clique_refuses() -> None:
-    """Grove finds it by its controller from alpha.9 on; the label is named, and no override leaves it there."""
+    """Grove finds it by its controller from alpha.12-rc1 on; the label is named, and no override leaves it there."""
     field = "/metadata/labels/grove.io~1podclique"
     world = World().grow().take("Pod", "web-0-front-0", field)
     assert refusals(world.findings(allow=["GM-101"])) == [("GM-101", "web-0-front-0", field)]
