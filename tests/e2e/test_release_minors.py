@@ -77,6 +77,15 @@ def test_what_nobody_has_read_is_never_guessed(clone: Path, tmp_path: Path, rele
     assert table.read_text() == TABLE + line
 
 
+def test_a_release_that_is_listed_as_unread_needs_no_line(clone: Path, tmp_path: Path) -> None:
+    """One of several new releases can be added while the others wait in unread.json."""
+    git(clone, "tag", "operator/v0.1.0-alpha.12")
+    (table := tmp_path / "releases.json").write_text(TABLE)
+    (unread := tmp_path / "unread.json").write_text('[{"release": "v0.1.0-alpha.12", "dynamo": []}]')
+    script.main(clone, table, unread)
+    assert len(table.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
