@@ -22,6 +22,8 @@ from migrator.planning.releases import build_range, builds, builds_with
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
+#: There is no set in the cluster, or none is selected.
+NOTHING_SELECTED = "Nothing to do: no PodCliqueSet was found or selected."
 #: Which builds use the canonical schemes, and why a canonical target over the same layout does not recreate pods.
 CANONICAL_NOTE = (
     "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
@@ -225,7 +227,7 @@ def headline(plan: Plan) -> str:
     if not plan.known:
         return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
     if not plan.set_plans and not plan.cluster_disruption.pods:
-        return "Nothing to do: no PodCliqueSet was found or selected."
+        return NOTHING_SELECTED
     refused = number(plan, SetState.REFUSED)
     if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
         sets = count(len(plan.set_plans), "set")

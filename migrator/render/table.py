@@ -55,7 +55,7 @@ def plan_text(plan: Plan, *, next_command: str = "") -> str:
 def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
-        return _paragraphs("".join(_facts(outlook)), wrapped("Nothing to do: no PodCliqueSet was found or selected."))
+        return _paragraphs("".join(_facts(outlook)), wrapped(summary.NOTHING_SELECTED))
     plans = summary.newer_plans(rows)
     blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
     some = any(summary.number(plan, SetState.REFUSED) for plan in plans)

@@ -71,11 +71,8 @@ def refusal(ref: Ref, error: Rejected) -> Refused:
     """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with the remedy of what rejected it."""
     if not error.denied_by:
         return Refused(f"a dry run was rejected: {error}", ref=ref)
-    remedy = (
-        REMEDY
-        if error.denied_by == WEBHOOK
-        else f"let {error.denied_by} accept or answer it, or disable that meanwhile"
-    )
+    others = f"let {error.denied_by} accept or answer it, or disable that meanwhile"
+    remedy = REMEDY if error.denied_by == WEBHOOK else others
     return Refused(f"a dry run was denied: {error}; {remedy}", guard="GM-202", ref=ref)
 
 
