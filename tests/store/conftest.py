@@ -27,4 +27,4 @@ def store(api: FakeApi) -> KubeStore:
 def serve() -> Iterator[Serve]:
     """Start servers that answer given steps."""
     with ExitStack() as running:
-        yield lambda *steps: running.enter_context(FakeApi(*steps).running())
+        yield lambda *steps, **options: running.enter_context(FakeApi(*steps, **options).running())

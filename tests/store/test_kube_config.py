@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
+import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import certifi
 import pytest
 import yaml
 from kubernetes.config import incluster_config
-from urllib3.exceptions import InsecureRequestWarning
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
-from tests.support.fake_api import POD, FakeApi, Serve, status
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, FakeApi, Serve, status
 
 LOCAL = "https://127.0.0.1:1"
 
@@ -50,6 +48,33 @@ def kubeconfig(
     }
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return str(path)
+
+
+#: Shows the client certificate of the tests.
+USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
+
+#: A program that opens 32 connections at once, twenty times, to the server of a kubeconfig.
+AT_ONCE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from migrator.resources import PODS
+from migrator.stores.kube.store import connect
+
+def ask(store):
+    together.wait()
+    store.get(PODS, "a", "p")
+
+together = Barrier(32)
+for _ in range(20):
+    with ThreadPoolExecutor(32) as threads:
+        list(threads.map(ask, [connect(kubeconfig=sys.argv[1])] * 32))
+"""
+
+
+def with_certificate(path: Path, server: str) -> str:
+    """Write a kubeconfig that trusts the server of the tests, and shows it a client certificate."""
+    return kubeconfig(path, server, user=USER, **{"certificate-authority": str(AUTHORITY)})
 
 
 def ask(**flags: Any) -> None:
@@ -316,25 +341,43 @@ def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Pat
     assert api.seen == []
 
 
-def test_certificates_are_verified_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an authority in the kubeconfig the system's count; none needs what Python 3.13 demands beyond that."""
-    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    client, *_ = api_client(kubeconfig(tmp_path / "config"), None)
-    context = client.rest_client.pool_manager.connection_pool_kw["ssl_context"]
-    assert context.get_ca_certs()
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
-    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
+    """To a server whose authority the kubeconfig names."""
+    ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
 
 
-def test_an_authority_of_the_kubeconfig_counts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has a certificate of a public authority is not the cluster that the kubeconfig names."""
-    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
-    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
-    (tmp_path / "one.crt").write_text(first + end, encoding="utf-8")
-    path = kubeconfig(tmp_path / "config", **{"certificate-authority": str(tmp_path / "one.crt")})
-    client, *_ = api_client(path, None)
-    assert len(client.rest_client.pool_manager.connection_pool_kw["ssl_context"].get_ca_certs()) == 1
+def test_connections_made_at_once_share_no_tls_context(tmp_path: Path, serve: Serve) -> None:
+    """Into a shared one each would load the certificate while others use it: OpenSSL then crashes the process."""
+    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url)
+    done = subprocess.run([sys.executable, "-c", AT_ONCE, path], check=False, timeout=120, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("authority", ["the system's", "the kubeconfig's"])
+def test_certificates_are_verified_as_kubectl_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, authority: str
+) -> None:
+    """Without an authority in the kubeconfig the system's count; what Python 3.13 demands beyond that is not needed."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY) if authority == "the system's" else certifi.where())
+    cluster = {} if authority == "the system's" else {"certificate-authority": str(AUTHORITY)}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
+    """It names 127.0.0.1 and no other."""
+    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=path)
+
+
+def test_an_authority_of_the_kubeconfig_counts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    """Who has a certificate of an authority that the system trusts is not the cluster that the kubeconfig names."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    cluster = {"certificate-authority": certifi.where()}
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
 @pytest.mark.parametrize("whose", ["cluster", "user"])
@@ -349,17 +392,14 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str)
     assert "same" not in str(refused.value)
 
 
-def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path) -> None:
+def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
     """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
-    client, *_ = api_client(kubeconfig(tmp_path / "config", **{"insecure-skip-tls-verify": True}), None)
-    assert client.rest_client.pool_manager.connection_pool_kw["ssl_context"].verify_mode is ssl.CERT_NONE
-    warnings.warn("unverified", InsecureRequestWarning, stacklevel=1)
+    cluster = {"insecure-skip-tls-verify": True}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:
     """The Kubernetes client costs more than reading a dump does."""
-    import subprocess  # noqa: PLC0415 - for this test alone
-
     code = "import sys, migrator.stores.dump.store; print([m for m in sys.modules if m.startswith('kubernetes')])"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.strip() == "[]"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -73,22 +75,39 @@ RESTARTING = status(503, "apiserver is shutting down")
 FAILED_TEST = status(422, "the server rejected our request due to an error in our request", reason="Invalid")
 
 
-class FakeApi:
-    """Answers the steps one after the other, the last one for ever."""
+#: A key and its certificate for 127.0.0.1 until 2126, for the server and for clients. It has no authority key
+#: identifier, which kubectl does not ask for.
+CERTIFICATE = Path(__file__).with_name("tls.pem")
 
-    def __init__(self, *steps: Step, port: int = 0) -> None:
+#: What signed it.
+AUTHORITY = Path(__file__).with_name("tls_authority.pem")
+
+
+class FakeApi:
+    """Answers the steps one after the other, the last one for ever; with ``tls``, to who has its certificate."""
+
+    def __init__(self, *steps: Step, port: int = 0, tls: bool = False) -> None:
         self.seen: list[Seen] = []
         self._steps = list(steps)
         self._released = threading.Event()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_verify_locations(AUTHORITY)
+            context.load_cert_chain(CERTIFICATE)
+            context.verify_mode = ssl.CERT_REQUIRED
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def _next(self, seen: Seen) -> Step:
         """Note the request and choose its answer."""
@@ -117,6 +136,10 @@ class FakeApi:
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
+
+            def handle(self) -> None:
+                with suppress(ssl.SSLError):  # a client that does not trust the certificate
+                    super().handle()
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
