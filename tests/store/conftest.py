@@ -1,9 +1,10 @@
-"""Servers of a few lines, which end with the test that started them."""
+"""Servers of a few lines, which end with the test that started them, and a place without a kubeconfig."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +29,13 @@ def serve() -> Iterator[Serve]:
     """Start servers that answer given steps."""
     with ExitStack() as running:
         yield lambda *steps, **options: running.enter_context(FakeApi(*steps, **options).running())
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kubeconfig but the test's, and no pod around us."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("no_proxy", "*")
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(variable, raising=False)

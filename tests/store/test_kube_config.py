@@ -19,67 +19,10 @@ from migrator.resources import PODS
 from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
-from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, FakeApi, Serve, status
+from tests.support.fake_api import POD, FakeApi, Serve, status
+from tests.support.kubeconfigs import ask, kubeconfig
 
-LOCAL = "https://127.0.0.1:1"
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kubeconfig but the test's, and no pod around us."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("no_proxy", "*")
-    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
-        monkeypatch.delenv(variable, raising=False)
-
-
-def kubeconfig(
-    path: Path, server: str = LOCAL, *, current: str = "main", name: str = "me", user: Any = None, **cluster: Any
-) -> str:
-    """Write a kubeconfig with the contexts ``main`` and ``other``; ``cluster`` are more fields of their clusters."""
-    path.parent.mkdir(exist_ok=True)
-    servers = {"main": server, "other": f"{server}/other"}
-    document = {
-        "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in servers],
-        "clusters": [{"name": main, "cluster": {"server": address, **cluster}} for main, address in servers.items()],
-        "users": [{"name": name, "user": user or {"token": "sesame"}}],
-        "current-context": current,
-    }
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return str(path)
-
-
-#: Shows the client certificate of the tests.
-USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
-
-#: A program that opens 32 connections at once, twenty times, to the server of a kubeconfig.
-AT_ONCE = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from migrator.resources import PODS
-from migrator.stores.kube.store import connect
-
-def ask(store):
-    together.wait()
-    store.get(PODS, "a", "p")
-
-together = Barrier(32)
-for _ in range(20):
-    with ThreadPoolExecutor(32) as threads:
-        list(threads.map(ask, [connect(kubeconfig=sys.argv[1])] * 32))
-"""
-
-
-def with_certificate(path: Path, server: str) -> str:
-    """Write a kubeconfig that trusts the server of the tests, and shows it a client certificate."""
-    return kubeconfig(path, server, user=USER, **{"certificate-authority": str(AUTHORITY)})
-
-
-def ask(**flags: Any) -> None:
-    """Connect and send one request."""
-    kube_store.connect(**flags).get(PODS, "a", "p")
+pytestmark = pytest.mark.usefixtures("nowhere")
 
 
 def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,63 +282,6 @@ def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Pat
         ask(kubeconfig=path)
     assert not [word for word in ("alibaba", "same") if word in str(refused.value)]
     assert api.seen == []
-
-
-def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
-    """To a server whose authority the kubeconfig names."""
-    ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
-
-
-def test_connections_made_at_once_share_no_tls_context(tmp_path: Path, serve: Serve) -> None:
-    """Into a shared one each would load the certificate while others use it: OpenSSL then crashes the process."""
-    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url)
-    done = subprocess.run([sys.executable, "-c", AT_ONCE, path], check=False, timeout=120, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-@pytest.mark.parametrize("authority", ["the system's", "the kubeconfig's"])
-def test_certificates_are_verified_as_kubectl_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, authority: str
-) -> None:
-    """Without an authority in the kubeconfig the system's count; what Python 3.13 demands beyond that is not needed."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY) if authority == "the system's" else certifi.where())
-    cluster = {} if authority == "the system's" else {"certificate-authority": str(AUTHORITY)}
-    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
-
-
-def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
-    """It names 127.0.0.1 and no other."""
-    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
-    with pytest.raises(Unreachable, match="its certificate is not trusted"):
-        ask(kubeconfig=path)
-
-
-def test_an_authority_of_the_kubeconfig_counts_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
-) -> None:
-    """Who has a certificate of an authority that the system trusts is not the cluster that the kubeconfig names."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
-    cluster = {"certificate-authority": certifi.where()}
-    with pytest.raises(Unreachable, match="its certificate is not trusted"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
-
-
-@pytest.mark.parametrize("whose", ["cluster", "user"])
-def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str) -> None:
-    """Nothing is sent with it, and nothing of it is quoted."""
-    (tmp_path / "bad.crt").write_text("sesame", encoding="utf-8")
-    bad = str(tmp_path / "bad.crt")
-    parts: dict[str, Any] = {"user": {"client-certificate": bad}}
-    path = kubeconfig(tmp_path / "config", **(parts if whose == "user" else {"certificate-authority": bad}))
-    with pytest.raises(UsageError, match="the certificates of the kubeconfig cannot be used: ") as refused:
-        kube_store.connect(kubeconfig=path)
-    assert "same" not in str(refused.value)
-
-
-def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
-    """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
-    cluster = {"insecure-skip-tls-verify": True}
-    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:

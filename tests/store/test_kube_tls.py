@@ -1,0 +1,101 @@
+"""TLS: whom we trust, and as whom the server sees us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import certifi
+import pytest
+
+from migrator.errors import Unreachable, UsageError
+from migrator.stores.kube import store as kube_store
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Serve
+from tests.support.kubeconfigs import ask, kubeconfig
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+#: Shows the client certificate of the tests.
+USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
+
+#: A program that opens 32 connections at once, twenty times, to the server of a kubeconfig.
+AT_ONCE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from migrator.resources import PODS
+from migrator.stores.kube.store import connect
+
+def ask(store):
+    together.wait()
+    store.get(PODS, "a", "p")
+
+together = Barrier(32)
+for _ in range(20):
+    with ThreadPoolExecutor(32) as threads:
+        list(threads.map(ask, [connect(kubeconfig=sys.argv[1])] * 32))
+"""
+
+
+def with_certificate(path: Path, server: str) -> str:
+    """Write a kubeconfig that trusts the server of the tests, and shows it a client certificate."""
+    return kubeconfig(path, server, user=USER, **{"certificate-authority": str(AUTHORITY)})
+
+
+def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
+    """To a server whose authority the kubeconfig names."""
+    ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
+
+
+def test_connections_made_at_once_share_no_tls_context(tmp_path: Path, serve: Serve) -> None:
+    """Into a shared one each would load the certificate while others use it: OpenSSL then crashes the process."""
+    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url)
+    done = subprocess.run([sys.executable, "-c", AT_ONCE, path], check=False, timeout=120, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("authority", ["the system's", "the kubeconfig's"])
+def test_certificates_are_verified_as_kubectl_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, authority: str
+) -> None:
+    """Without an authority in the kubeconfig the system's count; what Python 3.13 demands beyond that is not needed."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY) if authority == "the system's" else certifi.where())
+    cluster = {} if authority == "the system's" else {"certificate-authority": str(AUTHORITY)}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
+    """It names 127.0.0.1 and no other."""
+    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=path)
+
+
+def test_an_authority_of_the_kubeconfig_counts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    """Who has a certificate of an authority that the system trusts is not the cluster that the kubeconfig names."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    cluster = {"certificate-authority": certifi.where()}
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
+
+@pytest.mark.parametrize("whose", ["cluster", "user"])
+def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str) -> None:
+    """Nothing is sent with it, and nothing of it is quoted."""
+    (tmp_path / "bad.crt").write_text("sesame", encoding="utf-8")
+    bad = str(tmp_path / "bad.crt")
+    parts: dict[str, Any] = {"user": {"client-certificate": bad}}
+    path = kubeconfig(tmp_path / "config", **(parts if whose == "user" else {"certificate-authority": bad}))
+    with pytest.raises(UsageError, match="the certificates of the kubeconfig cannot be used: ") as refused:
+        kube_store.connect(kubeconfig=path)
+    assert "same" not in str(refused.value)
+
+
+def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
+    """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
+    cluster = {"insecure-skip-tls-verify": True}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))

@@ -1,0 +1,34 @@
+"""Kubeconfigs of tests, and a request with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from migrator.resources import PODS
+from migrator.stores.kube import store as kube_store
+
+LOCAL = "https://127.0.0.1:1"
+
+
+def kubeconfig(
+    path: Path, server: str = LOCAL, *, current: str = "main", name: str = "me", user: Any = None, **cluster: Any
+) -> str:
+    """Write a kubeconfig with the contexts ``main`` and ``other``; ``cluster`` are more fields of their clusters."""
+    path.parent.mkdir(exist_ok=True)
+    servers = {"main": server, "other": f"{server}/other"}
+    document = {
+        "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in servers],
+        "clusters": [{"name": main, "cluster": {"server": address, **cluster}} for main, address in servers.items()],
+        "users": [{"name": name, "user": user or {"token": "sesame"}}],
+        "current-context": current,
+    }
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(path)
+
+
+def ask(**flags: Any) -> None:
+    """Connect and send one request."""
+    kube_store.connect(**flags).get(PODS, "a", "p")
