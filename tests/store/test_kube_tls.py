@@ -49,8 +49,8 @@ def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve
     ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
 
 
-def test_connections_made_at_once_share_no_tls_context(tmp_path: Path, serve: Serve) -> None:
-    """Into a shared one each would load the certificate while others use it: OpenSSL then crashes the process."""
+def test_connections_can_be_made_at_once(tmp_path: Path, serve: Serve) -> None:
+    """None loads the certificate into the TLS context that others use: OpenSSL would crash the process."""
     path = with_certificate(tmp_path / "config", serve(POD, tls=True).url)
     done = subprocess.run([sys.executable, "-c", AT_ONCE, path], check=False, timeout=120, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

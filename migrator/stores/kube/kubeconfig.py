@@ -19,10 +19,10 @@ import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config.kube_config import KubeConfigMerger
-from urllib3 import PoolManager, disable_warnings
+from urllib3 import disable_warnings
 from urllib3.exceptions import InsecureRequestWarning, LocationValueError
 from urllib3.util import parse_url
-from urllib3.util.ssl_ import create_urllib3_context
+from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
 
@@ -194,14 +194,13 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, str | 
         )
     try:
         client = ApiClient(configuration)
-        _check_certificates(configuration)
+        client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)
     except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
         raise UsageError(
             "the proxy cannot be used: only http://HOST:PORT and https://HOST:PORT are possible"
         ) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
-    _set_up_tls(client.rest_client.pool_manager)
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
     return client, chosen, lambda: load(flag, chosen, configuration)  # whatever the current context is by then
@@ -229,36 +228,36 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
     return None
 
 
-def _check_certificates(configuration: Configuration) -> None:
-    """Raise ``OSError`` or ``ValueError`` if a certificate or key cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+class _Finished(ssl.SSLContext):
+    """A TLS context that is not changed any more, so that threads can share it.
+
+    urllib3 loads the certificates again for each connection, and OpenSSL can crash if another thread connects
+    meanwhile. (It also sets ``verify_mode``, to what it is, which does no harm.)
+    """
+
+    def load_verify_locations(self, *_: object, **__: object) -> None:
+        """They are loaded."""
+
+    def load_cert_chain(self, *_: object, **__: object) -> None:
+        """It is loaded."""
+
+    def set_alpn_protocols(self, *_: object) -> None:
+        """They are set."""
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which a certificate may lack."""
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
     if configuration.ssl_ca_cert:
         context.load_verify_locations(configuration.ssl_ca_cert)
+    else:
+        context.load_default_certs()
     if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
         context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
-
-
-def _set_up_tls(pools: PoolManager) -> None:
-    """Give each connection to the cluster a TLS context of its own, which verifies as kubectl does.
-
-    urllib3 loads the certificates into the context whenever it connects, and OpenSSL allows no change to one that
-    another thread uses: with one for all, two connections at once can crash the process.
-    """
-    pool: Any = pools.pool_classes_by_scheme["https"]
-
-    class Connection(pool.ConnectionCls):  # type: ignore[misc]
-        def connect(self) -> None:
-            self.ssl_context = create_urllib3_context(cert_reqs=self.cert_reqs)
-            # Python 3.13 also demands an authority key identifier, which a certificate may lack.
-            self.ssl_context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-            if not self.ca_certs:
-                self.ssl_context.load_default_certs()
-            super().connect()
-
-    class Pool(pool):  # type: ignore[misc]
-        ConnectionCls = Connection
-
-    pools.pool_classes_by_scheme = {**pools.pool_classes_by_scheme, "https": Pool}
+    context.__class__ = _Finished
+    return context
 
 
 @contextmanager
