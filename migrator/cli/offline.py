@@ -190,8 +190,7 @@ def releases(*, output: str) -> None:
         (one.name, ", ".join(one.dynamo) or "-", one.scheme.name, "only for `hash`" if one.hash_in_names else "")
         for one in schemes.releases()
     ]
-    unread = schemes.unread_releases().items()
-    rows += [(name, ", ".join(dynamo) or "-", "-", "not read: use --to-binary") for name, dynamo in unread]
+    rows += [(name, "-", "-", "not read: use --to-binary") for name in schemes.unread_releases()]
     write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
     write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
@@ -201,7 +200,8 @@ def _releases() -> Iterator[dict[str, object]]:
     for release in schemes.releases():
         yield {
             "release": release.name,
-            "dynamo": list(release.dynamo),
+            "source": release.source,
+            "dynamo": dict(release.dynamo),
             "scheme": release.scheme.name,
             "algorithm": release.scheme.algorithm,
             "kubernetesMinor": release.scheme.minor,
@@ -210,8 +210,8 @@ def _releases() -> Iterator[dict[str, object]]:
             "hashInNames": release.hash_in_names,
         }
     unknown = dict.fromkeys(("scheme", "algorithm", "kubernetesMinor", "commit"))
-    for name, dynamo in schemes.unread_releases().items():
-        yield {"release": name, "dynamo": list(dynamo), **unknown, "dev": False, "hashInNames": None}
+    for name in schemes.unread_releases():
+        yield {"release": name, "source": None, "dynamo": {}, **unknown, "dev": False, "hashInNames": None}
 
 
 @command(

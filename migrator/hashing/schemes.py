@@ -10,7 +10,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -60,26 +60,24 @@ class Release:
     """A build of the operator and the scheme that it uses.
 
     ``dev`` marks builds that are not releases, and ``hash_in_names`` those that put the hash into object names (never
-    migrated). ``dynamo`` are the versions of the dynamo-platform chart that bring it, without their patch number (the
-    chart's README at 1.6.0 has the table).
+    migrated). ``source`` links to where its API minor is said, ``dynamo`` has the minor versions of the platform chart of
+    Dynamo that brings it, each with a link to where that is said.
     """
 
     name: str
     scheme: Scheme
     commit: str | None
+    source: str
     dev: bool = False
     hash_in_names: bool = False
-    dynamo: tuple[str, ...] = ()
+    dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @cache
-def unread_releases() -> Mapping[str, tuple[str, ...]]:
-    """Releases that exist but whose source was not read, oldest first, and the Dynamo versions that bring them.
-
-    All of them are newer than the table.
-    """
+def unread_releases() -> tuple[str, ...]:
+    """Releases that exist but whose source was not read, oldest first. All of them are newer than the table."""
     raw = json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]")
-    return {line["release"]: tuple(line["dynamo"]) for line in raw}
+    return tuple(line["release"] for line in raw)
 
 
 def all_schemes() -> tuple[Scheme, ...]:
@@ -112,9 +110,10 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     name=raw["release"],
                     scheme=scheme,
                     commit=raw.get("commit"),
+                    source=raw["source"],
                     dev=raw.get("dev", False),
                     hash_in_names=raw.get("hashInNames", False),
-                    dynamo=tuple(raw.get("dynamo", ())),
+                    dynamo=raw.get("dynamo", {}),
                 )
             )
         except (KeyError, ValueError) as error:
@@ -139,13 +138,13 @@ def release_of(tag: str) -> Release | None:
 
 
 def requested_release(text: str) -> Release | None:
-    """The release that a user names: ``v0.1.0-alpha.9``, ``0.1.0-alpha.9``, ``alpha.9``, or ``dynamo-1.3``."""
-    return next((release for release in releases() if _means(text, release.name, release.dynamo)), None)
+    """The release that a user names: ``v0.1.0-alpha.9``, ``0.1.0-alpha.9`` or ``alpha.9``."""
+    return next((release for release in releases() if _means(text, release.name)), None)
 
 
 def unread_release(text: str) -> str | None:
     """The unread release that a user names, as in :func:`requested_release`; ``None`` for anything else."""
-    return next((name for name, dynamo in unread_releases().items() if _means(text, name, dynamo)), None)
+    return next((name for name in unread_releases() if _means(text, name)), None)
 
 
 def resolve(text: str) -> Scheme:
@@ -154,10 +153,7 @@ def resolve(text: str) -> Scheme:
     return release.scheme if release is not None else by_name(text)
 
 
-def _means(text: str, release: str, dynamo: Iterable[str]) -> bool:
-    version = _DYNAMO.fullmatch(text)
-    if version is not None:
-        return version[1] in dynamo
+def _means(text: str, release: str) -> bool:
     return text in {release, release.removeprefix("v"), release.removeprefix("v0.1.0-")}
 
 
@@ -192,7 +188,6 @@ def releases_with(scheme: Scheme) -> tuple[Release, ...]:
     return tuple(release for release in releases() if release.scheme == scheme)
 
 
-_DYNAMO: Final = re.compile(r"dynamo-v?(\d+\.\d+)(?:\.\d+)?")
 #: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. A version without a prerelease sorts last.
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+)(?:-rc(\d+))?)?")
 
@@ -220,14 +215,12 @@ def _unknown(text: str) -> UnknownScheme:
         return UnknownScheme(f"{CANONICAL} is only for --to. Name a scheme or a release, such as {CANONICAL}-1.34.")
     if text == "auto":
         return UnknownScheme(f"auto is only for --from. Name a release or a scheme. {_LIST}")
-    builds = [*(release.name for release in releases()), *unread_releases()]
-    dynamo = [version for release in releases() for version in release.dynamo]
-    dynamo += [version for versions in unread_releases().values() for version in versions]
     if text.startswith("dynamo-"):
         return UnknownScheme(
-            f"{text} is not a known version of Dynamo (dynamo-{dynamo[0]} to dynamo-{dynamo[-1]}). "
-            "Name the release of Grove that it brings."
+            f"{text} is a version of Dynamo, not of Grove. Name the release of Grove that its chart brings: "
+            "`helm show chart` lists it under dependencies."
         )
+    builds = [*(release.name for release in releases()), *unread_releases()]
     versions = {version: name for name in builds if (version := _version(name)) is not None}
     newest = max(versions)
     if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:

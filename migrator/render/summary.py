@@ -136,8 +136,7 @@ def _named(end: str) -> str:
 
 def dynamo_of(release: str) -> str:
     """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
-    known = {**schemes.unread_releases(), **{one.name: one.dynamo for one in schemes.releases()}}
-    return ", ".join(known.get(release, ()))
+    return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
 
 
 def common_refusals(plans: Iterable[Plan]) -> list[Finding]:

@@ -14,7 +14,7 @@ from migrator.hashing import schemes
 from tests.support.commands import attempt
 from tests.support.paths import ROOT
 
-LINE = '{"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy"}\n'
+LINE = '{"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy", "source": "https://example.test"}\n'
 
 
 @pytest.fixture

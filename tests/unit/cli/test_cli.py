@@ -362,10 +362,10 @@ def test_the_next_command_repeats_the_variables_of_this_command(
 
 @pytest.mark.parametrize(
     ("target", "version"),
-    [("alpha.12-rc1", "v0.1.0-alpha.12-rc1"), ("dynamo-1.4", '"$VERSION"'), ("legacy-1.35", '"$VERSION"')],
+    [("alpha.12-rc1", "v0.1.0-alpha.12-rc1"), ("legacy-1.35", '"$VERSION"')],
 )
 def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, version: str, invoke: Invoke) -> None:
-    """Grove's release is the version of Grove's chart; the chart of Dynamo has another, which is not known here."""
+    """Grove's release is the version of Grove's chart; a scheme names none."""
     invoke.on(MemoryStore(*objects()))
     run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
     assert f" --version {version} " in invoke(*run).json["next"][0]

@@ -1,6 +1,8 @@
-"""A release that was not read, one that is newer, and a typo are three answers; Dynamo's versions are names too."""
+"""A release that was not read, one that is newer, and a typo are three answers; each fact has a source."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -13,28 +15,46 @@ from migrator.hashing import schemes
     [
         ("0.1.0-alpha.9", "v0.1.0-alpha.9"),
         ("alpha.12-rc1", "v0.1.0-alpha.12-rc1"),
-        ("dynamo-1.4", "v0.1.0-alpha.12-rc1"),
-        ("dynamo-1.4.2", "v0.1.0-alpha.12-rc1"),
-        ("dynamo-1.1", "v0.1.0-alpha.8"),
-        ("dynamo-1.3", "v0.1.0-alpha.8"),
-        ("dynamo-0.6.0", "v0.1.0-alpha.3"),
     ],
 )
 def test_a_release_has_several_names(name: str, release: str) -> None:
-    """The version with or without its front, and that of the Dynamo platform that brings it."""
+    """The version with or without its front."""
     found = schemes.requested_release(name)
     assert found is not None
     assert found.name == release
     assert schemes.resolve(name) == found.scheme
 
 
-def test_the_tag_of_an_image_is_no_version_of_dynamo() -> None:
-    """An image of Grove that somebody tagged after his Dynamo is not taken for a release."""
-    assert schemes.release_of("dynamo-1.4") is None
-    assert schemes.release_of("0.1.0-alpha.9") is not None
+@pytest.mark.parametrize("name", ["dynamo-1.3", "dynamo-v1.4.2", "dynamo-9.9", "dynamo-"])
+def test_a_version_of_dynamo_is_no_target(name: str) -> None:
+    """Patch versions of a platform may bring other releases of Grove, so only the installed chart says which."""
+    with pytest.raises(UnknownScheme, match=f"{name} is a version of Dynamo, not of Grove.*`helm show chart` lists it"):
+        schemes.resolve(name)
 
 
-@pytest.mark.parametrize("name", ["v0.1.0-alpha.12", "0.1.0-alpha.13", "alpha.14", "dynamo-1.5", "dynamo-1.6.0"])
+def test_each_row_links_to_the_commit_that_it_was_read_at() -> None:
+    """A fact about the outside that a program uses has its source beside it."""
+    for release in schemes.releases():
+        assert release.source.startswith(f"https://github.com/ai-dynamo/grove/blob/{release.commit}"), release.name
+
+
+def test_each_version_of_dynamo_links_to_where_it_is_said() -> None:
+    """A row without a source has no version of Dynamo."""
+    links = [link for release in schemes.releases() for link in release.dynamo.values()]
+    assert links
+    assert all(link.startswith("https://github.com/") for link in links)
+
+
+@pytest.mark.parametrize("key", ["source", "minor", "algorithm", "release"])
+def test_a_row_without_a_fact_is_an_error(key: str) -> None:
+    """It names the line and what is missing."""
+    row = {"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy", "source": "https://example.test"}
+    del row[key]
+    with pytest.raises(ValueError, match=f"releases.json line 1: '{key}'"):
+        schemes.parse_releases(json.dumps(row))
+
+
+@pytest.mark.parametrize("name", ["v0.1.0-alpha.12", "0.1.0-alpha.13", "alpha.14"])
 def test_a_release_that_was_not_read_is_never_guessed(name: str) -> None:
     """It is known to exist, and the way out is named; no other release is suggested in its place."""
     with pytest.raises(UnreadRelease, match="could not be read, so its hashes are not known") as error:
@@ -45,7 +65,7 @@ def test_a_release_that_was_not_read_is_never_guessed(name: str) -> None:
 
 def test_the_newest_release_is_named_whatever_is_last_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once every release is read, a build of the main branch may be the last line."""
-    monkeypatch.setattr(schemes, "unread_releases", dict)
+    monkeypatch.setattr(schemes, "unread_releases", tuple)
     with pytest.raises(UnknownScheme, match=r"is newer than v0\.1\.0-alpha\.12-rc1, the newest release"):
         schemes.resolve("v0.1.0-alpha.15")
 
@@ -70,7 +90,6 @@ def test_a_newer_release_is_said_to_be_newer(name: str) -> None:
         ("", "'' is not a known release or scheme. `grove-migrator releases` lists"),
         ("auto", "auto is only for --from."),
         ("canonical", "canonical is only for --to."),
-        ("dynamo-9.9", "dynamo-9.9 is not a known version of Dynamo (dynamo-0.6 to dynamo-1.6)."),
     ],
 )
 def test_any_other_name_has_one_short_answer(name: str, said: str) -> None:
