@@ -13,11 +13,11 @@ show() {
     "$@"
 }
 
-printf '# Dynamo 1.3 to 1.4 upgrades Grove from v0.1.0-alpha.8 to v0.1.0-alpha.12-rc1. What would restart?\n'
-show grove-migrator plan -f cluster.json --to v0.1.0-alpha.12-rc1
+printf '# Grove goes from v0.1.0-alpha.8 to v0.1.0-alpha.11. What would restart?\n'
+show grove-migrator plan -f cluster.json --to v0.1.0-alpha.11
 
 printf '\n# Migrate the dump. On a cluster, leave out -f and --write.\n'
-show grove-migrator run -f cluster.json --write "$migrated" --to v0.1.0-alpha.12-rc1
+show grove-migrator run -f cluster.json --write "$migrated" --to v0.1.0-alpha.11
 
 printf '\n# Check every stored hash.\n'
-show grove-migrator verify -f "$migrated" --to v0.1.0-alpha.12-rc1
+show grove-migrator verify -f "$migrated" --to v0.1.0-alpha.11

@@ -75,7 +75,7 @@ _ALPHA_12: Final = "v0.1.0-alpha.12-rc1"
 _ALPHA_3_NEWER: Final = "v0.1.0-alpha.3-k8s-1.34"
 _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
-#: The upgrades of Dynamo 1.3 to 1.4 and of Grove alone, where two are enough.
+#: Over the CRD that takes another's short name, and without; where two are enough.
 TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12), Pair(_ALPHA_9, _ALPHA_11))
 PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
@@ -83,6 +83,7 @@ PAIRS: Final = (
     Pair(_ALPHA_3_NEWER, _ALPHA_3),
     Pair(_ALPHA_3, _ALPHA_9),
     *TWO,
+    Pair("v0.1.0-alpha.8", _ALPHA_11),
     Pair(_ALPHA_9, _ALPHA_11, crds_first=True),
     Pair(_ALPHA_11, _ALPHA_9),
     Pair(_ALPHA_9, _ALPHA_12),
