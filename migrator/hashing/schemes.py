@@ -60,8 +60,8 @@ class Release:
     """A build of the operator and the scheme that it uses.
 
     ``dev`` marks builds that are not releases, and ``hash_in_names`` those that put the hash into object names (never
-    migrated). ``source`` links to where its API minor is said, ``dynamo`` has the minor versions of the platform chart of
-    Dynamo that brings it, each with a link to where that is said.
+    migrated). ``source`` links to where its API minor is said. ``dynamo`` has the minor versions of Dynamo's platform
+    chart that bring it, each with a link to where that is said.
     """
 
     name: str

@@ -154,7 +154,8 @@ def _facts(outlook: Outlook) -> Iterator[str]:
     yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
     if outlook.record:
         yield row("record", outlook.record)
-    yield row("operator", sentence(outlook.operator or ("None was found" if outlook.is_cluster else "Not read from a dump")))
+    nothing = "None was found" if outlook.is_cluster else "Not read from a dump"
+    yield row("operator", sentence(outlook.operator or nothing))
     if outlook.running:
         dynamo = summary.dynamo_of(outlook.running)
         yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
