@@ -196,9 +196,19 @@ def _lacks(clique: PodClique) -> str | None:
     if live < replicas:
         return f"has {live} of its {replicas} pods"
     ready, least = integer(clique.status.get("readyReplicas")), integer(clique.spec.get("minAvailable"), 1)
-    if ready < least <= replicas:
-        return f"has {ready} of at least {least} ready pods"
-    return None
+    needed = max(least if least <= replicas else 0, min(_selected_pods(clique), replicas))
+    return f"has {ready} of at least {needed} ready pods" if ready < needed else None
+
+
+def _selected_pods(clique: PodClique) -> int:
+    """How many pods the PodClique's own open update has selected so far; so many new ones must be ready to go on.
+
+    Grove: ``podclique/components/pod/rollingupdate.go:isCurrentPodUpdateComplete``, the same from alpha.2 to
+    alpha.12-rc1. A replica of a scaling group is replaced as a whole instead.
+    """
+    name = open_progress(clique)
+    selected = clique.status[name].get("readyPodsSelectedToUpdate") or {} if name and clique.standalone else {}
+    return len(selected.get("completed") or ()) + 1 if selected.get("current") else 0
 
 
 def _awaited(facts: SetFacts) -> Iterator[PodClique]:

@@ -41,6 +41,12 @@ def opened(*of: tuple[str, str]) -> Edit:
     return lambda world: [world.put(*one, PROGRESS, dict(STARTED)) for one in of]
 
 
+def selected(*completed: str, ready: int, of: tuple[str, str] = CLIQUE, name: str = "updateProgress") -> Edit:
+    """Open a PodClique's progress that has selected one pod more than ``completed``; ``ready`` pods are ready."""
+    progress = {**STARTED, "readyPodsSelectedToUpdate": {"current": "x", "completed": list(completed)}}
+    return both(put(of, f"/status/{name}", progress), put(of, READY, ready))
+
+
 def both(*edits: Edit) -> Edit:
     """All of these."""
     return lambda world: [edit(world) for edit in edits]
@@ -60,9 +66,16 @@ A, B, C = "A", "B", "C"
     ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, OLD)), A, SET, PROGRESS)),
     ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
     ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),
+    ("3. The last replacement is Pending.", (both(opened(SET), selected("a", "b", ready=2)), B, CLIQUE, READY)),
+    ("3. The second one is, and the third is gone.", (selected("a", ready=1), B, CLIQUE, READY)),
+    ("3. As many are ready as were selected.", (selected("a", ready=2), C, CLIQUE, PROGRESS)),
+    ("3. More were selected than there are replicas now.", (selected(*"abcde", ready=3), C, CLIQUE, PROGRESS)),
+    ("3. And they are not ready.", (selected(*"abcde", ready=2), B, CLIQUE, READY)),
+    ("3. No pod is selected.", (both(opened(CLIQUE), put(CLIQUE, READY, 2)), C, CLIQUE, PROGRESS)),
+    ("3. A scaling group's replica waits for minAvailable.", (selected("a", ready=1, of=MEMBER), C, MEMBER, PROGRESS)),
     (
         "4. PodCliques of a group's replica are not made yet.",
-        (both(opened(SET, GROUP), gone(MEMBER[1], f"{MEMBER[1]}-0", f"{MEMBER[1]}-1")), B, GROUP, None),
+        (both(opened(SET, GROUP), gone(MEMBER[1], *(f"{MEMBER[1]}-{n}" for n in range(3)))), B, GROUP, None),
     ),
     ("5. Pods load, are Pending or crash-loop.", (both(opened(SET), put(CLIQUE, READY, 0)), B, CLIQUE, READY)),
     ("5. Enough of them are ready.", (both(opened(SET), put(CLIQUE, READY, 1)), C, SET, PROGRESS)),
@@ -108,7 +121,7 @@ A, B, C = "A", "B", "C"
 )
 def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], field: str | None) -> None:
     """Something old refuses (A), something that can still come refuses unless allowed (B), all else warns (C)."""
-    world = World().grow()
+    world = World().grow(pods=3)  # above minAvailable
     edit(world)
     found = world.findings()
     allowed = refusals(world.findings(allow=["update-in-flight"]))
@@ -126,9 +139,22 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
         assert "--allow" not in found[0].remedy
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_a_selected_pod_counts_under_either_name_of_the_progress(name: str) -> None:
+    """Every release from alpha.2 on waits until as many new pods are ready as it has selected."""
+    world = World().grow(pods=3, progress=(name,))
+    selected("a", "b", ready=2, name=name)(world)
+    (found,) = world.findings()
+    assert (found.code, found.message) == (
+        "GM-102",
+        "PodClique default/web-0-front has 2 of at least 3 ready pods, and an update waits for it",
+    )
+
+
 @table(
     "edit",
     ("7. Under OnDelete no release orchestrates an update.", (both(opened(SET, CLIQUE), gone("web-0-front-1")),)),
+    ("7. Whatever is selected.", (selected("a", "b", ready=2),)),
     ("7. Whatever is old.", (both(opened(SET), put(POD, LABEL, OLD)),)),
 )
 def test_on_delete_in_mid_update_only_warns(edit: Edit) -> None:
