@@ -39,7 +39,7 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 )
 @option(
     "--scheme SCHEME|RELEASE",
-    "Hash under this scheme; may be repeated. Default: all but previews.",
+    "Hash under this scheme; may be repeated. Default: all.",
     multiple=True,
 )
 @output_format(["json"], "A line of JSON for each set and scheme.")
@@ -53,7 +53,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
     from migrator.stores.dump import reader
 
     chosen = set(map(schemes.resolve, scheme))
-    wanted = [one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview)]
+    wanted = [one for one in schemes.all_schemes() if not chosen or one in chosen]
     file = reader.title(filename)
     found = warned = failed = False
     for document in _sets_in(filename):

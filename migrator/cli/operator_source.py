@@ -64,8 +64,7 @@ def _warn_of_unused(target: str) -> None:
     scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
     if scheme is None or schemes.releases_with(scheme) or schemes.READ_ELSEWHERE.fullmatch(target):
         return
-    preview = " Its Kubernetes API is not released, so its hashes can still change." if scheme.preview else ""
-    log.write_warning("unused_scheme", f"No known release of Grove uses {target}.{preview}")
+    log.write_warning("unused_scheme", f"No known release of Grove uses {target}.")
 
 
 def require_target(target: str | None, to_binary: str | None, *, revert: bool = False) -> None:

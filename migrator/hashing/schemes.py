@@ -46,11 +46,6 @@ class Scheme:
         """
         return frozenset((self.name, f"{LEGACY}-{self.minor}"))
 
-    @property
-    def preview(self) -> bool:
-        """Whether its API minor has no release yet."""
-        return self.minor.endswith(layouts.PREVIEW)
-
     def __str__(self) -> str:
         return self.name
 
@@ -227,6 +222,6 @@ def _unknown(text: str) -> UnknownScheme:
         known = f"{versions[newest]}, the newest release in the table"
         return UnknownScheme(f"{text} is newer than {known}. {USE_BINARY_ADVICE}")
     names = [CANONICAL, *map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
-    if re.fullmatch(r"(?:legacy|canonical)-[\d.]+", text):  # never another minor, because it is another set of hashes
-        names = [name for name in names if name.startswith(f"{text}-")]
+    if re.match(r"(?:legacy|canonical)-\d", text):  # never another minor, because it is another set of hashes
+        names = []
     return UnknownScheme(f"{text!r} is not a known release or scheme.{suggestion(text, names)} {_LIST}")

@@ -65,7 +65,7 @@ def _read(file: BinaryIO) -> OperatorScheme:
 
 def _warnings(info: BuildInfo, found: layouts.Layout) -> Iterator[str]:
     machinery, spew = (info.modules.get(name, "(unknown)") for name in (_MACHINERY, _SPEW))
-    tested = [minor.replace("1.", "0.", 1) for minor in layouts.minors() if not minor.endswith(layouts.PREVIEW)]
+    tested = [minor.replace("1.", "0.", 1) for minor in layouts.minors()]
     if not any(re.fullmatch(rf"v{re.escape(minor)}\.\d+", machinery) for minor in tested):
         yield f"{_MACHINERY} {machinery} is not {tested[0]} to {tested[-1]}, with which our hashes were compared"
     if spew != _TESTED_SPEW:

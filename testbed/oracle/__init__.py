@@ -8,9 +8,7 @@ from typing import Final
 from testbed.go_programs import GoProgram
 
 HERE: Final = Path(__file__).resolve().parent
-MINORS: Final = tuple(
-    sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:].partition("-")[0]))
-)
+MINORS: Final = tuple(sorted((path.name[1:] for path in HERE.glob("v1.*")), key=lambda minor: int(minor[2:])))
 NEWEST: Final = MINORS[-1]
 
 

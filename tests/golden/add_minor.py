@@ -1,7 +1,7 @@
 """Add a minor of k8s.io/api by a version of it: ``python -m tests.golden.add_minor 1.38 v0.38.0``.
 
 Writes the oracle of that minor, and then all that is generated from the oracles: the layout by which the product
-hashes, the table of docs/how-it-works.md, and the golden vectors. ``1.39-preview`` is made of a pre-release.
+hashes, the table of docs/how-it-works.md, and the golden vectors.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ are left to the program. Values: root, the name of the value, and the value.
 {{- range (first .).Files.Get "unread.json" | fromJsonArray }}{{- $unread = append $unread .release }}{{- end }}
 {{- if has $full $unread }}
 {{- fail (printf "%s: the hashes of %s are not known to grove-migrator %s: set targetBinary" $value $full (first .).Chart.AppVersion) }}
-{{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-([0-9]+[.][0-9]+(-preview)?|x[0-9a-f]{12}))$" $name)) }}
+{{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-([0-9]+[.][0-9]+|x[0-9a-f]{12}))$" $name)) }}
 {{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary" $value $name (first .).Chart.AppVersion) }}
 {{- end }}
 {{- end }}

@@ -14,12 +14,10 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 Field: TypeAlias = tuple[str, str | None, str]
 Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
-
-PREVIEW: Final = "-preview"  # a minor that has no release yet; it is hashed only where it is named
 
 #: Layouts that were read from a binary or from a record, by the name that :func:`name_of` gives them.
 _adopted: dict[str, Layout] = {}
@@ -30,7 +28,7 @@ def minors() -> tuple[str, ...]:
     """The API minors that have a layout, oldest first."""
     names = (name for directory in __path__ for name in os.listdir(directory))  # noqa: PTH208 - cheaper to import
     found = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2].partition("-")[0])))
+    return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2])))
 
 
 def adopt(layout: Layout, name: str | None = None) -> str:

@@ -52,7 +52,7 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
     path = write(tmp_path / "sets.jsonl", pcs("z", "b", "a"), *others, pcs("a"))
     captured = invoke("hash", "-f", path)
     lines = captured.lines
-    table = [scheme.name for scheme in schemes.all_schemes() if not scheme.preview]
+    table = [scheme.name for scheme in schemes.all_schemes()]
     assert [(line["name"], line["scheme"]) for line in lines] == [(name, s) for name in ("z", "a") for s in table]
     assert {tuple(line) for line in lines} == {("namespace", "name", "scheme", "generationHash", "podTemplateHashes")}
     expected = SetHasher(pcs("z", "b", "a")).under(schemes.by_name("legacy-1.34"))
@@ -62,11 +62,11 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
 
 
 def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_path: Path, invoke: Invoke) -> None:
-    """--scheme takes schemes, previews too, and releases, even alpha.10-rc1; asking twice prints once."""
+    """--scheme takes schemes and releases, even alpha.10-rc1; asking twice prints once."""
     path = write(tmp_path / "sets.jsonl", pcs("a"))
-    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1", "legacy-1.38-preview"]
+    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1", "legacy-1.37"]
     printed = invoke("hash", "-f", path, *(f"--scheme={name}" for name in asked))
-    assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "legacy-1.38-preview", "canonical-1.34"]
+    assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "legacy-1.37", "canonical-1.34"]
 
 
 def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, invoke: Invoke) -> None:
