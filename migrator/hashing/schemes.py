@@ -77,7 +77,12 @@ def unread_releases() -> tuple[str, ...]:
 
 def all_schemes() -> tuple[Scheme, ...]:
     """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
-    return _over(layouts.minors()) + _over(layouts.adopted())
+    return shipped_schemes() + _over(layouts.adopted())
+
+
+def shipped_schemes() -> tuple[Scheme, ...]:
+    """The schemes of all shipped layouts, in table order, whether or not a known release uses them."""
+    return _over(layouts.minors())
 
 
 @cache

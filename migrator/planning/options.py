@@ -65,7 +65,7 @@ def direction_of(options: PlanOptions) -> Direction:
     Raises :class:`~migrator.errors.UsageError` for an unknown name, and :class:`~migrator.errors.Refused` for a release
     that cannot be migrated.
     """
-    candidates = schemes.released_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
+    candidates = schemes.shipped_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
     if options.target == CANONICAL:
         return Direction(candidates, schemes.canonical_over)
     target = _scheme(options.target, "--to")

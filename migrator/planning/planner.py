@@ -178,8 +178,8 @@ class _Planner:
         direction = replace(self.direction, candidates=tuple(dict.fromkeys((*first, *self.direction.candidates))))
         detection = detect(stored_hashes(tree), direction, hashes)
         if detection.source is None and self.options.source != AUTO:
-            released = Direction(schemes.released_schemes(), lambda _source: detection.target)
-            other = detect(stored_hashes(tree), released, hashes)
+            shipped = Direction(schemes.shipped_schemes(), lambda _source: detection.target)
+            other = detect(stored_hashes(tree), shipped, hashes)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())
                 return _wrong_from(decided, other.source, self.options.source)

@@ -60,7 +60,7 @@ def builds_with(scheme: Scheme) -> tuple[str, ...]:
 
 def build_range(names: tuple[str, ...]) -> str:
     """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no build"
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no known release"
 
 
 def is_target(image: str, target: Scheme, target_image: str | None) -> bool:

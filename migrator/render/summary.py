@@ -13,7 +13,7 @@ from typing import Any
 from migrator.errors import count
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
-from migrator.hashing.schemes import CANONICAL
+from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.planning.disruption import present_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO
@@ -96,14 +96,20 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     """A row for each release, oldest first, unread ones last.
 
     If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
+    If none uses that, it is taken for newer than all that are built with the same k8s.io/api or an older one.
     """
     found: dict[str, TargetRow] = {}
-    sources: set[str | None] = set()
+    sources = set[Scheme]()
     for target in targets:
-        sources |= {plan.target if plan.state is SetState.DONE else plan.source for plan in target.plan.set_plans}
+        plans = target.plan.set_plans
+        stored = {plan.target if plan.state is SetState.DONE else plan.source for plan in plans}
+        sources |= {schemes.by_name(name) for name in stored if name is not None}
         found |= {release: TargetRow(release, target.scheme.name, target.plan) for release in target.releases}
     order = builds()
-    running_now = [running] if running else [name for name, one in found.items() if one.scheme in sources]
+    running_now = [running] if running else [name for scheme in sources for name in builds_with(scheme)]
+    if not running_now and sources:
+        minor = max(scheme.minor for scheme in sources)
+        running_now = [name for name, row in found.items() if schemes.by_name(row.scheme).minor <= minor]
     newest = max((order.index(name) for name in running_now), default=-1)
     rows = [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
     return [*rows, *map(TargetRow, schemes.unread_releases())]

@@ -16,11 +16,11 @@ from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.options import Direction
+from migrator.planning.options import Direction, PlanOptions, direction_of
 from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
-SPOKEN = schemes.released_schemes()
+CANDIDATES = direction_of(PlanOptions()).candidates
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 #: Every place by its kind and pointer.
@@ -34,7 +34,7 @@ def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.3
     def target_of(source: Scheme) -> Scheme:
         return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
 
-    direction = Direction(tuple(map(schemes.by_name, candidates)) or SPOKEN, target_of)
+    direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, target_of)
     return detect(stored_hashes(tree), direction, detecting.hashes_of(tree.pcs))
 
 
@@ -47,8 +47,8 @@ def test_a_number_in_a_spelling_of_its_own_is_hashed_as_it_is_spelt() -> None:
     """A spec with such a number is hashed too, each time anew."""
     world = World().grow(cliques=[clique("front", gpus=JSONNumber("1e0"))], groups={})
     for _ in range(2):
-        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
-        assert found.generation == hashes_of(world.pcs, SPOKEN[0].name).generation
+        found = detecting.hashes_of(world.snapshot().trees[0].pcs)(CANDIDATES[0])
+        assert found.generation == hashes_of(world.pcs, CANDIDATES[0].name).generation
 
 
 def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
@@ -56,18 +56,23 @@ def test_what_only_python_holds_equal_is_hashed_by_itself() -> None:
     world = World().grow()
     pod_spec = world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
     pod_spec["hostNetwork"] = True
-    assert detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0]).generation
+    assert detecting.hashes_of(world.snapshot().trees[0].pcs)(CANDIDATES[0]).generation
     pod_spec["hostNetwork"] = 1
     with pytest.raises(InputError):
-        detecting.hashes_of(world.snapshot().trees[0].pcs)(SPOKEN[0])
+        detecting.hashes_of(world.snapshot().trees[0].pcs)(CANDIDATES[0])
 
 
-@pytest.mark.parametrize("scheme", ["legacy-1.36", "canonical-1.33", "canonical-1.36"])
-def test_a_scheme_that_no_build_speaks_is_found_by_name_only(scheme: str) -> None:
-    """Schemes that no build uses are not candidates of ``auto``."""
-    world = World().grow(scheme=scheme)
-    assert find(world).source is None
-    assert names(find(world, [scheme])) == (scheme, "legacy-1.35", False, scheme)
+@pytest.mark.parametrize("scheme", [name for name in map(str, CANDIDATES) if name != "legacy-1.35"])
+def test_every_shipped_scheme_is_found(scheme: str) -> None:
+    """The operator may be newer than the table of releases: ``auto`` finds the schemes of all layouts."""
+    assert names(find(World().grow(scheme=scheme))) == (scheme, "legacy-1.35", False, scheme)
+
+
+@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+def test_a_legacy_scheme_comes_before_the_canonical_one(minor: str) -> None:
+    """Where lists are in canonical order already, both give the same hashes."""
+    world = World().grow(scheme=f"canonical-{minor}", **ALIKE)
+    assert names(find(world)) == (f"legacy-{minor}", "legacy-1.35", False, f"legacy-{minor}")
 
 
 DONE = "A tree all of whose values are the target's has nothing left to do, and the target for its source."

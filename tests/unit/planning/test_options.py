@@ -12,20 +12,20 @@ from migrator.selectors import matches_labels
 from tests.support.builders import World
 from tests.support.tables import table
 
-RELEASED = [scheme.name for scheme in schemes.released_schemes()]
+SHIPPED = [f"{algorithm}-1.{minor}" for algorithm in ("legacy", "canonical") for minor in range(33, 38)]
 
 
 @pytest.mark.parametrize(
     ("source", "target", "candidates", "targets"),
     [
-        ("auto", "legacy-1.35", RELEASED, ["legacy-1.35"] * 5),
+        ("auto", "legacy-1.35", SHIPPED, ["legacy-1.35"] * 10),
         ("v0.1.0-alpha.9", "0.1.0-alpha.11", ["legacy-1.34"], ["legacy-1.35"]),
         ("legacy-1.33", "canonical", ["legacy-1.33"], ["canonical-1.33"]),
-        ("auto", "canonical", RELEASED, [f"canonical-{name[-4:]}" for name in RELEASED]),
+        ("auto", "canonical", SHIPPED, [f"canonical-{name[-4:]}" for name in SHIPPED]),
     ],
 )
 def test_names_become_schemes(source: str, target: str, candidates: list[str], targets: list[str]) -> None:
-    """Releases and schemes by name, ``auto`` for what some build has spoken, ``canonical`` over the source's layout."""
+    """Releases and schemes by name, ``auto`` for every shipped layout, ``canonical`` over the source's layout."""
     direction = direction_of(PlanOptions(source=source, target=target))
     assert [scheme.name for scheme in direction.candidates] == candidates
     assert [direction.target_of(scheme).name for scheme in direction.candidates] == targets

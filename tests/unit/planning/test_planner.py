@@ -47,7 +47,7 @@ def test_a_set_that_was_never_reconciled_is_skipped() -> None:
     world.objects = [world.pcs]
     world.pcs["status"] = {}
     decided = world.decide("auto", "canonical")
-    assert (decided.state, decided.source, decided.target) == (SetState.SKIPPED, None, "canonical-1.35")
+    assert (decided.state, decided.source, decided.target) == (SetState.SKIPPED, None, "canonical-1.37")
     assert decided.findings == ()
 
 
