@@ -82,6 +82,7 @@ NOTHING: Final = Known()
 def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Plan:
     """Decide the changes of every selected tree.
 
+    With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     With ``for_display``, the plan for a release whose source was not read has GM-310 and advisories only.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
@@ -93,7 +94,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
-    if options.skip_refused:
+    if options.skip_refused and any(p.state in {SetState.MIGRATE, SetState.DONE} for p in selected):
         selected = tuple(p if p.tree.ref.uid in known.begun else _skipped(p) for p in selected)
     return Plan(
         requested_source=options.source,

@@ -43,7 +43,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
             break
         context.sleep(_PAUSE)
     log_findings(seen.plan, context.log, set())
-    refusal = refused(seen.plan)
+    refusal = refused(seen)
     if refusal is not None:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches

@@ -101,7 +101,7 @@ class _Run:
     def _migrate(self) -> None:
         """Look, and do what is to be done; nothing is touched if that is nothing, or refused."""
         self._look_until_idle()
-        refusal = refused(self._seen.plan)
+        refusal = refused(self._seen)
         if refusal is not None and not self._seen.continues:
             raise refusal
         if refusal is None and self._nothing_to_do():
@@ -113,7 +113,7 @@ class _Run:
             self._wait_until_free(lambda: self._known_leases.obtain(OWN_LEASE))
             self._seen = replace(self._seen, recorded=self._recorder.load())
             self._look()
-        refusal = refused(self._seen.plan)
+        refusal = refused(self._seen)
         if refusal is not None:
             raise refusal
         if pending(self._seen.plan) or self._wrong_operator():
@@ -310,7 +310,7 @@ class _Run:
 
     def _due_batches(self) -> list[Batch]:
         """What is to be written now; a refusal counts once nothing else is, or before the first patch."""
-        seen, refusal = self._seen, refused(self._seen.plan)
+        seen, refusal = self._seen, refused(self._seen)
         if not self._wrote:
             log_findings(seen.plan, self._log, self._told)
         batches = [*map(reverting, seen.edited), *seen.batches]

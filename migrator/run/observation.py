@@ -330,12 +330,15 @@ def remaining_changes(tree: Tree, table: Table) -> tuple[Change, ...]:
     return changes_of(stored_hashes(tree), HashPair(table.source_hashes, table.target_hashes))
 
 
-def refused(plan: Plan) -> Refused | None:
+def refused(seen: Observation) -> Refused | None:
     """The error for the first refusal, if there is one."""
-    found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
+    found = sorted(seen.plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
         return None
     more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
+    states = {set_plan.state for set_plan in seen.plan.set_plans}
+    if seen.options.plan.skip_refused and not states & {SetState.MIGRATE, SetState.DONE}:
+        more += "; --skip-refused would leave nothing to migrate"
     first = found[0]
     return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
 

@@ -174,6 +174,19 @@ def test_a_run_tells_what_skipped_sets_cost(tmp_path: Path, refused: Path, invok
     assert " ".join(again.split()) == f"Nothing was migrated. {cost}"
 
 
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_run_that_would_skip_every_set_is_refused(dry: tuple[str, ...], invoke: Invoke) -> None:
+    """Nothing is migrated by it, so --skip-refused is no success, and no upgrade is named as the next step."""
+    site = Site()
+    invoke.on(site.store)
+    for raw in site.store.everything(POD_CLIQUE_SETS):
+        where = raw["metadata"]["namespace"], raw["metadata"]["name"]
+        site.store.edit(POD_CLIQUE_SETS, *where, lambda body: body["status"].update(currentRevision="x-1"))
+    failed = invoke("run", *TO, "--stop-operator", "--skip-refused", *dry, code=3).failure
+    assert "--skip-refused would leave nothing to migrate" in failed["message"]
+    assert site.replicas == 1
+
+
 @pytest.mark.parametrize(("names", "said"), [(2, "(and 1 more refusal; "), (3, "(and 2 more refusals; ")])
 def test_a_refused_run_counts_the_other_refusals(names: int, said: str, tmp_path: Path, invoke: Invoke) -> None:
     """One is named, and the others are counted as a person would."""
