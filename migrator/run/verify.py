@@ -15,12 +15,12 @@ from migrator import errors
 from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PodClique, Ref, Snapshot, Tree, kubernetes_time
-from migrator.hashing import layouts, schemes
+from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging
 from migrator.planning.guards.updates import open_progress
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
-from migrator.planning.planner import belongs_to, template_digest
+from migrator.planning.planner import template_digest
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.endings import start_command
@@ -132,12 +132,17 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
         if home is None:
             return _Known()
         recorded = Recorder(store, home).load()
-        tables = {uid: table for uid, table in recorded.by_set().items() if belongs_to(table, options.direction)}
+        tables = {uid: table for uid, table in recorded.by_set().items() if _has_target(table, options.direction)}
         return _Known(home, recorded, tables)
     except (errors.NotAuthorised, errors.Unreadable, errors.UsageError):
         if options.after_upgrade:
             raise
         return _Known()
+
+
+def _has_target(table: Table, direction: Direction) -> bool:
+    """Whether a table is of a migration to this target, from whatever source."""
+    return direction.target_of(schemes.by_name(table.source)).name == table.target
 
 
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:
@@ -244,10 +249,9 @@ def _values(tree: Tree, direction: Direction, table: Table | None) -> Iterator[P
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
-    read_elsewhere = (one for one in schemes.all_schemes() if one.minor in layouts.adopted())
-    before = dict.fromkeys((*direction.candidates, *schemes.released_schemes(), *read_elsewhere))
+    before = schemes.all_schemes()
     if table is not None:  # a run leaves what is neither hash as it is
-        before = dict.fromkeys((schemes.by_name(table.source),))
+        before = (schemes.by_name(table.source),)
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(

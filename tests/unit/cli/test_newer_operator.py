@@ -48,6 +48,23 @@ def test_it_is_migrated_without_from(site: Site, invoke: Invoke) -> None:
     assert len(hashes(site)) == len(site.generations)
 
 
+@pytest.mark.parametrize("source", [(), ("--from", NEWER)])
+def test_the_migration_is_verified(source: tuple[str, ...], site: Site, invoke: Invoke) -> None:
+    """Whatever the source was, `verify` asks for the target alone, once its operator runs."""
+    invoke("run", *source, *TO, "--stop-operator")
+    site.install(TO[1], 1)
+    invoke("verify", *TO, "--after-upgrade")
+
+
+def test_a_migration_to_a_scheme_without_release_is_verified(site: Site, invoke: Invoke) -> None:
+    """The image of its operator is named, as no tag can say it."""
+    target = ("--to", "legacy-1.36", "--target-image", IMAGE)
+    invoke("run", *target, "--stop-operator")
+    site.store.put(installation.deployment(IMAGE, replicas=1, observed=True))
+    site.store.put(installation.pod(IMAGE))
+    invoke("verify", *target, "--after-upgrade")
+
+
 def test_its_plan_names_no_release_for_its_hashes(site: Site, invoke: Invoke) -> None:
     """No known release computes them."""
     assert site.replicas == 1
