@@ -95,6 +95,17 @@ def alike(older: str, newer: str, kind: str) -> bool:
 
 
 @cache
+def lost(minor: str, other: str) -> frozenset[str]:
+    """The JSON names of the fields that ``minor`` has and ``other`` has not, in types that both have."""
+    before, after = load(minor), load(other)
+    return frozenset(key for kind in before.keys() & after.keys() for key in _keys(before[kind]) - _keys(after[kind]))
+
+
+def _keys(definition: tuple[Field, ...] | str) -> frozenset[str]:
+    return frozenset() if isinstance(definition, str) else frozenset(key for _, key, _ in definition if key)
+
+
+@cache
 def _shipped(minor: str) -> Layout:
     document = json.loads(pkgutil.get_data(__name__, f"{minor}.json") or b"")
     types = dict(load(document["base"])) if document.get("base") else {}

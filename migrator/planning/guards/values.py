@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
+from migrator.hashing import layouts, schemes
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import whole_units
@@ -77,6 +78,8 @@ def foreign(facts: SetFacts) -> Iterator[Finding]:
             yield report("GM-107", stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
+            if stored.ref.kind == "PodCliqueSet":
+                remedy += _pruned(facts)
             text = _holds(facts, stored)
             yield report("GM-101", stored.ref, stored.field, text, remedy, overridable=overridable, settles=True)
     yield from (finding for finding, _ in causes.values())
@@ -157,6 +160,22 @@ def _holds(facts: SetFacts, stored: StoredHash) -> str:
     source = f"{facts.source.name}'s {facts.pair.source.of(stored.clique)}"
     target = f"{facts.target.name}'s {facts.pair.target.of(stored.clique)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
+
+
+def _pruned(facts: SetFacts) -> str:
+    """What else to do if the CRDs of the next release came first: the API server returns no field that they lack.
+
+    If no value is explained, the source may be that of any known release.
+    """
+    is_known = bool(facts.values[Verdict.SOURCE])
+    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in schemes.released_schemes()}
+    lost = sorted({name for minor in minors for name in layouts.lost(minor, facts.target.minor)})
+    if not lost:
+        return ""
+    return (
+        f"; if the next release's CRDs are installed already, they may have removed a field that this hash covers "
+        f"({', '.join(lost)}): install the running release's CRDs again, and set the field again if it is gone"
+    )
 
 
 def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
