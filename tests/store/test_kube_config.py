@@ -107,7 +107,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
         ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
         ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
-        ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "Expected key id-token in .*/config$"),
+        ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "`auth-provider` of user me is not supported"),
         ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
         ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
     ],
@@ -160,7 +160,9 @@ def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: p
     """A SOCKS proxy needs a library that we do not have; an address needs a scheme."""
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    with pytest.raises(UsageError, match="the proxy cannot be used: only http://HOST:PORT"):
+    with pytest.raises(
+        UsageError, match=r"^the proxy of the variable HTTPS_PROXY cannot be used: give http://HOST:PORT"
+    ):
         kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 

@@ -83,14 +83,20 @@ def test_an_authority_of_the_kubeconfig_counts_alone(
         ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
-@pytest.mark.parametrize("whose", ["cluster", "user"])
-def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str) -> None:
+@pytest.mark.parametrize(
+    ("whose", "said"),
+    [
+        ("cluster", "the certificate-authority of the kubeconfig cannot be used: "),
+        ("user", "the client-certificate with its client-key of the kubeconfig cannot be used: "),
+    ],
+)
+def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str, said: str) -> None:
     """Nothing is sent with it, and nothing of it is quoted."""
     (tmp_path / "bad.crt").write_text("sesame", encoding="utf-8")
     bad = str(tmp_path / "bad.crt")
-    parts: dict[str, Any] = {"user": {"client-certificate": bad}}
+    parts: dict[str, Any] = {"user": {"client-certificate": bad, "client-key": bad}}
     path = kubeconfig(tmp_path / "config", **(parts if whose == "user" else {"certificate-authority": bad}))
-    with pytest.raises(UsageError, match="the certificates of the kubeconfig cannot be used: ") as refused:
+    with pytest.raises(UsageError, match=said) as refused:
         kube_store.connect(kubeconfig=path)
     assert "same" not in str(refused.value)
 

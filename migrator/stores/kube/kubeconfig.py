@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import re
 import ssl
 import sys
 import threading
@@ -25,8 +24,11 @@ from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
+from migrator.stores.kube import kubeconfig_fields as fields
 
 DEFAULT: Final = "~/.kube/config"
+
+_ENTRIES: Final = ("clusters", "contexts", "users")
 
 #: So many connections are kept open: as many as the largest ``--concurrency``.
 _CONNECTIONS: Final = 256
@@ -59,11 +61,18 @@ class Kubeconfig:
             return cls(_READ_ONCE[pipe])
         with _explained(paths):
             kubeconfig = cls(KubeConfigMerger(paths))  # type: ignore[no-untyped-call]
+            kubeconfig._name_entries()
         if pipe:
             _READ_ONCE[pipe] = kubeconfig.merged
         if flag is not None and not kubeconfig.files:
             raise UsageError(f"kubeconfig {flag} does not exist")
         return kubeconfig
+
+    def _name_entries(self) -> None:
+        """The client would name an entry by all that is in it, tokens included."""
+        for kind in _ENTRIES if self.files else ():
+            for entry in self.merged.config.value[kind]:
+                entry.name = f"{entry.path}, {kind}"
 
     @property
     def files(self) -> Sequence[str]:
@@ -98,16 +107,18 @@ class Kubeconfig:
         Raises ``UsageError`` if there is none, or if the client would use it with other permissions. The client
         takes a user that is not there for nobody, and ignores the fields of impersonation.
         """
-        contexts, users = self._named("contexts", "context"), self._named("users", "user")
+        contexts, clusters, users = (self._named(f"{kind}s", kind) for kind in ("context", "cluster", "user"))
         known = ", ".join(map(str, contexts)) or "it has none"
         name = context or self.current
         if name is None:
             raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
         if name not in contexts:
             raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
+        for kind, known_names in (("user", users), ("cluster", clusters)):
+            named = contexts[name].get(kind)
+            if named not in known_names and (named or kind == "cluster"):
+                raise UsageError(f"context {name} names the {kind} {named}, which is not in kubeconfig {files}")
         user = contexts[name].get("user")
-        if user and user not in users:
-            raise UsageError(f"context {name} names the user {user}, which is not in kubeconfig {files}")
         impersonation = ("as", "as-uid", "as-groups", "as-user-extra")
         field = next((field for field in impersonation if users.get(user, {}).get(field)), None)
         if field:
@@ -115,7 +126,23 @@ class Kubeconfig:
                 f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
                 "supported: choose a context whose user has credentials of its own"
             )
+        self._check("cluster", contexts[name]["cluster"], fields.cluster_fault)
+        if user:
+            self._check("user", user, lambda entry: fields.user_fault(entry, self._reader(user)))
         return name
+
+    def _check(self, kind: str, name: str, fault: Callable[[dict[str, Any]], fields.Fault | None]) -> None:
+        """Take the empty fields of an entry away, and raise ``UsageError`` for one that cannot be used."""
+        entry = next(entry for entry in self.merged.config.value[f"{kind}s"] if entry.value["name"] == name)
+        entry.value[kind] = fields.without_empty(entry.value.get(kind) or {})
+        if found := fault(entry.value[kind]):
+            field, wrong = found
+            raise UsageError(f"kubeconfig {', '.join(self.files)}: `{field}` of {kind} {name} {wrong}")
+
+    def _reader(self, user: str) -> Callable[[str], bytes]:
+        """What reads a file that a user's entry names, from the directory of its kubeconfig."""
+        entry = next(entry for entry in self.merged.config.value["users"] if entry.value["name"] == user)
+        return lambda path: (Path(entry.path).parent / path).read_bytes()
 
     def _named(self, key: str, kind: str) -> dict[Any, Any]:
         """The entries of a list by name."""
@@ -196,11 +223,11 @@ def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, str | 
         client = ApiClient(configuration)
         client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _tls(configuration)
     except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
+        variables = (name for name, value in os.environ.items() if value and value == configuration.proxy)
         raise UsageError(
-            "the proxy cannot be used: only http://HOST:PORT and https://HOST:PORT are possible"
+            f"the proxy of the variable {next(variables, 'HTTPS_PROXY')} cannot be used: give http://HOST:PORT or "
+            "https://HOST:PORT"
         ) from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"the certificates of the kubeconfig cannot be used: {error}") from error
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
     return client, chosen, lambda: load(flag, chosen, configuration)  # whatever the current context is by then
@@ -228,6 +255,14 @@ def load(flag: str | None, context: str | None, configuration: Configuration) ->
     return None
 
 
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the {what} of the kubeconfig cannot be used: {error}") from error
+
+
 class _Finished(ssl.SSLContext):
     """A TLS context that is not changed any more, so that threads can share it.
 
@@ -251,11 +286,13 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.set_alpn_protocols(ALPN_PROTOCOLS)
     if configuration.ssl_ca_cert:
-        context.load_verify_locations(configuration.ssl_ca_cert)
+        with _loading("certificate-authority"):
+            context.load_verify_locations(configuration.ssl_ca_cert)
     else:
         context.load_default_certs()
     if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
-        context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
+        with _loading("client-certificate with its client-key"):
+            context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
     context.__class__ = _Finished
     return context
 
@@ -284,5 +321,4 @@ def _complaints() -> Iterator[list[str]]:
 def _first_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    # The client names a user's entry by all that is in it, tokens included.
-    return re.sub(r"/\{.*\}", "", next(iter(str(error).splitlines()), "")) or type(error).__name__
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
