@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -141,11 +142,15 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
 
 
 def _release(store: Store, operator: Operator | None) -> tuple[str, str]:
-    """The name and the namespace of the Helm release that the operator's Deployment belongs to."""
+    """The name and the namespace of the Helm release that the operator's Deployment belongs to, for a shell."""
     annotations: dict[str, Any] = {}
     if operator is not None and operator.deployment:
         with suppress(MigratorError):
             deployment = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)
             annotations = deployment["metadata"].get("annotations") or {}
-    namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else '"$NAMESPACE"')
-    return str(annotations.get(_RELEASE) or '"$RELEASE"'), str(namespace)
+    name = annotations.get(_RELEASE)
+    namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else None)
+    return (
+        shlex.quote(str(name)) if name else '"$RELEASE"',
+        shlex.quote(str(namespace)) if namespace else '"$NAMESPACE"',
+    )

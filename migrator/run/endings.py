@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
@@ -47,7 +48,8 @@ def changed(installed: Operator | None, was: OperatorBefore | None) -> str:
 
 def start_command(installed: Operator) -> str:
     """The command that starts an operator that is at zero."""
-    return f"kubectl scale deployment/{installed.deployment} -n {installed.namespace} --replicas=1"
+    name, namespace = shlex.quote(f"deployment/{installed.deployment}"), shlex.quote(installed.namespace)
+    return f"kubectl scale {name} -n {namespace} --replicas=1"
 
 
 def scaled_up(installed: Operator) -> str:

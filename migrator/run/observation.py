@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -186,7 +187,7 @@ class Observation:
         if self.other_migration and run is not None:
             what = "the revert of an earlier migration" if run.reverts else "an earlier migration"
             message = f"{what} to {run.target} did not end"
-            again = f"run {' '.join(run.flags)} --stop-operator"
+            again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.reverts else f", or undo it with `{again} --revert`")
             found.append(report("GM-205", None, None, message, remedy))
         return found
@@ -278,7 +279,7 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     if other is not None:
         raise UsageError(
             f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
-            f"{other.target}: undo that with `run --revert --to {other.target}`"
+            f"{other.target}: undo that with `run --revert --to {shlex.quote(other.target)}`"
         )
     there = replace(snapshot, trees=tuple(tree for tree in snapshot.trees if not tree.pcs.terminating))
     return make_revert(there, options, tables=seen.recorded.by_set())

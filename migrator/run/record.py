@@ -13,6 +13,7 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import shlex
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -310,7 +311,7 @@ class Recorder:
             raise Unreadable(
                 f"the record in ConfigMap {self._namespace}/{RUN_NAME} cannot be read: {error}. Run the version of "
                 "grove-migrator that wrote it or restore the ConfigMap; only if no migration is under way, delete it: "
-                f"kubectl -n {self._namespace} delete configmap {RUN_NAME}"
+                f"kubectl -n {shlex.quote(self._namespace)} delete configmap {RUN_NAME}"
             ) from error
 
     def deleted(self) -> LostRace:

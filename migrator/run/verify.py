@@ -5,6 +5,7 @@ An owner's edit, scale-in or deletion is reported, and is not a failure.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -91,7 +92,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
         if run is not None and known.recorded.tables:
             raise errors.UsageError(
                 f"the record in {known.home} is of another run, from {run.source} to {run.target}: verify that one "
-                f"with --to {run.target}"
+                f"with --to {shlex.quote(run.target)}"
             )
         context.log.warning("no_record", consequence="earlier pods and updates are not known, so they are not compared")
     compared = any(table.pods for table in known.tables.values())
