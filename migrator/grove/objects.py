@@ -57,9 +57,9 @@ class Pod:
         return {LABEL_POD_TEMPLATE_HASH: self.template_hash, LABEL_POD_CLIQUE: self.pod_clique_label}
 
     @property
-    def live(self) -> bool:
-        """Whether it is neither being deleted nor Failed nor Succeeded."""
-        return not self.terminating and self.phase not in {"Failed", "Succeeded"}
+    def finished(self) -> bool:
+        """Whether its containers have ended for good, so that it holds no GPU. Grove counts it as any other pod."""
+        return self.phase in {"Failed", "Succeeded"}
 
     @property
     def running(self) -> bool:

@@ -33,7 +33,7 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 def disruption_of(
     tree: Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
 ) -> tuple[Disruption, Disruption]:
-    """The live pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
+    """The pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
     dynamic resource allocation do not count.
@@ -62,7 +62,7 @@ def present_pods(tree: Tree) -> int:
 
 
 def all_pods(tree: Tree) -> Disruption:
-    """All live pods of the tree, and their GPUs."""
+    """All pods of the tree that are not being deleted, and their GPUs."""
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 
@@ -128,15 +128,19 @@ def _expected(pod_clique: PodClique, pair: HashPair) -> str:
 
 
 def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
-    """The live ones of these pods, each once; those of a PodClique that is being deleted go whatever happens."""
+    """These pods, each once, but for those that go whatever happens: they, or their PodCliques, are being deleted.
+
+    A finished pod counts, and holds no GPU. Grove compares its label as any other's and never asks for its phase
+    (``computeUpdateWork``; those before alpha.7 leave it if its PodClique is standalone), so a finished job runs again.
+    """
     staying = {clique.ref.uid for clique in tree.staying}
-    pods = ((clique, pod) for clique, pod in chain(*found) if pod.live and clique.ref.uid in staying)
-    live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in pods}
-    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if live else {}
+    pairs = ((clique, pod) for clique, pod in chain(*found) if not pod.terminating and clique.ref.uid in staying)
+    pods = {pod.ref.uid: (clique.clique or "", pod) for clique, pod in pairs}
+    gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if pods else {}
     return Disruption(
-        pods=len(live),
-        gpus=sum(gpus.get(clique, 0) for clique, _ in live.values()),
-        running=sum(running for _, running in live.values()),
+        pods=len(pods),
+        gpus=sum(gpus.get(clique, 0) for clique, pod in pods.values() if not pod.finished),
+        running=sum(pod.running for _, pod in pods.values()),
     )
 
 

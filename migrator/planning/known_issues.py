@@ -20,7 +20,7 @@ from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
 from migrator.planning.releases import (
     ANNOTATION_AUTO_MNNVL,
-    below_minimum_beside_live,
+    below_minimum_with_pods,
     builds,
     builds_of,
     builds_with,
@@ -98,7 +98,7 @@ def groups_at_zero(tree: Tree) -> Iterator[Tree]:
 def foreign_gang(tree: Tree) -> Iterator[PodClique]:
     """PodCliques with pods that another scheduler's pod group names (Grove issue 837)."""
     for clique in tree.pod_cliques:
-        if any(pod.live and pod.in_other_gang for pod in clique.pods):
+        if any(pod.in_other_gang and not pod.terminating for pod in clique.pods):
             yield clique
 
 
@@ -145,7 +145,7 @@ def stray_without_progress(tree: Tree) -> Iterator[Pod]:
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
             current = {None, clique.template_hash}
-            yield from (pod for pod in clique.pods if pod.live and pod.template_hash not in current)
+            yield from (pod for pod in clique.pods if not pod.terminating and pod.template_hash not in current)
 
 
 def _has_replica_at_zero(tree: Tree) -> bool:
@@ -165,7 +165,7 @@ def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
 
 #: What yields the objects that a known issue concerns.
 _CONCERNED: Final[Mapping[str, Concerned]] = {
-    "GM-301": below_minimum_beside_live,
+    "GM-301": below_minimum_with_pods,
     "GM-302": cliques_at_zero,
     "GM-303": groups_at_zero,
     "GM-304": foreign_gang,

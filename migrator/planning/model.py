@@ -123,7 +123,7 @@ class SetState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """The live pods that the next operator recreates, their GPUs, and how many of the pods run."""
+    """The pods that the next operator recreates, their GPUs, and how many of the pods run."""
 
     pods: int = 0
     gpus: int = 0

@@ -36,7 +36,7 @@ OPERATOR_UPGRADE: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their live pods.
+    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
     ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
     ``resumes`` are the flags that finish it.

@@ -136,15 +136,16 @@ def spared(item: GroveObject) -> bool:
     return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
 
 
-def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
-    """PodCliques and scaling groups below ``minAvailable``, as wanted or as scheduled, whose replica has live pods.
+def below_minimum_with_pods(tree: Tree) -> Iterator[GroveObject]:
+    """PodCliques and scaling groups below ``minAvailable``, as wanted or as scheduled, whose replica has pods.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
     ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    of the set after ``terminationDelay``, unless it is :func:`spared`. Older operators report none at zero.
+    of the set, finished pods too, after ``terminationDelay``, unless it is :func:`spared`. Older operators report none
+    at zero.
     """
-    with_live_pods = (clique for clique in tree.pod_cliques if any(pod.live for pod in clique.pods))
-    live = {clique.set_index for clique in with_live_pods}
+    with_pods = (clique for clique in tree.pod_cliques if any(not pod.terminating for pod in clique.pods))
+    replicas = {clique.set_index for clique in with_pods}
     members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
         least = integer(item.spec.get("minAvailable"), 1)
@@ -152,16 +153,16 @@ def below_minimum_beside_live(tree: Tree) -> Iterator[GroveObject]:
         if condition(item, "MinAvailableBreached").get("status") == "False":
             numbers.append(item.status.get("scheduledReplicas"))
         lacks = any(integer(number, least) < least for number in numbers)
-        if lacks and item.set_index in live and not spared(item):
+        if lacks and item.set_index in replicas and not spared(item):
             yield item
 
 
 def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
-    """The live pods of every replica that :func:`below_minimum_beside_live` names."""
-    indices = {item.set_index for item in below_minimum_beside_live(tree)}
+    """The pods of every replica that :func:`below_minimum_with_pods` names."""
+    indices = {item.set_index for item in below_minimum_with_pods(tree)}
     for clique in tree.pod_cliques:
         if clique.set_index in indices:
-            yield from ((clique, pod) for pod in clique.pods if pod.live)
+            yield from ((clique, pod) for pod in clique.pods if not pod.terminating)
 
 
 def template_by_suffix(pcs: PodCliqueSet, name: str) -> str | None:

@@ -104,9 +104,9 @@ class Observation:
 
     @property
     def pods(self) -> dict[str, str]:
-        """The live pods of the sets, by uid."""
+        """The pods of the sets that are not being deleted, by uid."""
         pods = (pod for tree in self.trees for clique in tree.pod_cliques for pod in clique.pods)
-        return {pod.ref.uid: str(pod.ref) for pod in pods if pod.live}
+        return {pod.ref.uid: str(pod.ref) for pod in pods if not pod.terminating}
 
     @property
     def tables_with_pods(self) -> tuple[Table, ...]:

@@ -36,7 +36,7 @@ def test_a_plan_counts_every_pod_that_the_operator_replaces(target: str, line: L
 
 
 def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_pod: str | None) -> World:
-    """Two pods of one clique under the source, in which some places hold something else."""
+    """Two pods of one clique under the source, one of them finished, in which some places hold something else."""
     world = World().grow(cliques=[clique("front")], groups={}, progress=(), scheme=SOURCE)
     hashes = {scheme: world.hashes(scheme) for scheme in (SOURCE, TARGET)}
 
@@ -54,6 +54,7 @@ def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_
         found = {"podCliqueSetGenerationHash": generation(of_update), "podTemplateHash": template(of_update)}
         status["updateProgress"] = {**ENDED, **found}
     world.of("Pod", "web-0-front-0")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = template(of_pod) or ""
+    world.of("Pod", "web-0-front-1")["status"] = {"phase": "Succeeded"}
     return world
 
 

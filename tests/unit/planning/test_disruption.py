@@ -158,12 +158,18 @@ def test_quantities_are_whole_units(token: object, expected: int) -> None:
         whole_units("eight")
 
 
-def test_pods_that_have_ended_hold_no_gpus() -> None:
-    """Failed and Succeeded pods do not live; Pending ones do, and do not run."""
+def finished(world: World, *names: str) -> World:
+    """A world in which the containers of these pods have ended, and will not start again."""
+    for number, name in enumerate(names):
+        world.of("Pod", name)["status"] = {"phase": ("Failed", "Succeeded")[number % 2]}
+    return world
+
+
+def test_finished_pods_are_recreated_and_hold_no_gpus() -> None:
+    """The operator deletes Failed and Succeeded pods of an older hash as it deletes others: a job runs again."""
     world = World().grow(cliques=[clique("front", gpus="1")], groups={}, pods=4)
-    for number, phase in enumerate(("Failed", "Succeeded", "Pending", "Running")):
-        world.of("Pod", f"web-0-front-{number}")["status"] = {"phase": phase}
-    assert disruption(world) == Disruption(pods=2, gpus=4, running=1)
+    finished(world, "web-0-front-0", "web-0-front-1").put("Pod", "web-0-front-2", "/status", {"phase": "Pending"})
+    assert disruption(world) == Disruption(pods=4, gpus=4, running=1)
 
 
 def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
@@ -178,6 +184,12 @@ def stray(*, updated: bool = False) -> World:
     generation = world.hashes("legacy-1.35").generation
     progress = {"updateEndedAt": LATER, "podCliqueSetGenerationHash": generation}
     return world.put("PodClique", "web-0-front", "/status/updateProgress", progress) if updated else world
+
+
+def ended_group() -> World:
+    """A clique at zero, beside a scaling group whose pods have all finished."""
+    world = World().grow().at_zero("web-0-front")
+    return finished(world, *(pod["metadata"]["name"] for pod in world.all("Pod")))
 
 
 KNOWS = "Operators before alpha.7 do not know OnDelete, and roll the set."
@@ -200,6 +212,8 @@ ALONE = "From alpha.12-rc1 on the set's hash alone does not protect pods of stan
         for progress in ((), ("updateProgress",))
         for target, pods in ((RC1, (2, 0)), (MAIN, (2, 0)), (A11, (0, 0)), ("legacy-1.35", (0, 0)))
     ),
+    ("A gang that is ended loses its finished pods too.", (ended_group(), RC1, (4, 4))),
+    ("A finished stray is deleted as another is.", (finished(stray(), "web-0-front-0"), RC1, (1, 1))),
     (
         "An empty generation hash is not an absent one: every operator compares it.",
         (World().grow().put(*SET, "/status/currentGenerationHash", ""), A11, (6, 0)),

@@ -92,6 +92,11 @@ def pod_of_a_group() -> World:
     return World().grow().put(*POD, "/metadata/annotations", {"scheduling.k8s.io/group-name": "x"})
 
 
+def stray() -> World:
+    """A pod of another hash under a PodClique that was never updated."""
+    return World().grow(progress=()).put(*POD, LABEL)
+
+
 #: The known issue, a state that has it, the object, a source and a target that are concerned, and targets that are not.
 Case = tuple[str, Callable[[], World], str, str, str, tuple[str, ...]]
 CASES: list[Case] = [
@@ -103,7 +108,7 @@ CASES: list[Case] = [
     ("GM-306", topology, "web", A8, A11, (A8,)),
     ("GM-307", for_kai, "web", RC1, MAIN, (RC1, A11)),
     ("GM-308", for_kai, "web", RC1, A14, (RC1, A11)),
-    ("GM-309", lambda: World().grow(progress=()).put(*POD, LABEL), "web-0-front-0", A11, RC1, (A11, MAIN)),
+    ("GM-309", stray, "web-0-front-0", A11, RC1, (A11, MAIN)),
     ("GM-311", scheduled, FRONT, A8, A9, (A8,)),
 ]
 
@@ -149,6 +154,13 @@ def inherited(clique: int, holder: str) -> World:
     return topology(clique=clique).put(*SET, f"{holder}/topologyConstraint", constraint)
 
 
+def finished(world: World) -> World:
+    """A world in which every pod has finished."""
+    for pod in world.all("Pod"):
+        pod["status"] = {"phase": "Succeeded"}
+    return world
+
+
 PAST = "An operator that is not older than the change has it already."
 ENDED = [{"type": "GangTerminationInProgress", "status": "True"}]
 GROUPS = "/spec/template/podCliqueScalingGroups/0"
@@ -177,7 +189,10 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
     ("No member is left.", (group_at_zero().at_zero(FRONT), A11, A12, ["GM-303"])),
     ("A scaling group ends its gang as a PodClique does.", (group_at_zero(), A11, RC1, ["GM-301"])),
     ("Unless it was ended once.", (group_at_zero().put(*GROUP, "/status/conditions", ENDED), A11, RC1, [])),
-    ("Without live pods there is nothing to end.", (group_at_zero().at_zero(FRONT), A11, RC1, [])),
+    ("Its finished pods run again.", (finished(World().grow().at_zero(FRONT)), A11, RC1, ["GM-301"])),
+    ("A finished pod of another hash runs again.", (finished(stray()), A11, RC1, ["GM-309"])),
+    ("A finished pod of a foreign gang is replaced later too.", (finished(pod_of_a_group()), A11, A13, ["GM-304"])),
+    ("Without pods there is nothing to end.", (group_at_zero().at_zero(FRONT), A11, RC1, [])),
     ("KAI is not the default scheduler.", (by_default("other"), RC1, MAIN, [])),
     (
         "It is: no template names it, and the PodGangs do.",
