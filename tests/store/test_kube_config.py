@@ -154,6 +154,15 @@ def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str) ->
         ask(kubeconfig=kubeconfig(tmp_path / "config", server))
 
 
+@pytest.mark.parametrize("proxy", ["socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080"])
+def test_a_proxy_of_the_kubeconfig_is_named_by_its_field(tmp_path: Path, proxy: str) -> None:
+    """The field and a way out, without the proxy's password."""
+    path = kubeconfig(tmp_path / "config", **{"proxy-url": proxy})
+    with pytest.raises(UsageError, match=r"`proxy-url` of cluster main must be http.* run `kubectl proxy`") as caught:
+        kube_store.connect(kubeconfig=path)
+    assert "sesame" not in str(caught.value)
+
+
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
 def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:

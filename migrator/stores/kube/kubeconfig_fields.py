@@ -15,6 +15,9 @@ from urllib3.util import parse_url
 
 _CERTIFICATE: Final = b"-----BEGIN"
 _DATA: Final = "-data"
+_WITHOUT_PROXY: Final = (
+    "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
+)
 _LONGEST_NAME: Final = 253  # of a host, RFC 1035
 
 #: The form of a field: what it must be, and the type.
@@ -74,7 +77,7 @@ def _cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
     elif "@" in cluster["server"]:
         yield "server", "has a user or password in the address: move it into the user's entry"
     if "proxy-url" in cluster and not _is_proxy(cluster["proxy-url"]):
-        yield "proxy-url", "must be http://HOST:PORT or https://HOST:PORT: other proxies are not supported"
+        yield "proxy-url", f"must be http://HOST:PORT or https://HOST:PORT. {_WITHOUT_PROXY}"
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):
         yield "tls-server-name", "is not the name of a host: give the name that the server's certificate has"
     yield from _bad_pem(cluster, "certificate-authority")
