@@ -44,7 +44,14 @@ def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - t
     """The cluster that the flags name, or the one that we run in."""
     from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
+    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, waiting=_waiting, **options)
+
+
+def _waiting(plugin: str) -> None:
+    log.write_warning(
+        "credential_plugin_slow",
+        f"Still waiting for the credential plugin {plugin}. It may be waiting for you to log in.",
+    )
 
 
 def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:

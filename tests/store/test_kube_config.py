@@ -20,7 +20,7 @@ from migrator.stores.kube import store as kube_store
 from migrator.stores.kube.kubeconfig import api_client
 from migrator.stores.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
-from tests.support.kubeconfigs import ask, kubeconfig
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -186,13 +186,6 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-def plugin(path: Path, program: str) -> dict[str, Any]:
-    """A user whose credentials come from a program."""
-    path.write_text(program, encoding="utf-8")
-    version = "client.authentication.k8s.io/v1"
-    return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(path)], "interactiveMode": "Never"}}
-
-
 def test_expired_plugin_credentials_are_renewed(tmp_path: Path, api: FakeApi) -> None:
     """A credential plugin is asked again when its token has expired, in the middle of a run, but not every time."""
     counter = tmp_path / "counter"
@@ -228,6 +221,61 @@ def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> Non
     with pytest.raises(NotAuthorised, match=r"no credentials: .* no-such-plugin is not there: install it, or put"):
         ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert api.seen == []
+
+
+ANSWER = """
+import json, os, sys, time
+print("log in at https://example.test", file=sys.stderr, flush=True)
+time.sleep({seconds})
+api, info = "client.authentication.k8s.io/v1", json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+assert info["spec"] == {spec}, info
+print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"token": "sesame"}}}}))
+"""
+
+
+def test_a_plugin_asks_for_a_login_on_our_stderr(
+    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its prompt is shown although stdout is no terminal, and it is told that nobody can type."""
+    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False}))
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert capfd.readouterr().err == "log in at https://example.test\n"
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_slow_plugin_is_named(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for it is told so once, and gets its token."""
+    monkeypatch.setattr("migrator.stores.kube.plugin.PATIENCE", 0.01)
+    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
+    assert waited == [sys.executable]
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -> None:
+    """With `provideClusterInfo` it gets the cluster, and its own extension of the kubeconfig as `config`."""
+    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+    cluster = {"server": api.url, "extensions": extensions, "config": {"audience": "x"}}
+    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
+    user["exec"]["provideClusterInfo"] = True
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, extensions=extensions))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("raise SystemExit(3)", "ended with exit code 3"),
+        ("print('sesame')", "printed no ExecCredential with a status"),
+        ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
+    ],
+)
+def test_what_a_plugin_prints_is_never_quoted(tmp_path: Path, api: FakeApi, program: str, message: str) -> None:
+    """Its output may hold a token."""
+    path = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {message}") as caught:
+        ask(kubeconfig=path)
+    assert "sesame" not in str(caught.value)
 
 
 def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ def kubeconfig(
     }
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return str(path)
+
+
+def plugin(path: Path, program: str) -> dict[str, Any]:
+    """A user whose credentials come from a program."""
+    path.write_text(program, encoding="utf-8")
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(path)], "interactiveMode": "Never"}}
 
 
 def ask(**flags: Any) -> None:

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
+from kubernetes.config import kube_config
 from kubernetes.config.kube_config import KubeConfigMerger
 from urllib3 import disable_warnings
 from urllib3.exceptions import InsecureRequestWarning, LocationValueError
@@ -25,6 +27,7 @@ from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
 from migrator.stores.kube import kubeconfig_fields as fields
+from migrator.stores.kube.plugin import CredentialPlugin
 
 DEFAULT: Final = "~/.kube/config"
 
@@ -200,15 +203,20 @@ class Credentials:
         self._asked, self._expired = -math.inf, True
 
 
-def api_client(flag: str | None, context: str | None) -> tuple[ApiClient, str | None, Callable[[], object]]:
+def api_client(
+    flag: str | None, context: str | None, waiting: Callable[[str], object] = lambda _plugin: None
+) -> tuple[ApiClient, str | None, Callable[[], object]]:
     """A client whose pool makes connections to the cluster, the context, and what reads its credentials anew.
 
     Nothing is sent yet. The configuration is that of ``--kubeconfig``, else ``$KUBECONFIG``, else ``~/.kube/config``,
-    else the pod's that we run in. Raises :class:`~migrator.errors.UsageError` if none of them is usable, and
-    :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
+    else the pod's that we run in. ``waiting`` gets the name of a credential plugin that takes long. Raises
+    :class:`~migrator.errors.UsageError` if none of them is usable, and :class:`~migrator.errors.NotAuthorised` if a
+    credential plugin fails.
     """
     configuration = Configuration()
     configuration.connection_pool_maxsize = _CONNECTIONS
+    # The client has no other way in. It starts plugins at every renewal, so this stays.
+    setattr(kube_config, "ExecProvider", partial(CredentialPlugin, waiting=waiting))  # noqa: B010 - it has no types
     chosen = load(flag, context, configuration)
     try:
         address = parse_url(configuration.host)

@@ -41,12 +41,14 @@ def connect(
     dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
+    waiting: Callable[[str], object] = lambda _plugin: None,
 ) -> KubeStore:
     """The cluster that kubectl would talk to with the same flags.
 
-    Nothing is sent yet. Raises :class:`~migrator.errors.UsageError` where there is no usable configuration.
+    Nothing is sent yet. ``waiting`` gets the name of a credential plugin that takes long. Raises
+    :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
-    client, chosen, renew = api_client(kubeconfig, context)
+    client, chosen, renew = api_client(kubeconfig, context, waiting)
     transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
     return KubeStore(transport, chosen, dry_run)
 

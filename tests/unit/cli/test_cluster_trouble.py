@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from migrator.resources import POD_CLIQUE_SETS
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
 from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
+from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import Site
 from tests.support.memory_store import Request
 
@@ -61,6 +64,16 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_command_ends_well_without_its_cluster(command: tuple[str, ...], trouble: str, invoke: Invoke) -> None:
     """Whatever keeps it from reading, a command fails and names it: 0 would say that there is nothing to do."""
     assert re.search(trouble, invoke(*command, code=(1, 2, 6)).failure["message"])
+
+
+def test_a_slow_credential_plugin_is_named(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sees a command do nothing learns that it may wait for a login."""
+    monkeypatch.setattr("migrator.stores.kube.plugin.PATIENCE", 0.01)
+    user = plugin(tmp_path / "plugin.py", "import time; time.sleep(0.2); raise SystemExit(1)")
+    failed = invoke("plan", "--kubeconfig", kubeconfig(tmp_path / "config", user=user), code=1)
+    waited = failed.events[0]
+    assert (waited["event"], waited["level"]) == ("credential_plugin_slow", "warning")
+    assert waited["message"].startswith(f"Still waiting for the credential plugin {sys.executable}.")
 
 
 def test_a_set_that_is_written_twice_counts_once(invoke: Invoke) -> None:
