@@ -54,9 +54,15 @@ def _waiting(plugin: str) -> None:
     )
 
 
-def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
-    """The dump that was named, in one file or several, or else the cluster."""
-    return read_dump(*dumps) if dumps else connect(cluster, dry_run=dry_run)
+def open_store(cluster: ClusterFlags, progress: Progress, *dumps: str, dry_run: DryRun) -> Store:
+    """The dump that was named, in one file or several, or else the cluster.
+
+    While it connects nothing is drawn: a credential plugin may ask for a login.
+    """
+    if not dumps:
+        return connect(cluster, dry_run=dry_run)
+    with progress, progress.stage("reading"):
+        return read_dump(*dumps)
 
 
 def read_dump(*paths: str) -> DumpStore:

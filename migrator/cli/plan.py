@@ -100,23 +100,22 @@ def plan(
     )
     options = _options(source, to, namespace, selector)
     result: Plan | None = None
-    with Progress(sys.stderr) as progress:
-        with progress.stage("reading"):
-            store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
-        header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
-        namespace_of_record = connect.namespace_of_record()
-        with progress.stage("planning"):
-            try:
-                if to is None:
-                    look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
-                    text = _first_look_text(look, targets, output, source, header)
-                else:
-                    result = preview(store, options, now=connect.now, namespace=namespace_of_record)
-                    text = _plan_text(result, output, header, group_by)
-            except Forbidden as error:
-                if namespace is not None:
-                    raise
-                raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+    progress = Progress(sys.stderr)
+    store = connect.open_store(cluster, progress, *filename, dry_run=DryRun.CLIENT)
+    header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
+    namespace_of_record = connect.namespace_of_record()
+    with progress, progress.stage("planning"):
+        try:
+            if to is None:
+                look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
+                text = _first_look_text(look, targets, output, source, header)
+            else:
+                result = preview(store, options, now=connect.now, namespace=namespace_of_record)
+                text = _plan_text(result, output, header, group_by)
+        except Forbidden as error:
+            if namespace is not None:
+                raise
+            raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
     is_empty = result is not None and result.known and not result.set_plans and options.selection != Selection()
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)

@@ -97,16 +97,15 @@ def verify(
     )
     direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     result, failure = None, None
-    with Progress(sys.stderr) as progress:
-        run_context = connect.context(progress)
-        with progress.stage("reading"):
-            writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
-            store = connect.open_store(cluster, *filter(None, [filename]), dry_run=writes)
-        with progress.stage("verifying"):
-            try:
-                result = core.verify(store, options, run_context, namespace=connect.namespace_of_record())
-            except VerificationFailed as error:
-                failure = error
+    progress = Progress(sys.stderr)
+    run_context = connect.context(progress)
+    writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
+    store = connect.open_store(cluster, progress, *filter(None, [filename]), dry_run=writes)
+    with progress, progress.stage("verifying"):
+        try:
+            result = core.verify(store, options, run_context, namespace=connect.namespace_of_record())
+        except VerificationFailed as error:
+            failure = error
     problems = failure.problems if failure else ()
     if output == "json":
         write(as_json(_json(options.plan.target, result, problems)))

@@ -16,6 +16,7 @@ from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.render.text import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.paths import ROOT
 from tests.support.tables import table
@@ -130,6 +131,14 @@ def test_what_the_screen_cannot_read_is_not_known(
     site.store.fail(error, times=99, verb="list")
     assert said in invoke(*RUN, code=code).last["message"]
     assert site.store.writes() == []
+
+
+@pytest.mark.parametrize("command", [("plan",), ("verify", "--to", NEW)], ids=["plan", "verify"])
+def test_nothing_is_drawn_over_the_prompt_of_a_credential_plugin(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """It asks for a login on stderr before the first stage, and whoever types sees the question."""
+    user = plugin(tmp_path / "plugin.py", "import sys, time; sys.stderr.write('code: '); time.sleep(0.3); sys.exit(1)")
+    shown = show("migrator", (*command, "--kubeconfig", kubeconfig(tmp_path / "config", user=user)), piped=True)
+    assert (shown.code, shown.raw.partition("error:")[0]) == (1, "code: ")
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
