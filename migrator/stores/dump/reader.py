@@ -21,7 +21,7 @@ import ijson
 from migrator import exact_json
 from migrator.errors import InputError
 from migrator.exact_json import JSONNumber, JSONObject
-from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS, pointer
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, pointer
 from migrator.stores.dump import yaml_text
 
 _GZIP: Final = b"\x1f\x8b"
@@ -63,6 +63,7 @@ def objects(path: str, *, spelt: bool = False) -> Iterator[JSONObject]:
         try:
             for value, place in read(file):
                 for item, at in _items(value, f"{name}: {place}", whole=not spelt):
+                    _demand_known_version(item, at)
                     if not spelt and item["kind"] == POD_CLIQUE_SETS.kind:
                         _demand_integers(item, at)
                     yield item
@@ -212,18 +213,32 @@ def _named(value: object) -> str:
     return names.get(type(value), "a number")
 
 
+def _demand_known_version(value: JSONObject, place: str) -> None:
+    """Raise ``InputError`` for a kind that holds hashes in another version of Grove's API."""
+    group, _, version = str(value["apiVersion"]).rpartition("/")
+    known = next((one for one in HOLDERS if (one.group, one.kind) == (group, value["kind"])), None)
+    if known is not None and version != known.version:
+        raise InputError(
+            f"{place}: {_name(value)} is {value['apiVersion']}, and only {known.version} is known. Dump it with "
+            f"`kubectl get {known.plural}.{known.version}.{known.group} -A -o yaml`, or use a newer grove-migrator."
+        )
+
+
+def _name(value: JSONObject) -> str:
+    found = value.get("metadata")
+    metadata = found if isinstance(found, dict) else {}
+    return f"{value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
+
+
 def _demand_integers(pod_clique_set: JSONObject, place: str) -> None:
     """Raise ``InputError`` with the path of a number anywhere in the spec of a set that is not a plain integer."""
     waiting: list[tuple[Any, tuple[object, ...]]] = [(pod_clique_set.get("spec"), ("spec",))]
     while waiting:
         value, path = waiting.pop()
         if isinstance(value, JSONNumber):
-            found = pod_clique_set.get("metadata")
-            metadata = found if isinstance(found, dict) else {}
-            which = f"PodCliqueSet {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
             raise InputError(
-                f"{place}: {which}: {pointer(*path)} is a number that is not a plain integer; dump again with kubectl, "
-                "or write it as a string"
+                f"{place}: {_name(pod_clique_set)}: {pointer(*path)} is a number that is not a plain integer, and a "
+                "dump can lose how it is spelt. Plan on the cluster itself, without -f."
             )
         if isinstance(value, dict | list):
             items = value.items() if isinstance(value, dict) else enumerate(value)

@@ -105,10 +105,22 @@ def test_a_template_with_a_number_that_is_no_plain_integer_is_refused(
         DumpStore.read(dump(tmp_path, text))  # in YAML these are other spellings of integers, for kubectl too
         return
     path = dump(tmp_path, text)
-    said = f"^{path}: document 1: PodCliqueSet a/demo: /spec/template/cliques/0/spec/limit is a number that is not"
+    said = f"^{path}: document 1: PodCliqueSet a/demo: /spec/template/cliques/0/spec/limit is a number that is not a "
+    said += r"plain integer, and a dump can lose how it is spelt\. Plan on the cluster itself, without -f\.$"
     with pytest.raises(InputError, match=said):
         DumpStore.read(path)
     DumpStore.read(dump(tmp_path, form({**POD, "spec": {"limit": 0.5}})))
+
+
+@pytest.mark.parametrize("spelt", [False, True], ids=["plan", "hash"])
+def test_a_version_of_groves_api_that_is_not_known_is_refused(tmp_path: Path, *, spelt: bool) -> None:
+    """Its fields may mean something else; a version of a kind that holds no hash does no harm."""
+    path = dump(tmp_path, json.dumps({**PCS, "apiVersion": "grove.io/v1"}))
+    said = f"^{path}: document 1: PodCliqueSet a/demo is grove.io/v1, and only v1alpha1 is known. Dump it with "
+    with pytest.raises(InputError, match=said + "`kubectl get podcliquesets.v1alpha1.grove.io -A -o yaml`"):
+        list(reader.objects(path, spelt=spelt))
+    other = {**PCS, "apiVersion": "grove.io/v1", "kind": "ClusterTopologyBinding"}
+    assert list(reader.objects(dump(tmp_path, json.dumps(other)), spelt=spelt))
 
 
 def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
