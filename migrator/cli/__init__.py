@@ -31,6 +31,14 @@ class _InOrder(click.Group):
         """The names of the commands."""
         return list(self.commands)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named; other programs have commands where this one has flags."""
+        if args[0] in {"help", "version"}:
+            raise click.UsageError(f"No such command {args[0]!r}. Run `{ctx.command_path} --{args[0]}`.")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=_InOrder,

@@ -97,6 +97,8 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["verify", "--to", "legacy-1.35", "--wait", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "A command is missing"),
         (["plna"], "usage", "Did you mean 'plan'?"),
+        (["version"], "usage", "No such command 'version'. Run `grove-migrator --version`."),
+        (["help"], "usage", "No such command 'help'. Run `grove-migrator --help`."),
         (["plan", "--targte", "x"], "usage", "'--targte'. See `grove-migrator plan --help`."),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
