@@ -7,9 +7,10 @@ is one; outside this table it was written by an operator that keeps hashes in a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from migrator.exact_json import JSONObject
@@ -42,6 +43,8 @@ _DIGITS: Final = "456789bcdf"
 #: A hash of fewer digits occurs once in 10**9 templates; a shorter string means something else.
 _SHORTEST: Final = 11
 _LONGEST: Final = 20
+#: A hash behind a dash, and before another one or the end.
+_IN_A_NAME: Final = re.compile(rf"(?<=-)[{_DIGITS}]{{{_SHORTEST},{_LONGEST}}}(?![^-])")
 
 Item: TypeAlias = Pod | GroveObject
 T = TypeVar("T")
@@ -199,13 +202,28 @@ class HashSearch:
         kind, meta = str(raw.get("kind")), raw["metadata"]
         joined = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None  # to a set, by its controller
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
-        for path, value in _hashes(searched if kind == "Pod" else raw | searched, ()):
+        fields = searched if kind == "Pod" else raw | searched
+        for path, value in chain(_hashes(fields, ()), _hashes_in_names(meta)):
             if joined and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
             part_of, at = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
             self._found[kind, namespace, name, at] = PossibleHash(ref, at, value, part_of)
+
+
+def _hashes_in_names(meta: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every hash between dashes in the name or a label of an object.
+
+    alpha.10-rc1 names PodGangs after it: ``operator/api/common/namegen.go:GeneratePodGangName`` at fe4b7ba1.
+    """
+    labels = meta.get("labels")
+    named = {("metadata", "name"): meta.get("name")} | {
+        ("metadata", "labels", key): value for key, value in (labels if isinstance(labels, dict) else {}).items()
+    }
+    for path, text in named.items():
+        if isinstance(text, str) and (found := _IN_A_NAME.search(text)):
+            yield path, found[0]
 
 
 def _hashes(node: str | dict[str, Any] | list[Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

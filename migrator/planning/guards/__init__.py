@@ -31,7 +31,6 @@ _GUARDS = (
     values.missing,
     values.leftovers,
     fields.fields,
-    values.hash_in_names,
 )
 #: What the guards ask that are not always judged.
 _QUESTIONS: Final = {

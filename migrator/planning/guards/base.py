@@ -38,7 +38,7 @@ RETIRED: Final = tuple(
     f"GM-{number}"
     for numbers in (
         (103, 106, 108, 109, 110, 111, 113, 114, 115, 117, 118, 119, 121),
-        (123, 124, 126, 127, 128, 129, 132, 133, 135, 204, 206),
+        (123, 124, 126, 127, 128, 129, 131, 132, 133, 135, 204, 206),
     )
     for number in numbers
 )
@@ -57,7 +57,6 @@ CATALOGUE: Final = {
         _refuses("GM-122", "operator-running", "An operator is running"),
         _refuses("GM-125", "field-of-target", "The template has fields that only the target operator knows"),
         _refuses("GM-130", "edited-half-way", "The spec changed after the migration had begun"),
-        _refuses("GM-131", "hash-in-names", "The hash is part of object names"),
         _warns("GM-134", "field-of-source", "The template has fields that the target operator does not know"),
         _refuses("GM-136", "unknown-place", "A hash is stored in an unknown place"),
         _refuses_unless_allowed("GM-137", "kind-not-listed", "You are not allowed to list a kind of Grove"),

@@ -35,9 +35,6 @@ _REMEDIES: Final = {
 _GPU: Final = "nvidia.com/gpu"
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
-_MINIMUM_VIABLE_UNIT: Final = "grove.io/minimum-viable-unit"
-_IN_NAMES: Final = "alpha.10-rc1 put the hash into object names, which cannot be migrated"
-_NO_MIGRATION: Final = "upgrade without grove-migrator, and accept that the pods are replaced"
 
 
 #: Why template hashes of one PodClique and its pods are foreign, and which values follow from it: ``None`` for all.
@@ -138,19 +135,6 @@ def leftovers(facts: SetFacts) -> Iterator[Finding]:
             "left alone and counts as outdated after the upgrade as it does now"
         )
         yield report("GM-112", stored.ref, stored.field, message)
-
-
-def hash_in_names(facts: SetFacts) -> Iterator[Finding]:
-    """Grove alpha.10-rc1 keyed PodGangMap entries by names that contain the hash (``GeneratePodGangName``)."""
-    for gang_map in facts.tree.pod_gang_maps:
-        if any(not entry.get("epoch") for entry in gang_map.spec.get("entries") or ()):
-            message = f"{gang_map.ref} has entries without an epoch: {_IN_NAMES}"
-            yield report("GM-131", gang_map.ref, "/spec/entries", message, _NO_MIGRATION)
-    for gang in facts.tree.pod_gangs:
-        if _MINIMUM_VIABLE_UNIT in gang.labels:
-            message = f"{gang.ref} has the label {_MINIMUM_VIABLE_UNIT}: {_IN_NAMES}"
-            field = pointer("metadata", "labels", _MINIMUM_VIABLE_UNIT)
-            yield report("GM-131", gang.ref, field, message, _NO_MIGRATION)
 
 
 def _holds(facts: SetFacts, stored: StoredHash) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -170,6 +171,20 @@ def test_a_hash_anywhere_else_is_reported(kind: str, path: tuple[str | int, ...]
     assert seen(raw) == [(pointer, VALUE, "web")]
 
 
+@pytest.mark.parametrize("name", [f"web-0-{VALUE}-0", f"web-{VALUE}", f"web-0-{VALUE}-sg-0"])
+@pytest.mark.parametrize(
+    ("meta", "field"),
+    [
+        (lambda name: {"name": name}, "/metadata/name"),
+        (lambda name: {"name": "x", "labels": {"a/b": name}}, "/metadata/labels/a~1b"),
+    ],
+    ids=["name", "label"],
+)
+def test_a_hash_in_a_name_or_a_label_is_reported(name: str, meta: Callable[[str], dict[str, Any]], field: str) -> None:
+    """A name that holds the hash would have to change with it, and names cannot."""
+    assert seen({"kind": "PodGang", "metadata": meta(name)}) == [(field, VALUE, None)]
+
+
 SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not a hash."
 
 
@@ -177,7 +192,7 @@ SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not
     "kind parts",
     *(
         (SHAPE, ("PodClique", {"metadata": {"name": "x"}, "spec": {"text": text}}))
-        for text in ("", "web", "4445", VALUE + "x", "a" + VALUE[1:], VALUE * 2, "v0.1.0-alpha.9")
+        for text in ("", f"x-{VALUE}", "web", "4445", VALUE + "x", "a" + VALUE[1:], VALUE * 2, "v0.1.0-alpha.9")
     ),
     (
         "Pods are read as metadata, and their specs are the user's.",

@@ -21,16 +21,13 @@ def condition(kind: str, status: str, since: datetime | str | None) -> list[dict
 
 
 def test_hashes_in_names_refuse() -> None:
-    """alpha.10-rc1 keys entries by names that hold the hash, and marks its PodGangs."""
-    world = World().grow(maps=True)
-    for entry in world.of("PodGangMap", "web-0")["spec"]["entries"]:
-        del entry["epoch"]
-    gang = "web-0-1767323045000000000"
-    world.of("PodGang", gang)["metadata"]["labels"]["grove.io/minimum-viable-unit"] = "x"
-    assert refusals(world.findings()) == [
-        ("GM-131", "web-0", "/spec/entries"),
-        ("GM-131", gang, "/metadata/labels/grove.io~1minimum-viable-unit"),
-    ]
+    """alpha.10-rc1 names PodGangs SET-REPLICA-HASH-NUMBER, and its pods have that name as a label."""
+    world = World().grow(groups={}, cliques=[clique("front")], pods=1, maps=True)
+    name, label = f"web-0-{world.hashes('legacy-1.34').generation}-0", "/metadata/labels/grove.io~1podgang"
+    world.put("PodGang", "web-0-1767323045000000000", "/metadata/name", name)
+    world.put(*CLIQUE, label, name).put("Pod", "web-0-front-0", label, name)
+    refused = [("GM-136", name, "/metadata/name"), ("GM-136", "web-0-front", label), ("GM-136", "web-0-front-0", label)]
+    assert sorted(refusals(world.findings())) == sorted(refused)
 
 
 @pytest.mark.parametrize(("kind", "name"), [CLIQUE, GROUP])
