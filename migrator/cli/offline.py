@@ -11,14 +11,14 @@ import click
 from migrator.cli import log
 from migrator.cli.options import command, option, output_format
 from migrator.cli.stdout import as_json, write
-from migrator.errors import DecodeError, InputError, UsageError, suggestion
+from migrator.errors import DecodeError, InputError, UsageError
 from migrator.exact_json import JSONObject
 from migrator.hashing import layouts, schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.operators import layout, schemefile
 from migrator.operators.schemefile import OperatorScheme
-from migrator.planning.guards.base import ALIKE, CATALOGUE, CODES
+from migrator.planning.guards.base import CATALOGUE, CODES
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
@@ -236,8 +236,7 @@ def guards(*, codes: tuple[str, ...]) -> None:
     wanted = [CODES.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
     for code, typed in zip(wanted, codes, strict=True):
         if code not in texts:
-            hint = suggestion(code, texts, alike=ALIKE) or suggestion(typed.lower(), CODES)
-            raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.{hint}")
+            raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.")
     text = "\n".join(texts[code] for code in wanted)
     write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in text.splitlines()))
 

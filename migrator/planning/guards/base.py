@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from migrator.errors import UsageError, suggestion
+from migrator.errors import UsageError
 from migrator.grove.hash_fields import StoredHash
 from migrator.grove.objects import PossibleHash, Ref, Tree
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
 from migrator.planning.model import Finding, Severity
-
-#: How much a mistyped code must resemble a real one to be suggested, from 0 to 1.
-ALIKE: Final = 0.82
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,9 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
     found = {text: CODES.get(text.lower(), text.upper()) for text in given}
     for text, code in found.items():
         if code not in CATALOGUE:
-            hint = suggestion(code, CATALOGUE, alike=ALIKE)
-            raise UsageError(f"--allow {text}: a guard with this code does not exist; `guards` lists them.{hint}")
+            raise UsageError(
+                f"--allow {text}: no guard has this code or name. Run `grove-migrator guards` to list all."
+            )
         if not CATALOGUE[code].overridable:
             accepted = ", ".join(guard.code for guard in CATALOGUE.values() if guard.overridable)
             raise UsageError(f"--allow {text}: this guard cannot be overridden; --allow accepts {accepted}")

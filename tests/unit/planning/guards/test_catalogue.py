@@ -51,7 +51,7 @@ def test_only_overridable_codes_are_accepted() -> None:
     assert allowed_codes(accepted) == allowed_codes(accepted.values()) == set(accepted)
     with pytest.raises(UsageError, match="cannot be overridden; --allow accepts GM-101, GM-102, GM-116, GM-137"):
         allowed_codes(["unknown-place"])
-    with pytest.raises(UsageError, match="a guard with this code does not exist"):
+    with pytest.raises(UsageError, match="no guard has this code or name"):
         allowed_codes(["GM-999"])
 
 
