@@ -6,7 +6,7 @@ Every request goes through a :class:`Store`, so dry run, field manager, retries 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
@@ -107,6 +107,13 @@ class Store(Protocol):
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """Every kind of an API group that can be listed, by discovery; for a dump the kinds of its objects."""
+        ...
+
+    def short_names(self, group: str) -> Mapping[str, str]:
+        """The plural of the kind that each short name of an API group belongs to, by discovery; a dump shows none.
+
+        A kind whose CRD is not established is not among them.
+        """
         ...
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:

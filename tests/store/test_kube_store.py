@@ -73,6 +73,15 @@ def test_kinds_of_a_group_are_those_that_can_be_listed(serve: Serve) -> None:
     assert store_on(api.url).kinds("example.test") == (Resource("example.test", "v1", "pods", "Pod"),)
 
 
+def test_short_names_belong_to_kinds_that_are_served(serve: Serve) -> None:
+    """A kind without one is not named; of a group that is not there nothing is."""
+    pods = {"name": "pods", "kind": "Pod", "verbs": ["list"], "shortNames": ["po", "p"]}
+    version = {"groupVersion": "example.test/v1", "version": "v1"}
+    api = serve(ok(versions=[version]), ok(resources=[pods, {**pods, "name": "nodes", "shortNames": None}]))
+    assert store_on(api.url).short_names("example.test") == {"po": "pods", "p": "pods"}
+    assert store_on(serve(Answer(404, b"{}")).url).short_names("example.test") == {}
+
+
 def test_numbers_keep_their_spelling(serve: Serve) -> None:
     """What came as 1e3 or 1.0 is tested so: Go parses the text, and compares what it was given."""
     body = b'{"kind":"PodCliqueSet","metadata":{"name":"n"},"spec":{"a":1e3,"b":1.0,"c":12345678901234567890}}'

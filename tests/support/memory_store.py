@@ -29,6 +29,13 @@ T = TypeVar("T")
 
 _BRIEF_GROUPS: Final = frozenset({"grove.io", "scheduler.grove.io"})
 _USER: Final = "system:serviceaccount:grove-system:grove-migrator"
+#: What releases from alpha.9 to alpha.12 serve.
+SHORT_NAMES: Final = {
+    "pcs": "podcliquesets",
+    "pclq": "podcliques",
+    "pcsg": "podcliquescalinggroups",
+    "ct": "clustertopologybindings",
+}
 _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 
 
@@ -70,7 +77,7 @@ class MemoryStore(Objects):
 
     ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
     raise: before, it never arrived; after, it was applied and its answer got lost. ``requests`` are all that were
-    sent, oldest first. ``allows`` answers SelfSubjectAccessReviews.
+    sent, oldest first. ``allows`` answers SelfSubjectAccessReviews. ``served`` are Grove's kinds by short name.
     """
 
     name, context = "https://lab.test", "lab"
@@ -88,6 +95,7 @@ class MemoryStore(Objects):
         self.after: list[Hook] = []
         self.requests: list[Request] = []
         self.allows: Callable[[JSONObject], bool] = lambda _attributes: True
+        self.served = dict(SHORT_NAMES)
         self._numbers = count(1)
         self._left: Callable[[], float] = lambda: 1.0
         self._without = frozenset(without)
@@ -164,6 +172,10 @@ class MemoryStore(Objects):
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
         return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
+
+    def short_names(self, group: str) -> Mapping[str, str]:
+        """See :meth:`migrator.store.Store.short_names`."""
+        return self.served if group == "grove.io" else {}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""

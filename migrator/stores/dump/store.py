@@ -170,6 +170,10 @@ class DumpStore:
         found = dict.fromkeys(entry.resource for entry in self.entries)
         return tuple(resource for resource in found if resource is not None and resource.group == group)
 
+    def short_names(self, _group: str) -> Mapping[str, str]:
+        """See :meth:`migrator.store.Store.short_names`."""
+        return {}
+
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
         """A dump is never changed in place: :meth:`write` makes another one."""
         raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")

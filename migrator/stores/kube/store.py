@@ -115,17 +115,14 @@ class KubeStore:
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
         found: dict[str, Resource] = {}
-        try:
-            known = self._read(f"/apis/{quote(group, safe='')}")
-        except NotFound:
-            return ()
-        for version in known.get("versions") or ():
-            shown = self._read(f"/apis/{version['groupVersion']}")
-            for entry in shown.get("resources") or ():
-                if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
-                    name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
-                    found.setdefault(kind, Resource(group, version["version"], name, kind, namespaced=spaced))
+        for version, entry in self._discovered(group):
+            name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
+            found.setdefault(kind, Resource(group, version, name, kind, namespaced=spaced))
         return tuple(found.values())
+
+    def short_names(self, group: str) -> dict[str, str]:
+        """See :meth:`migrator.store.Store.short_names`."""
+        return {name: entry["name"] for _, entry in self._discovered(group) for name in entry.get("shortNames") or ()}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """See :meth:`migrator.store.Store.get`."""
@@ -161,6 +158,18 @@ class KubeStore:
             self._transport.send(request)
         except (NotFound, Conflict):
             return
+
+    def _discovered(self, group: str) -> Iterator[tuple[str, JSONObject]]:
+        """The version and the entry of each kind of an API group that can be listed."""
+        try:
+            known = self._read(f"/apis/{quote(group, safe='')}")
+        except NotFound:
+            return
+        for version in known.get("versions") or ():
+            shown = self._read(f"/apis/{version['groupVersion']}")
+            for entry in shown.get("resources") or ():
+                if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
+                    yield version["version"], entry
 
     def _items(self, first: Request) -> Iterator[JSONObject]:
         """The items of every page; raises ``Expired`` if the server has no rest of this list.

@@ -26,6 +26,7 @@ def test_reading_what_is_there(tmp_path: Path) -> None:
     assert store.list(POD_CLIQUE_SETS, name, label_selector="app in (web)") == ("demo",)
     assert store.list(PODS, name, label_selector="app!=web", metadata_only=True) == ("p",)
     assert store.kinds("grove.io") == (POD_CLIQUE_SETS,)
+    assert store.short_names("grove.io") == {}
     assert not store.is_cluster
     for absent in (
         lambda: store.list(LEASES, name),
