@@ -1,4 +1,4 @@
-"""Install Grove's CRDs of one release line, and change from one line to another as an upgrade does."""
+"""Apply Grove's CRDs of one release line, on a new cluster or over those of another, as a user does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from testbed.controlplane.client import Client, Object, eventually
 from testbed.crds import load
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-_GROUPS: Final = ("grove.io", "scheduler.grove.io")
 
 
 def apply_crds(client: Client, line: str) -> None:
@@ -19,26 +18,24 @@ def apply_crds(client: Client, line: str) -> None:
 
 
 def put(client: Client, wanted: Sequence[Object]) -> None:
-    """Apply CRDs, each once the one before is served, and remove those of Grove that are not among them before.
+    """Apply CRDs, and wait until each is served, or is not because another one has its names; nothing is deleted.
 
-    A short name is free again then: ``ct`` was ClusterTopology from alpha.4 to alpha.8, and is ClusterTopologyBinding
-    since.
+    That it waits is the one thing that users are not told: they type the next command after it, and a test does not.
     """
-    installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD) if crd["spec"]["group"] in _GROUPS}
-    gone = installed.keys() - {crd["metadata"]["name"] for crd in wanted}
-    for name in gone:
-        client.delete(installed[name])
-    eventually(lambda: gone.isdisjoint(_names(client)), what=f"{gone} are still there")
+    installed = {crd["metadata"]["name"]: crd for crd in client.list(*_CRD)}
     for crd in wanted:
         name = crd["metadata"]["name"]
         client.apply(crd)
-        eventually(partial(_served, client, crd), what=f"{name} is not served")
-        if name in installed:
+        eventually(partial(_decided, client, crd), what=f"{name} is neither served nor refused")
+        if name in installed and _served(client, crd):
             _wait_for_change(client, installed[name], crd)
 
 
-def _names(client: Client) -> set[str]:
-    return {crd["metadata"]["name"] for crd in client.list(*_CRD)}
+def _decided(client: Client, crd: Object) -> bool:
+    """Whether the API server serves a CRD, or has said that it does not, as another one has one of its names."""
+    status = client.get(*_CRD, crd["metadata"]["name"]).get("status") or {}
+    accepted = {item["type"]: item["status"] for item in status.get("conditions") or ()}.get("NamesAccepted")
+    return accepted == "False" or _served(client, crd)
 
 
 def _served(client: Client, crd: Object) -> bool:

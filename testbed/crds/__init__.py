@@ -15,6 +15,23 @@ from typing import Any, Final
 DATA: Final = Path(__file__).resolve().parent / "data"
 
 
+def line_of(release: str) -> str:
+    """The line of a release that is newer than alpha.7, by its name or its version."""
+    line = release.removeprefix("v0.1.0-")
+    return line if (DATA / f"{line}.json.gz").exists() else "alpha.11"
+
+
+def write(line: str, directory: Path) -> None:
+    """Write the CRDs of a line as Grove's chart has them: into ``crds/``, a file for each, named after group and kind.
+
+    ``operator/hack/prepare-charts.sh`` copies what controller-gen has written: ``grove.io_podcliques.yaml``.
+    """
+    (directory / "crds").mkdir()
+    for crd in load(line):
+        name = f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
+        (directory / "crds" / name).write_text(f"---\n{json.dumps(crd)}\n", encoding="utf-8")
+
+
 def load(line: str) -> list[dict[str, Any]]:
     """Return the CRDs of a line, such as ``alpha.9``."""
     return list(json.loads(gzip.decompress((DATA / f"{line}.json.gz").read_bytes())))

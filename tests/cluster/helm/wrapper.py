@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from testbed import crds
 from testbed.controlplane.client import Object
 from testbed.helm import PROGRAMS
 from tests.cluster.site import NAMESPACE
@@ -19,6 +24,11 @@ OURS: Final = ROOT / "charts" / "grove-migrator"
 #: What a Helm that is built without version flags takes for its cluster is too old for the chart.
 KUBERNETES: Final = "1.34"
 EXAMPLES: Final = ROOT / "examples" / "helm"
+#: CRDs of dynamo-platform that are not Grove's: the directory, the group, and the plural.
+OTHER_CRDS: Final = (
+    ("crds", "nvidia.com", "dynamographdeployments"),
+    ("charts/kai-scheduler/crds", "scheduling.run.ai", "queues"),
+)
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
@@ -71,9 +81,15 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
 
 
 def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
-    """A stand-in of dynamo-platform with Grove as its subchart, which it installs."""
+    """A stand-in of dynamo-platform with Grove as its subchart, which it installs, and CRDs of Dynamo and of KAI."""
     platform = directory / "dynamo-platform"
     grove_chart(platform / "charts" / "grove-charts", tag, tag)
+    for place, group, plural in OTHER_CRDS:
+        (platform / place).mkdir(parents=True, exist_ok=True)
+        crd = yaml.safe_dump(_crd(group, plural))
+        (platform / place / f"{group}_{plural}.yaml").write_text(crd, encoding="utf-8")
+    kai = {"apiVersion": "v2", "name": "kai-scheduler", "version": "0.17.0"}
+    (platform / "charts" / "kai-scheduler" / "Chart.yaml").write_text(yaml.safe_dump(kai), encoding="utf-8")
     dependency = {"name": "grove-charts", "alias": "grove", "version": tag, "condition": "global.grove.install"}
     about = {"apiVersion": "v2", "name": "dynamo-platform", "version": version, "dependencies": [dependency]}
     (platform / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
@@ -90,4 +106,42 @@ def grove_chart(directory: Path, version: str, tag: str) -> Path:
     values = yaml.safe_load((directory / "values.yaml").read_text(encoding="utf-8"))
     values["image"]["tag"] = tag
     (directory / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    crds.write(crds.line_of(tag), directory)
     return directory
+
+
+def _crd(group: str, plural: str) -> Object:
+    """A CRD without a schema."""
+    kind = plural.removesuffix("s").capitalize()
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+@contextmanager
+def published(chart: Path, directory: Path) -> Iterator[str]:
+    """The address of a chart, packed and served as a repository serves it, until the block ends."""
+    directory.mkdir(parents=True, exist_ok=True)
+    run(PROGRAMS["helm4"].binary(), "package", chart, "--destination", directory)
+    [found] = directory.glob("*.tgz")
+    handler = partial(_Silent, directory=str(directory))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/{found.name}"
+        finally:
+            server.shutdown()
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
