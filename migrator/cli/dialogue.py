@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
-from migrator.planning.releases import knows
+from migrator.planning import crds
+from migrator.planning.releases import builds_of, knows, release_in
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
@@ -86,7 +87,9 @@ def ending(
     is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
-    if up and (is_target or options.revert):
+    if up and options.revert:
+        return state, _crds_of_the_restored(store, options, result)
+    if up and is_target:
         return state, verify
     may_start = is_target
     if options.revert:
@@ -98,14 +101,41 @@ def ending(
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
-            return state, (rollback,)
+            return state, (*_crds_of_the_restored(store, options, result), rollback)
         choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
     of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
     version = named.name if named is not None and of_grove else '"$VERSION"'
-    crds = f'helm show crds "$CHART" --version {version} | kubectl apply --server-side --force-conflicts -f -'
+    builds = _builds(options.plan.target, {one.target for one in result.plan.set_plans})
+    steps = crds.steps(builds, _served(store), version)
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return state, (crds, helm, *verify)
+    return state, (*steps, helm, *verify)
+
+
+def _crds_of_the_restored(store: Store, options: RunOptions, result: RunResult) -> tuple[str, ...]:
+    """The commands that bring back the CRDs of the old operator, if it cannot start without them."""
+    operator = result.operator
+    release = None
+    if operator is not None and not options.is_target(operator.image):
+        release = release_in(operator.image)
+    release = release or schemes.requested_release(options.plan.source)
+    builds = _builds(release.name if release else options.plan.source, {one.target for one in result.plan.set_plans})
+    served = _served(store)
+    is_lacking = any(crds.lacks(builds, served))
+    return crds.steps(builds, served, release.name if release else '"$VERSION"') if is_lacking else ()
+
+
+def _builds(requested: str, targets: Collection[str]) -> tuple[str, ...]:
+    """The builds that were requested, by name or by the schemes of the plans."""
+    found = builds_of(requested, None)
+    return found or tuple(build for name in sorted(targets) for build in builds_of(requested, schemes.by_name(name)))
+
+
+def _served(store: Store) -> Mapping[str, str]:
+    """Grove's kinds by short name; empty if discovery does not answer now."""
+    with suppress(MigratorError):
+        return store.short_names(crds.GROUP)
+    return {}
 
 
 def _described(operator: Operator | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from migrator.exact_json import integer
 from migrator.grove.objects import GroveObject, Pod, PodClique, Tree, condition, pod_spec_of
 from migrator.hashing import schemes
+from migrator.planning import crds
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
@@ -181,7 +182,7 @@ KNOWN_ISSUES: Final = tuple(
     for entry in tomllib.loads((pkgutil.get_data(__package__, "known_issues.toml") or b"").decode())["issue"]
 )
 #: The title of each known issue by its id.
-ISSUE_TITLES: Final = {issue.id: issue.title for issue in KNOWN_ISSUES}
+ISSUE_TITLES: Final = {issue.id: issue.title for issue in KNOWN_ISSUES} | {crds.CODE: crds.TITLE}
 
 
 def advise(
@@ -197,6 +198,26 @@ def advise(
     for issue, effect in _effects(_sources(tree, options, running, source), targets):
         for item in issue.concerned(tree):
             yield Advice(issue.id, item.ref, effect, issue.source, issue.remedy, issue.confidence)
+
+
+def advise_on_crds(
+    ends: Sequence[tuple[Tree, str | None, str | None]],
+    options: PlanOptions,
+    running: str | None,
+    served: Mapping[str, str] | None,
+) -> Iterator[Advice]:
+    """The known issue of the upgrade's CRDs; ``ends`` are the trees with the schemes of their plans.
+
+    ``served`` are the kinds of a cluster by short name, see :func:`migrator.planning.crds.advise`.
+    """
+    live = [end for end in ends if not end[0].pcs.terminating]
+    targets = dict.fromkeys(builds_of(options.target, None))
+    for target in {target for *_, target in live if target}:
+        targets |= dict.fromkeys(builds_of(options.target, schemes.by_name(target)))
+    sources = dict[str, None]()
+    for tree, source, _ in live if served is None else ():
+        sources |= dict.fromkeys(_sources(tree, options, running, source))
+    return crds.advise(served, sources, targets)
 
 
 @cache

@@ -23,8 +23,8 @@ from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import check_set, cluster_findings, judged, not_checked
 from migrator.planning.guards.base import SetFacts, as_warning, report
 from migrator.planning.guards.updates import gang_termination
-from migrator.planning.known_issues import advise
-from migrator.planning.model import Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
+from migrator.planning.known_issues import advise, advise_on_crds
+from migrator.planning.model import Advice, Change, Disruption, Finding, Plan, SetPlan, SetState, Severity, Table
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction_of
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.planning.releases import build_range, builds_of, builds_with
@@ -68,12 +68,14 @@ class Known:
     """What is known and is in no object: tables of earlier runs by PodCliqueSet uid, the time, the running release.
 
     ``begun`` are the uids of the sets that the open run has begun and not finished: none of them is skipped.
+    ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     now: datetime | None = None
     running: str | None = None
     begun: frozenset[str] = frozenset()
+    short_names: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING: Final = Known()
@@ -88,7 +90,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     """
     unread = schemes.unread_release(options.target)
     if unread is not None and options.for_display:
-        return _unknown_target(snapshot, options, unread, known.running)
+        return _unknown_target(snapshot, options, unread, known)
     direction = direction_of(options)
     own = {uid: table for uid, table in known.tables.items() if belongs_to(table, direction)}
     planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
@@ -106,19 +108,26 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         ),
         not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
-        advisories=tuple(
-            found for p in selected for found in advise(p.tree, options, known.running, p.source, p.target)
-        ),
+        advisories=_advisories(snapshot, [(p.tree, p.source, p.target) for p in selected], options, known),
     )
 
 
-def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
+def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, known: Known) -> Plan:
     """The plan for a release whose hashes are not known: its known issues."""
-    selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
+    selected = [(tree, None, None) for tree in snapshot.trees if options.selection.matches(tree.pcs)]
     message = f"the hashes of {release} are not known, because its source could not be read"
     finding = report("GM-310", None, None, message, schemes.USE_BINARY_ADVICE)
-    advisories = (advice for tree in selected for advice in advise(tree, options, running))
-    return Plan(options.source, options.target, (), findings=(finding,), advisories=tuple(advisories), known=False)
+    advisories = _advisories(snapshot, selected, options, known)
+    return Plan(options.source, options.target, (), findings=(finding,), advisories=advisories, known=False)
+
+
+def _advisories(
+    snapshot: Snapshot, ends: Sequence[tuple[Tree, str | None, str | None]], options: PlanOptions, known: Known
+) -> tuple[Advice, ...]:
+    """The known issues of an upgrade of these trees, each with the schemes of its plan."""
+    of_trees = (found for tree, *schemes_of in ends for found in advise(tree, options, known.running, *schemes_of))
+    served = known.short_names if snapshot.is_cluster else None
+    return (*of_trees, *advise_on_crds(ends, options, known.running, served))
 
 
 def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:

@@ -10,6 +10,7 @@ from typing import Final
 from migrator.errors import Interrupted, NotAuthorised, Rejected, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
+from migrator.planning import crds
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import unjudged
@@ -182,5 +183,5 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         unseen.append(unjudged("GM-205", str(error)))
     if options.selection.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
-    known = Known(seen.recorded.by_set(), now(), seen.release)
+    known = Known(seen.recorded.by_set(), now(), seen.release, short_names=store.short_names(crds.GROUP))
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -17,11 +17,13 @@ from migrator.exact_json import integer
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import PodClique, Ref, Snapshot, Tree, kubernetes_time
 from migrator.hashing import schemes
+from migrator.planning import crds
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging
 from migrator.planning.guards.updates import open_progress
 from migrator.planning.model import Table
 from migrator.planning.options import Direction
 from migrator.planning.planner import template_digest
+from migrator.planning.releases import builds_of
 from migrator.run import operator
 from migrator.run.context import Context, RunOptions
 from migrator.run.endings import start_command
@@ -197,6 +199,9 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
             if not options.is_target(pod.image):
                 yield Problem(pod.ref, None, f"{pod} runs {what}")
         return
+    scheme = options.direction.target_of(options.direction.candidates[-1])
+    for lack in crds.lacks(builds_of(options.plan.target, scheme), store.short_names(crds.GROUP)):
+        yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):

@@ -32,6 +32,7 @@ class Site:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
         items: list[dict[str, Any]] = json.loads(EXAMPLE.read_text())["items"]
         self.store = MemoryStore(namespace, installation.config_map(), *items)
+        self.store.served |= {"ct": "clustertopologies"}  # what alpha.8 has brought
         self.store.after.append(self._follow)
         self.install(OLD, 1)
 

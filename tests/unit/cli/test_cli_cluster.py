@@ -49,7 +49,8 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     numbers = {"podCliqueSets": 3, "podCliques": 11, "podCliqueScalingGroups": 1, "pods": 25, "changes": 66}
     cost = {"podsRecreatedWithoutMigration": 25, "gpusRecreatedWithoutMigration": 134, "podsRecreatedWithMigration": 0}
     assert (numbers | cost).items() <= document["summary"].items()
-    assert (document["cluster"], document["version"], document["advisories"]) == (str(DUMP), __version__, [])
+    issues = [issue["id"] for issue in document["advisories"]]
+    assert (document["cluster"], document["version"], issues) == (str(DUMP), __version__, ["GM-312"])
     assert {tree["name"]: (tree["pods"], tree["gpus"]) for tree in document["trees"]}["llama-70b"] == (14, 96)
     assert {(tree["from"], tree["to"], tree["state"]) for tree in document["trees"]} == {
         ("legacy-1.34", "legacy-1.35", "migrate")

@@ -1,10 +1,13 @@
-"""What is next after a revert whose operator is at zero: a command is printed only for one that knows the hashes."""
+"""What is next after a revert: a command only for an operator that knows the hashes, and the CRDs that it needs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from migrator.cli.dialogue import ending
+from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
 from migrator.run import operator
@@ -15,16 +18,23 @@ from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
 START = "kubectl scale deployment/grove-operator -n grove-system --replicas=1"
+A8, A11 = "v0.1.0-alpha.8", "v0.1.0-alpha.11"
 BACK = 'helm rollback "$RELEASE" -n grove-system'
 
 
-def after_revert(tag: str, *, sets: bool = True) -> tuple[str, tuple[str, ...]]:
-    """What is said of an operator at zero with that tag; without ``sets`` after a run that had written nothing."""
+def after_revert(
+    tag: str, *, sets: bool = True, source: str = "auto", replicas: int = 0, ct: str = "clustertopologybindings"
+) -> tuple[str, tuple[str, ...]]:
+    """What is said of an operator with that tag; without ``sets`` after a run that had written nothing.
+
+    ``ct`` is the kind that has this short name.
+    """
     world = World().grow()
     tables = world.tables()
     world.apply(world.decide().changes)
-    store = MemoryStore(installation.deployment(installation.image(tag), replicas=0, observed=True))
-    options = RunOptions(PlanOptions(target="legacy-1.35"), revert=True)
+    store = MemoryStore(installation.deployment(installation.image(tag), replicas=replicas, observed=True))
+    store.served["ct"] = ct
+    options = RunOptions(PlanOptions(source, target="legacy-1.35"), revert=True)
     plan = world.revert(tables=tables) if sets else Plan("auto", "legacy-1.35", ())
     return ending(store, RunResult(plan, operator=operator.find(store, options.flags).operator), options)
 
@@ -47,3 +57,21 @@ def test_after_a_revert_nobody_is_told_to_start_an_operator_of_other_hashes(tag:
     state, commands = after_revert(tag)
     assert commands == ()
     assert f":{tag} is the old operator's image, start it with `{START}`; otherwise go back with `{BACK}`." in state
+
+
+REMOVAL = removal(TOPOLOGY_KINDS[1])
+
+
+@table(
+    "options commands",
+    (
+        "The old operator is started already, and cannot.",
+        ({"tag": A8, "replicas": 1}, (*REMOVAL, application(A8))),
+    ),
+    ("It can.", ({"tag": A8, "replicas": 1, "ct": "clustertopologies"}, ())),
+    ("It is rolled back to.", ({"tag": A11, "source": A8}, (*REMOVAL, application(A8), BACK))),
+    ("Nobody knows to which.", ({"tag": A11}, (BACK,))),
+)
+def test_after_a_revert_the_old_operators_crds_come_back(options: dict[str, Any], commands: tuple[str, ...]) -> None:
+    """If it cannot start without them: somebody had replaced them for the new operator."""
+    assert after_revert(**options)[1] == commands

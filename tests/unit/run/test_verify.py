@@ -232,6 +232,34 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replic
         migrated.verified(target_image=image)
 
 
+CRASHING = {"containerStatuses": [{"name": "grove-operator", "ready": False}]}
+
+
+@table(
+    "served words",
+    (
+        "The CRD of alpha.8 has its short name.",
+        (
+            {"ct": "clustertopologies"},
+            r"because clustertopologies\.grove\.io has its short name ct.*kubectl delete crd",
+        ),
+    ),
+    (
+        "Nobody has applied the CRDs.",
+        ({}, r"so the operator ends at its start: run `CRDS=\$\(mktemp -d\) && helm pull"),
+    ),
+)
+def test_an_operator_that_cannot_start_for_its_crds_is_recognised(
+    migrated: Site, served: dict[str, str], words: str
+) -> None:
+    """Its pod restarts; discovery lacks a kind that it reads, and the command that helps is named first."""
+    migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod: pod["status"].update(CRASHING))
+    migrated.served = served
+    message = migrated.fails(rf"clustertopologybindings\.grove\.io is not served.*{words}")
+    assert message.index("is not served") < message.index("no operator of legacy-1.35 runs")
+    assert migrated.records()
+
+
 def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     """A pod of it beside the new one, or another installation, acts on hashes that it does not know."""
     migrated.put(installation.pod(cluster.OLD_IMAGE, name="old-1"))

@@ -1,0 +1,186 @@
+"""The CRDs of Grove that cannot be served beside each other, and the commands that change them (GM-312). Pure.
+
+A short name belongs to one kind of an API group. A CRD that claims a name that is taken is not established, so the
+API server does not serve it and discovery does not show it (Kubernetes ``apiextensions-apiserver/pkg/controller/status/
+naming_controller.go``). Helm deletes no CRD, so that of a former kind stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from migrator.grove.objects import Ref
+from migrator.planning.model import Advice
+from migrator.planning.releases import builds, is_before
+
+CODE: Final = "GM-312"
+TITLE: Final = "Two CRDs claim one short name"
+#: The API group of both kinds.
+GROUP: Final = "grove.io"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyKind:
+    """A kind that describes topologies, from the build ``since`` on, and the short name that its CRD claims.
+
+    The operator ends at its start if the kind is not served: ``operator/cmd/main.go`` calls
+    ``operator/internal/clustertopology/clustertopology.go:SynchronizeTopology``, which reads or deletes such objects.
+    """
+
+    since: str
+    span: str
+    kind: str
+    plural: str
+    short_name: str
+    source: str
+
+    @property
+    def crd(self) -> str:
+        """The name of its CustomResourceDefinition."""
+        return f"{self.plural}.{GROUP}"
+
+
+_CRDS: Final = "operator/api/core/v1alpha1/crds"
+#: By build, oldest first; builds before the first have none.
+TOPOLOGY_KINDS: Final = (
+    TopologyKind(
+        "v0.1.0-alpha.4",
+        "v0.1.0-alpha.4 to v0.1.0-alpha.8",
+        "ClusterTopology",
+        "clustertopologies",
+        "ct",
+        "https://github.com/ai-dynamo/grove/blob/095d529739c4a47034f5e156f4df644c714a9033/"
+        f"{_CRDS}/grove.io_clustertopologies.yaml#L14",
+    ),
+    TopologyKind(
+        "v0.1.0-alpha.9",
+        "v0.1.0-alpha.9 to v0.1.0-alpha.12",
+        "ClusterTopologyBinding",
+        "clustertopologybindings",
+        "ct",
+        "https://github.com/ai-dynamo/grove/blob/f40687ad1324e4fbd449c77222f78addc87c747c/"
+        f"{_CRDS}/grove.io_clustertopologybindings.yaml#L14",
+    ),
+    TopologyKind(
+        "v0.1.0-alpha.13",
+        "v0.1.0-alpha.13 or later",
+        "ClusterTopologyBinding",
+        "clustertopologybindings",
+        "ctb",
+        "https://github.com/ai-dynamo/grove/pull/812",
+    ),
+)
+
+
+def topology_kind(build: str) -> TopologyKind | None:
+    """The kind that a build needs; ``None`` for builds before alpha.4."""
+    known = (kind for kind in TOPOLOGY_KINDS if kind.since in builds())
+    return next((kind for kind in reversed([*known]) if not is_before(build, kind.since)), None)
+
+
+def needed_by_all(targets: Collection[str]) -> TopologyKind | None:
+    """The kind that each of these builds needs; ``None`` if they differ."""
+    kinds = {topology_kind(build) for build in targets}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def holder(needed: TopologyKind, served: Mapping[str, str]) -> TopologyKind | None:
+    """The kind that has the short name of the ``needed`` one on a cluster; ``served`` are plurals by short name."""
+    plural = served.get(needed.short_name)
+    return next((kind for kind in TOPOLOGY_KINDS if kind.plural == plural != needed.plural), None)
+
+
+def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: Collection[str]) -> Iterator[Advice]:
+    """The known issue, for each pair of CRDs that clash.
+
+    ``served`` are the plurals of a cluster by short name. Without it, for a dump, the ``sources`` that may be running
+    show what is there.
+    """
+    found: dict[tuple[TopologyKind, TopologyKind], tuple[set[str], set[str]]] = {}
+    for target in targets:
+        needed = topology_kind(target)
+        if needed is None:
+            continue
+        if served is not None:
+            pairs = [(holder(needed, served), target)]
+        else:
+            pairs = [(topology_kind(source), source) for source in sources]
+        for present, source in pairs:
+            if present and present.short_name == needed.short_name and present.plural != needed.plural:
+                of_sources, of_targets = found.setdefault((present, needed), (set(), set()))
+                of_sources.add(source)
+                of_targets.add(target)
+    for (present, needed), (of_sources, of_targets) in found.items():
+        conditions = [f"you come from {present.span}"] if served is None and len(of_sources) < len(sources) else []
+        conditions += [f"you go to {needed.span}"] if len(of_targets) < len(targets) else []
+        yield _advice(present, needed, f" (if {' and '.join(conditions)})" if conditions else "")
+
+
+def _advice(present: TopologyKind, needed: TopologyKind, conditions: str) -> Advice:
+    save, delete = removal(present)
+    effect = (
+        f"its short name {present.short_name} is that of {needed.crd} too, and Kubernetes gives a name once: beside it "
+        f"the new CRD is not served, and the operator of {needed.span} ends at its start (no matches for kind "
+        f"{needed.kind}){conditions}"
+    )
+    remedy = (
+        f"once `run` has ended with 0, and before you apply the new CRDs, save its objects with `{save}` and delete it "
+        f"with `{delete}`. That deletes its objects. grove-migrator cannot translate them: write those that you want "
+        f"to keep as {needed.kind} by hand, when the new operator runs"
+    )
+    ref = Ref("CustomResourceDefinition", "", present.crd)
+    return Advice(CODE, ref, effect, "Grove issue 801, fixed by PR 812", remedy, "executed with both operators")
+
+
+def removal(kind: TopologyKind) -> tuple[str, str]:
+    """The commands that save the objects of a kind, and delete its CRD and with it these objects."""
+    return f"kubectl get {kind.crd} -o yaml > {kind.plural}.yaml", f"kubectl delete crd {kind.crd}"
+
+
+def application(version: str) -> str:
+    """The command that applies the CRDs of Grove in a version of Grove's chart, or of one that has it as a subchart.
+
+    Other CRDs of such a chart, Dynamo's and KAI's, have files of other names. Helm 4.0 to 4.2 print on stdout what they
+    pull, so nothing that Helm prints is read.
+    """
+    return (
+        f'CRDS=$(mktemp -d) && helm pull "$CHART" --version {version} --untar --untardir "$CRDS" && '
+        """find "$CRDS" -name '*grove.io_*.yaml' -exec cat {} + | kubectl apply --server-side --force-conflicts -f -"""
+    )
+
+
+def steps(targets: Collection[str], served: Mapping[str, str], version: str) -> tuple[str, ...]:
+    """The commands between a run and an operator that is one of ``targets``, on a cluster that serves these kinds."""
+    needed = needed_by_all(targets)
+    present = holder(needed, served) if needed is not None else None
+    return (*(removal(present) if present is not None else ()), application(version))
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A CRD that is not served, without which an operator does not start; ``lasts`` if another one is in its way."""
+
+    ref: Ref
+    message: str
+    lasts: bool
+
+
+def lacks(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Lack]:
+    """What keeps an operator that is one of ``targets`` from starting, on a cluster that serves these kinds."""
+    needed = needed_by_all(targets)
+    if needed is None or needed.plural in served.values():
+        return
+    version = next(iter(targets)) if len(targets) == 1 else '"$VERSION"'
+    *removed, applied = steps(targets, served, version)
+    present = holder(needed, served)
+    why = f", because {present.crd} has its short name {present.short_name}" if present else ""
+    first = " and ".join(f"`{command}`" for command in removed)
+    if present:
+        first += f", which deletes those objects: write them as {needed.kind} by hand; then run "
+    yield Lack(
+        Ref("CustomResourceDefinition", "", needed.crd),
+        f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{applied}`",
+        lasts=present is not None,
+    )

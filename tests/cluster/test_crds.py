@@ -1,0 +1,111 @@
+"""The CRDs of two releases on a real API server, applied as users do: what is seen, said, and done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from migrator.planning.crds import CODE, application
+from testbed.controlplane.client import Client, eventually
+from testbed.controlplane.crds import apply_crds
+from testbed.controlplane.server import ControlPlane
+from tests.cluster.helm.wrapper import OTHER_CRDS, grove_chart, platform_chart, published
+from tests.support.command_line import Invoke
+from tests.support.pages import blocks
+from tests.support.shell import HELMS, Shell
+
+pytestmark = pytest.mark.controlplane
+
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
+TOPOLOGY, BINDING = "clustertopologies", "clustertopologybindings"
+_CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ControlPlane]:
+    """A new API server."""
+    with ControlPlane(tmp_path / "controlplane") as found:
+        yield found
+
+
+@pytest.fixture
+def client(server: ControlPlane) -> Iterator[Client]:
+    """The administrator's client."""
+    found = server.client()
+    yield found
+    found.close()
+
+
+def served(client: Client) -> set[str]:
+    """The plurals of Grove's kinds that can be listed."""
+    answer = client.request("GET", "/apis/grove.io/v1alpha1")
+    return {kind["name"] for kind in answer.body["resources"] if "list" in kind["verbs"]}
+
+
+@dataclass(frozen=True)
+class Way:
+    """From one line's CRDs to those of another, for a target; of two kinds one is ``gone`` then, the other ``there``.
+
+    ``block`` is the number of the block in docs/upgrade.md that deletes a CRD.
+    """
+
+    before: str
+    after: str
+    target: str
+    gone: str
+    there: str
+    block: int
+
+
+WAYS: Final = {
+    "there": Way("alpha.8", "alpha.11", NEW, TOPOLOGY, BINDING, 0),
+    "back": Way("alpha.11", "alpha.8", OLD, BINDING, TOPOLOGY, 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_crd_in_the_way_is_named_and_what_upgrade_says_removes_it(
+    server: ControlPlane, client: Client, invoke: Invoke, tmp_path: Path, way: Way
+) -> None:
+    """Before and after the new CRDs are applied; once its commands are typed, the new kind is served, nothing said."""
+
+    def named() -> list[str]:
+        plan = invoke("plan", "--to", way.target, "--kubeconfig", server.kubeconfig, "-o", "json").json
+        return [issue["name"] for issue in plan["advisories"] if issue["id"] == CODE]
+
+    both = {way.gone, way.there}
+    apply_crds(client, way.before)
+    assert (both & served(client), named()) == ({way.gone}, [f"{way.gone}.grove.io"])
+    apply_crds(client, way.after)
+    assert (both & served(client), named()) == ({way.gone}, [f"{way.gone}.grove.io"])
+    shell = Shell(tmp_path / "shell", server.kubeconfig)
+    shell.paste(blocks("upgrade", "The CRDs")[way.block])
+    assert (shell.directory / f"{way.gone}.yaml").read_text(encoding="utf-8").startswith("apiVersion: v1\nitems: []\n")
+    eventually(lambda: way.there in served(client), what=f"{way.there} is not served")
+    assert named() == []
+
+
+@pytest.mark.parametrize("helm", HELMS)
+@pytest.mark.parametrize("page", ["upgrade", "dynamo", "run"])
+def test_the_commands_for_crds_apply_groves_and_no_others(
+    server: ControlPlane, client: Client, tmp_path: Path, page: str, helm: str
+) -> None:
+    """Those of the pages, and the one that ``run`` prints, with each Helm, from Grove's chart or Dynamo's."""
+    block = {
+        "upgrade": lambda: blocks("upgrade", "The CRDs")[2],
+        "dynamo": lambda: blocks("dynamo", "Bundled Grove")[2],
+        "run": lambda: application('"$VERSION"'),
+    }[page]()
+    chart = grove_chart(tmp_path / "grove-charts", NEW, NEW) if page == "upgrade" else platform_chart(tmp_path, NEW)
+    with published(chart, tmp_path / "repository") as address:
+        shell = Shell(tmp_path / "shell", server.kubeconfig, helm=helm, CHART=address, VERSION="1.4.0")
+        for _ in range(2):  # nothing is in the way of somebody who types it again
+            shell.paste(block)
+    found = {crd["metadata"]["name"]: crd["spec"]["group"] for crd in client.list(*_CRD)}
+    assert set(found.values()) == {"grove.io", "scheduler.grove.io"}
+    assert f"{BINDING}.grove.io" in found
+    assert not {f"{plural}.{group}" for _, group, plural in OTHER_CRDS} & found.keys()

@@ -1,0 +1,133 @@
+"""The CRDs that cannot be served beside each other: who is told of them, on a cluster and by a dump, and with what."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.planning import crds
+from migrator.planning.model import Plan
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import Known, make_plan
+from migrator.planning.releases import builds
+from tests.support.builders import NOW, World
+from tests.support.tables import table
+
+A3, A4, A8, A9 = "v0.1.0-alpha.3", "v0.1.0-alpha.4", "v0.1.0-alpha.8", "v0.1.0-alpha.9"
+A11, RC1, A12, MAIN = "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "v0.1.0-alpha.12", "main-fcc3b3bb"
+OLD, NEW = "clustertopologies", "clustertopologybindings"
+
+
+def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, running: str | None = None) -> Plan:
+    """The plan of a set with hashes of legacy-1.34, on a cluster where a kind has the short name, or by a dump."""
+    known = Known(now=NOW, running=running, short_names={"pcs": "podcliquesets"} | ({"ct": ct} if ct else {}))
+    snapshot = World().grow().snapshot(is_cluster=is_cluster)
+    return make_plan(snapshot, PlanOptions(target=target, for_display=True), known)
+
+
+def advised(plan: Plan) -> list[str]:
+    """The CRDs that are to be deleted."""
+    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CODE]
+
+
+@table(
+    "ct target expected",
+    ("The old CRD is in the way of the new one.", (OLD, RC1, [f"{OLD}.grove.io"])),
+    ("Of the first release that has it.", (OLD, A9, [f"{OLD}.grove.io"])),
+    ("Of a build that is no release.", (OLD, MAIN, [f"{OLD}.grove.io"])),
+    ("Of a release whose hashes are not known.", (OLD, A12, [f"{OLD}.grove.io"])),
+    ("Of every release that uses a scheme.", (OLD, "legacy-1.35", [f"{OLD}.grove.io"])),
+    ("And back.", (NEW, A8, [f"{NEW}.grove.io"])),
+    ("To the first release that has it.", (NEW, A4, [f"{NEW}.grove.io"])),
+    ("The target has the same kind.", (OLD, A8, [])),
+    ("Deleted already.", (NEW, RC1, [])),
+    ("The target has no such kind.", (NEW, A3, [])),
+    ("No kind has the name.", (None, RC1, [])),
+    ("From alpha.13 on the name is another.", (OLD, "v0.1.0-alpha.13", [])),
+)
+def test_on_a_cluster_discovery_shows_what_is_in_the_way(ct: str | None, target: str, expected: list[str]) -> None:
+    """Whichever release runs: the CRD stays when its operator is gone."""
+    plan = planned(target, ct=ct, running=A11)
+    assert advised(plan) == expected
+    assert crds.CODE not in {finding.code for finding in plan.all_findings}
+
+
+@table(
+    "running target expected",
+    ("Forward.", (A8, RC1, [f"{OLD}.grove.io"])),
+    ("Back.", (RC1, A8, [f"{NEW}.grove.io"])),
+    ("On one side.", (A9, RC1, [])),
+    ("From a release without such a kind.", (A3, RC1, [])),
+)
+def test_on_a_dump_the_releases_show_it(running: str, target: str, expected: list[str]) -> None:
+    """A dump has no CRDs."""
+    assert advised(planned(target, is_cluster=False, running=running)) == expected
+
+
+def test_on_a_dump_a_hash_leaves_several_releases_to_come_from() -> None:
+    """The advice names those that it holds for."""
+    (advice,) = planned(RC1, is_cluster=False).advisories
+    assert advice.message.endswith("(if you come from v0.1.0-alpha.4 to v0.1.0-alpha.8)")
+
+
+def test_a_scheme_leaves_several_releases_to_go_to() -> None:
+    """The advice names those that it holds for."""
+    (advice,) = planned("legacy-1.34", ct=OLD).advisories
+    assert advice.message.endswith("(if you go to v0.1.0-alpha.9 to v0.1.0-alpha.12)")
+
+
+def test_the_remedy_saves_before_it_deletes_and_says_what_is_lost() -> None:
+    """Both commands, when to run them, and that nobody translates the objects."""
+    (advice,) = planned(RC1, ct=OLD).advisories
+    save, delete = (f"kubectl get {OLD}.grove.io -o yaml > {OLD}.yaml", f"kubectl delete crd {OLD}.grove.io")
+    assert advice.remedy.index("once `run` has ended with 0") < advice.remedy.index(save) < advice.remedy.index(delete)
+    assert "That deletes its objects. grove-migrator cannot translate them" in advice.remedy
+
+
+def test_a_cluster_without_sets_is_told_too() -> None:
+    """Its operator starts as little as any other."""
+    known = Known(now=NOW, short_names={"ct": OLD})
+    snapshot = World().snapshot()
+    assert advised(make_plan(snapshot, PlanOptions(target=RC1, for_display=True), known)) == [f"{OLD}.grove.io"]
+
+
+@table(
+    "targets ct words lasts",
+    ("The old CRD is in the way.", ((RC1,), OLD, f"because {OLD}.grove.io has its short name ct", True)),
+    ("The new one is.", ((A8,), NEW, f"because {NEW}.grove.io has its short name ct", True)),
+    ("Nobody has applied the CRDs.", ((RC1,), None, f"{NEW}.grove.io is not served, so the operator", False)),
+)
+def test_what_keeps_an_operator_from_starting(
+    targets: tuple[str, ...], ct: str | None, words: str, *, lasts: bool
+) -> None:
+    """Discovery lacks a kind that it reads at its start; what is in the way stays there until somebody deletes it."""
+    (lack,) = crds.lacks(targets, {"ct": ct} if ct else {})
+    assert (words in lack.message, lack.lasts, "kubectl delete crd" in lack.message) == (True, lasts, lasts)
+    assert "helm pull" in lack.message
+
+
+@table(
+    "targets ct",
+    ("It is served.", ((RC1,), NEW)),
+    ("None is needed.", ((A3,), None)),
+    ("The targets differ.", ((A8, A9), OLD)),
+    ("The build is not known.", ((), OLD)),
+)
+def test_what_does_not_keep_an_operator_from_starting(targets: tuple[str, ...], ct: str | None) -> None:
+    """Nothing is said that is not certain."""
+    assert not list(crds.lacks(targets, {"ct": ct} if ct else {}))
+
+
+def test_the_kinds_follow_the_order_of_builds() -> None:
+    """Each is known from a build of the table on, and none before alpha.4."""
+    expected = {A3: None, A4: OLD, A8: OLD, A9: NEW, MAIN: NEW, A12: NEW}
+    found = {build: crds.topology_kind(build) for build in expected}
+    assert {build: kind and kind.plural for build, kind in found.items()} == expected
+    assert [builds().index(kind.since) for kind in crds.TOPOLOGY_KINDS] == sorted(
+        builds().index(kind.since) for kind in crds.TOPOLOGY_KINDS
+    )
+
+
+@pytest.mark.parametrize("kind", crds.TOPOLOGY_KINDS, ids=lambda kind: f"{kind.plural}-{kind.short_name}")
+def test_each_kind_has_its_source(kind: crds.TopologyKind) -> None:
+    """A link to the file, or to the change."""
+    assert kind.source.startswith("https://github.com/ai-dynamo/grove/")
