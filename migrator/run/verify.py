@@ -185,6 +185,9 @@ def _close(store: Store, home: str, context: Context) -> None:
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
+    scheme = options.direction.target_of(options.direction.candidates[-1])
+    for lack in crds.lacks(builds_of(options.plan.target, scheme), store.short_names(crds.GROUP)):
+        yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     found = operator.find(store, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
@@ -199,9 +202,6 @@ def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
             if not options.is_target(pod.image):
                 yield Problem(pod.ref, None, f"{pod} runs {what}")
         return
-    scheme = options.direction.target_of(options.direction.candidates[-1])
-    for lack in crds.lacks(builds_of(options.plan.target, scheme), store.short_names(crds.GROUP)):
-        yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):

@@ -56,7 +56,7 @@ class KindCluster(Cluster):
     # The operator.
 
     def install(self, build: Build) -> None:
-        """Install a build with its CRDs, or upgrade to it, from its chart; wait until it is at work."""
+        """Replace the CRDs, and install a build from its chart, or upgrade to it; wait until it is at work."""
         self.build = build
         self._apply_crds_of(build.name)
         # Where the chart is that of the repository, it names a developer's image.
@@ -65,12 +65,14 @@ class KindCluster(Cluster):
         self.wait_for_operator(build)
 
     def apply_crds(self, line: str) -> None:
-        """Apply the CRDs of the chart of the release that a line is named after."""
+        """Replace the CRDs by those of the chart of the release that a line is named after, as docs/upgrade.md says."""
         self._apply_crds_of(f"v0.1.0-{line}")
 
     def _apply_crds_of(self, release: str) -> None:
         text = self._helm("show", "crds", *builds.chart(release))
-        crds.put(self.client, [found for found in yaml.safe_load_all(text) if found])
+        found = [crd for crd in yaml.safe_load_all(text) if crd]
+        self.make_way(crd["metadata"]["name"] for crd in found)
+        crds.put(self.client, found)
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")

@@ -117,7 +117,9 @@ def test_helm(reader: Reader) -> None:
     with reader.scene.frozen():
         with reader.scene.unharmed():
             reader.pastes("upgrade", "Before")
-            reader.pastes("upgrade", "Helm")
+            reader.pastes("upgrade", "Helm", 0, 1)
+            reader.pastes("upgrade", "The CRDs", 2)
+            reader.pastes("upgrade", "Helm", 2, 3)
             reader.scene.runs_operators(1, TARGET)
             reader.pastes("upgrade", "After")
         reader.pastes("upgrade", "Going back", 2)
@@ -172,7 +174,7 @@ def test_dynamo(reader: Reader, tmp_path: Path) -> None:
     reader.installs(old)
     with reader.scene.frozen():
         with reader.scene.unharmed():
-            reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3)
+            reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3, 4)
             reader.scene.runs_operators(1, TARGET)
         reader.pastes("dynamo", "Going back")
         reader.scene.runs_operators(1, OLD)
@@ -183,7 +185,7 @@ def test_dynamos_hook(reader: Reader, tmp_path: Path) -> None:
     reader.variables |= {"RELEASE": "dynamo-platform", "WRAPPER": str(wrapper("dynamo", tmp_path, TARGET))}
     reader.installs(str(wrapper("dynamo", tmp_path, OLD)))
     with reader.scene.unharmed():
-        reader.pastes("dynamo", "Bundled Grove", 4)
+        reader.pastes("dynamo", "Bundled Grove", 5)
         reader.scene.runs_operators(1, TARGET)
 
 

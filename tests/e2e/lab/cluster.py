@@ -6,9 +6,10 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,9 @@ from tests.cluster.site import WORKLOADS, Operated
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import REPOSITORY, Build
 from tests.e2e.lab.photo import Photo
+from tests.support.pages import blocks
 from tests.support.paths import ROOT
+from tests.support.shell import Shell
 from tests.support.watch import ADDED, DELETED, Watch
 
 RUN_SECONDS: Final = 300
@@ -31,6 +34,12 @@ _QUIET_SECONDS: Final = 3.0
 _LISTED: Final = (photo.SET, photo.GROUP, photo.CLIQUE)
 _METRIC: Final = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 _CREATED: Final = 201
+_CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+#: By CRD the one beside which it is not served, and the number of the block in docs/upgrade.md that deletes that.
+_IN_THE_WAY: Final = {
+    "clustertopologybindings.grove.io": ("clustertopologies.grove.io", 0),
+    "clustertopologies.grove.io": ("clustertopologybindings.grove.io", 1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class Cluster(Operated, ABC):
 
     @abstractmethod
     def apply_crds(self, line: str) -> None:
-        """Apply the CRDs of a release line."""
+        """Replace the CRDs by those of a release line, as docs/upgrade.md says."""
 
     @abstractmethod
     def tool(self, *arguments: str) -> Ran:
@@ -120,6 +129,15 @@ class Cluster(Operated, ABC):
         """What the operator has logged."""
 
     # The operator.
+
+    def make_way(self, wanted: Iterable[str]) -> None:
+        """Delete the CRD that is in the way of those that are ``wanted``, if docs/upgrade.md says so: by its block."""
+        there = {crd["metadata"]["name"] for crd in self.client.list(*_CRD)}
+        for name in {*wanted} & _IN_THE_WAY.keys():
+            other, number = _IN_THE_WAY[name]
+            if other in there:
+                with tempfile.TemporaryDirectory() as scratch:
+                    Shell(Path(scratch), self.kubeconfig).paste(blocks("upgrade", "The CRDs")[number])
 
     def wait_for_operator(self, build: Build) -> None:
         """Wait until a build answers at its webhooks, and has reconciled everything that was there before it."""

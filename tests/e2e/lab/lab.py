@@ -14,6 +14,7 @@ from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, Object
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane, Options, free_ports
+from testbed.crds import load
 from tests.cluster.helm.wrapper import template
 from tests.cluster.running import Running
 from tests.e2e.lab import builds
@@ -28,25 +29,6 @@ _ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
 _EXEMPT: Final = "admin,system:serviceaccount:kube-system:generic-garbage-collector"
 #: The operator writes its certificate into these, so they are created once, and not applied again.
 _CERTIFIED: Final = {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-#: alpha.8 removes its ClusterTopology at the start, and ends if the kind is not known.
-_TOPOLOGY: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clustertopologies.grove.io"},
-    "spec": {
-        "group": "grove.io",
-        "names": {"kind": "ClusterTopology", "plural": "clustertopologies"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 class Lab(Cluster):
@@ -73,9 +55,14 @@ class Lab(Cluster):
         self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
 
     def install(self, build: Build) -> None:
-        """Install a build as Helm does from its chart: afterwards one replica of it runs."""
-        self.build = build
+        """Replace the CRDs, and install a build from its chart: afterwards one replica of it runs."""
         self.apply_crds(build.crds)
+        self.upgrade(build)
+        self.wait_for_operator(build)
+
+    def upgrade(self, build: Build) -> None:
+        """Do to the cluster what ``helm upgrade`` does with the chart of a build: no CRD is touched."""
+        self.build = build
         for item in self._rendered(build):
             kind, metadata = self.client.kind_of(item), item["metadata"]
             if kind.namespaced:
@@ -85,7 +72,6 @@ class Lab(Cluster):
                 self.client.apply(item, manager="helm")
             elif self.client.request("GET", path).status == NOT_FOUND:
                 self.client.create(item)
-        self.wait_for_operator(build)
 
     def _rendered(self, build: Build) -> Iterator[Object]:
         """The objects of a build's chart, on the loopback interface."""
@@ -121,10 +107,9 @@ class Lab(Cluster):
         self.install(self.build)
 
     def apply_crds(self, line: str) -> None:
-        """Apply a line's CRDs."""
+        """Replace the CRDs by a line's, as docs/upgrade.md says."""
+        self.make_way(crd["metadata"]["name"] for crd in load(line))
         apply_crds(self.client, line)
-        if line == "alpha.8":
-            self.client.apply(_TOPOLOGY)
 
     def tool(self, *arguments: str) -> Ran:
         """Run the tool to its end, as an administrator does."""
