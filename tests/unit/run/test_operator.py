@@ -183,6 +183,8 @@ def test_a_webhook_in_another_namespace_refuses() -> None:
     ("of subresources", ({"rules": [{"operations": ["UPDATE"], "resources": ["pods/status"]}]}, False)),
     ("of other pods", ({"objectSelector": {"matchLabels": {"app": "web"}}}, False)),
     ("without a selector", ({"objectSelector": None}, False)),
+    ("that leaves our account out", ({"matchConditions": [{"name": "x"}, {"name": "grove-migrator"}]}, False)),
+    ("with a condition of somebody else", ({"matchConditions": [{"name": "x"}]}, True)),
 )
 def test_an_authorizer_that_fails_closed_refuses(change: JSONObject, *, refuses: bool) -> None:
     """A webhook that rejects every change of Grove's pods while no operator answers, and not one beside it."""
