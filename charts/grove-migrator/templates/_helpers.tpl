@@ -170,17 +170,22 @@ Otherwise it stays as evidence.
 {{- $mode := (first .).Values.mode }}
 {{- $when := index . 1 }}
 {{- $weight := index . 2 }}
-{{- if eq $mode "argocd" }}
+{{- $more := (first .).Values.annotations }}
+{{- if or $more (ne $mode "manifest") }}
   annotations:
+{{- end }}
+{{- if eq $mode "argocd" }}
     argocd.argoproj.io/hook: {{ ternary "PreSync" "PostSync" (eq $when "pre") }}
     argocd.argoproj.io/sync-wave: "{{ $weight }}"
     argocd.argoproj.io/hook-delete-policy: BeforeHookCreation{{ if last . }},HookSucceeded{{ end }}
 {{- else if ne $mode "manifest" }}
-  annotations:
     helm.sh/hook: {{ ternary (printf "%s-upgrade,%s-rollback" $when $when) "post-install,post-upgrade" (eq $mode "hook") }}
     helm.sh/hook-weight: "{{ $weight }}"
     helm.sh/hook-delete-policy: before-hook-creation{{ if last . }},hook-succeeded{{ end }}
     helm.sh/hook-output-log-policy: hook-failed
+{{- end }}
+{{- with $more }}
+    {{- toYaml . | nindent 4 }}
 {{- end }}
 {{- end }}
 

@@ -10,8 +10,7 @@ metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
   {{- include "grove-migrator.jobAnnotations" (list .root .when .weight false) }}
-  labels:
-    app.kubernetes.io/name: grove-migrator
+  {{- include "grove-migrator.jobLabels" .root }}
 spec:
   # One pod at a time. A new one starts only when the old one has ended; the Lease is what keeps two runs apart.
   completions: 1
@@ -48,15 +47,7 @@ spec:
           values: [1, 6]
   template:
     metadata:
-      labels:
-        app.kubernetes.io/name: grove-migrator
-        # A sidecar of a service mesh would outlive the run, or delay its first request.
-        sidecar.istio.io/inject: "false"
-      annotations:
-        sidecar.istio.io/inject: "false"
-        linkerd.io/inject: disabled
-        cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
-        karpenter.sh/do-not-disrupt: "true"
+      {{- include "grove-migrator.podMetadata" .root }}
     spec:
       serviceAccountName: grove-migrator
       automountServiceAccountToken: true
@@ -104,26 +95,31 @@ Before anything is applied: a Job that needs no permission proves that the image
 be pulled stays Pending, so the run's own Job would end at its deadline, in an hour or more.
 */}}
 {{- define "grove-migrator.imageJob" }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: grove-migrator-image
+  namespace: {{ .root.Release.Namespace }}
+  {{- include "grove-migrator.jobAnnotations" (list .root "pre" (sub .weight 10) true) }}
+  labels:
+    app.kubernetes.io/name: grove-migrator
+automountServiceAccountToken: false
+---
 apiVersion: batch/v1
 kind: Job
 metadata:
   name: grove-migrator-image
   namespace: {{ .root.Release.Namespace }}
   {{- include "grove-migrator.jobAnnotations" (list .root "pre" .weight true) }}
-  labels:
-    app.kubernetes.io/name: grove-migrator
+  {{- include "grove-migrator.jobLabels" .root }}
 spec:
   backoffLimit: 2
   activeDeadlineSeconds: 300
   template:
     metadata:
-      labels:
-        app.kubernetes.io/name: grove-migrator
-        sidecar.istio.io/inject: "false"
-      annotations:
-        sidecar.istio.io/inject: "false"
-        linkerd.io/inject: disabled
+      {{- include "grove-migrator.podMetadata" .root }}
     spec:
+      serviceAccountName: grove-migrator-image
       automountServiceAccountToken: false
       enableServiceLinks: false
       restartPolicy: Never
@@ -134,11 +130,43 @@ spec:
           image: {{ include "grove-migrator.image" .root }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [--version]
+          # Those of the run, so that a quota without room for it is found here.
           resources:
-            requests: {cpu: 100m, memory: 128Mi}
-            limits: {memory: 256Mi}
+            {{- toYaml .root.Values.resources | nindent 12 }}
           {{- include "grove-migrator.containerSecurity" . }}
           {{- include "grove-migrator.mounts" .root }}
+{{- end }}
+
+{{- define "grove-migrator.jobLabels" }}
+  labels:
+    app.kubernetes.io/name: grove-migrator
+    {{- with .Values.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{- define "grove-migrator.podMetadata" }}
+{{- $ours := "^(app[.]kubernetes[.]io/name|(sidecar[.]istio|linkerd)[.]io/inject|cluster-autoscaler[.]kubernetes[.]io/safe-to-evict|karpenter[.]sh/do-not-disrupt|helm[.]sh/.*|argocd[.]argoproj[.]io/.*)$" }}
+{{- range $value := list "labels" "annotations" }}
+{{- range $key, $_ := index $.Values $value }}
+{{- if regexMatch $ours $key }}{{ fail (printf "%s: %s is set by this chart: leave it out" $value $key) }}{{ end }}
+{{- end }}
+{{- end }}
+      labels:
+        app.kubernetes.io/name: grove-migrator
+        # A sidecar of a service mesh would outlive the run, or delay its first request.
+        sidecar.istio.io/inject: "false"
+        {{- with .Values.labels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        sidecar.istio.io/inject: "false"
+        linkerd.io/inject: disabled
+        cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
+        karpenter.sh/do-not-disrupt: "true"
+        {{- with .Values.annotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
 {{- end }}
 
 {{- /* Where a pod runs, and what it mounts. */}}
@@ -185,11 +213,10 @@ spec:
           {{- end }}
 {{- end }}
 
+{{- /* The user is the image's: OpenShift's restricted-v2 refuses one that a pod names, and gives it another. */}}
 {{- define "grove-migrator.podSecurity" }}
       securityContext:
         runAsNonRoot: true
-        runAsUser: 65532
-        runAsGroup: 65532
         seccompProfile:
           type: RuntimeDefault
 {{- end }}

@@ -36,7 +36,7 @@ def hook(item: Object) -> str:
 
 
 def checks_image(item: Object) -> bool:
-    """Whether an object is the Job that only starts the image."""
+    """Whether an object is the Job that only starts the image, or its account."""
     return bool(item["metadata"]["name"] == "grove-migrator-image")
 
 
@@ -83,8 +83,11 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook_in_minutes(values: tuple[s
     first, run = sorted(of_kind(objects, "Job"), key=checks_image, reverse=True)
     assert (weight(first), weight(run), first["spec"]["activeDeadlineSeconds"]) == (-30, 0, 300)
     pod = first["spec"]["template"]["spec"]
-    assert (pod["automountServiceAccountToken"], "serviceAccountName" in pod) == (False, False)
+    [account] = [item for item in of_kind(objects, "ServiceAccount") if checks_image(item)]
+    assert (pod["automountServiceAccountToken"], account["automountServiceAccountToken"]) == (False, False)
+    assert (pod["serviceAccountName"], weight(account)) == ("grove-migrator-image", -40)
     theirs = run["spec"]["template"]["spec"]
+    assert pod["containers"][0]["resources"] == theirs["containers"][0]["resources"], "what a quota has room for"
     assert (pod["containers"][0]["image"], pod["volumes"]) == (theirs["containers"][0]["image"], theirs["volumes"])
 
 
@@ -139,7 +142,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
         "target": NEW,
         "image": {"repository": "example.test/gm", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "pull"}],
-        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "3", "memory": "2Gi"}},
         "nodeSelector": {"pool": "system"},
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
@@ -173,6 +176,25 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     records = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-records"]
     assert "'grove-operator-leader-election, their-lease, grove-migrator'" in str(records["spec"]["validations"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
+
+
+@helms
+@pytest.mark.parametrize(
+    "values", [(f"target={NEW}",), (*HOOKED, "verify.enabled=true"), ARGO], ids=["job", "hook", "argo"]
+)
+def test_labels_and_annotations_are_on_every_job_and_its_pod(
+    helm: str, values: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As policies and cost reports ask for them, beside ours."""
+    more = {"labels": {"team": "serving", "cost": "7"}, "annotations": {"example.test/owner": "me"}}
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(more), encoding="utf-8")
+    plain, labelled = (of_kind(template(helm, OURS, *values, file=one), "Job") for one in (None, file))
+    for before, after in zip(plain, labelled, strict=True):
+        for old, new in ((before, after), (before["spec"]["template"], after["spec"]["template"])):
+            for kind, added in more.items():
+                assert new["metadata"].pop(kind) == {**old["metadata"].pop(kind, {}), **added}
+        assert before == after
 
 
 def test_the_commands_of_every_mode_are_accepted() -> None:
@@ -252,6 +274,9 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
         (("mode=revert", f"target={OLD}", "from=alpha.11"), "from: alpha.11 is not a release"),
         ((f"target={NEW}", "taget=x"), "taget"),
         ((f"target={NEW}", "image.digest=sha256:1"), "digest"),
+        ((f"target={NEW}", "labels.app\\.kubernetes\\.io/name=x"), "labels: app.kubernetes.io/name is set"),
+        ((f"target={NEW}", "annotations.helm\\.sh/hook=x"), "annotations: helm.sh/hook is set"),
+        ((f"target={NEW}", "annotations.linkerd\\.io/inject=enabled"), "annotations: linkerd.io/inject is set"),
     ],
 )
 def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from migrator.grove.objects import go_duration
-from testbed.controlplane.client import APPLY_PATCH, Answer, Object
+from testbed.controlplane.client import APPLY_PATCH, Answer, Object, eventually
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import OURS, template
 from tests.cluster.site import (
@@ -31,6 +32,7 @@ from tests.support.paths import ROOT
 
 JOBS: Final = ("job.yaml", "revert.yaml")
 FILES: Final = (*JOBS, "planner.yaml")
+HOOKED: Final = ("mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}")
 #: How long a run may take to revert after its time is up (seconds).
 REVERT: Final = 600
 
@@ -95,12 +97,12 @@ def test_what_another_attempt_cannot_mend_fails_the_job_at_once(name: str) -> No
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_pod_is_stricter_than_restricted(name: str) -> None:
-    """Nothing to write to, a number for its user, memory that it cannot exceed, no sidecar, no Service variables."""
+    """Nothing to write to, limits as a quota may ask for them, no sidecar, no Service variables."""
     template = job_of(name)["spec"]["template"]
     [container] = template["spec"]["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert template["spec"]["securityContext"]["runAsUser"] > 0
     assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"]
+    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
     assert template["spec"]["enableServiceLinks"] is False
     assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
     assert template["metadata"]["annotations"]["linkerd.io/inject"] == "disabled"
@@ -135,6 +137,58 @@ def test_the_pod_is_admitted_where_pods_are_restricted(site: ServedSite, name: s
     assert admit().status == 201
     del pod["spec"]["securityContext"]["seccompProfile"]
     assert admit().status == 403
+
+
+def test_the_user_is_the_images_and_no_pod_names_another() -> None:
+    """OpenShift's restricted-v2 gives each namespace a range of users and refuses any other one that a pod names.
+
+    The kubelet checks runAsNonRoot by the image's USER, which must be a number for that.
+    """
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    objects = [*template("helm4", OURS, *HOOKED), *documents("job.yaml"), *documents("revert.yaml")]
+    for job in of_kind(objects, "Job"):
+        pod = job["spec"]["template"]["spec"]
+        contexts = [pod["securityContext"], *(container["securityContext"] for container in pod["containers"])]
+        assert contexts[0]["runAsNonRoot"] is True
+        assert not {"runAsUser", "runAsGroup", "fsGroup"} & set().union(*contexts)
+
+
+#: A stand-in of what OpenShift's restricted-v2 asks of a pod's users: MustRunAsRange, and each namespace has a range
+#: (docs.redhat.com, "Managing security context constraints").
+RANGE: Final = """\
+object.spec.containers.all(container, [object.spec, container].all(holder,
+  !has(holder.securityContext) || !has(holder.securityContext.runAsUser) ||
+  holder.securityContext.runAsUser >= 1000680000))"""
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("index", range(3), ids=["image", "run", "verify"])
+def test_each_pod_of_the_chart_is_admitted_where_users_and_resources_are_limited(site: ServedSite, index: int) -> None:
+    """In a namespace with a quota, restricted pods and a range of users; not without limits, or with a user."""
+    place, quota = "limited", {"limits.cpu": "9", "limits.memory": "9Gi", "requests.cpu": "9", "requests.memory": "9Gi"}
+    namespace = made("v1", "Namespace", place, None)
+    namespace["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "restricted"}
+    in_place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place}}}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    policy = {"matchConstraints": {"resourceRules": [pods], **in_place}, "validations": [{"expression": RANGE}]}
+    bound = {"policyName": "users", "validationActions": ["Deny"]}
+    for item in (
+        namespace,
+        *(made("v1", "ServiceAccount", name, place) for name in (ACCOUNT, f"{ACCOUNT}-image")),
+        made("v1", "ResourceQuota", "all", place, spec={"hard": quota}),
+        made("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "users", None, spec=policy),
+        made("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "users", None, spec=bound),
+    ):
+        site.client.apply(item)
+    jobs = of_kind(template("helm4", OURS, *HOOKED, "verify.enabled=true"), "Job")
+    pod = made("v1", "Pod", "x", place, spec=jobs[index]["spec"]["template"]["spec"])
+    admit = partial(site.client.request, "POST", f"/api/v1/namespaces/{place}/pods", pod, query={"dryRun": "All"})
+    pod["spec"]["securityContext"]["runAsUser"] = 65532
+    eventually(lambda: admit().status == 422, what="the policy is not in force")
+    del pod["spec"]["securityContext"]["runAsUser"]
+    eventually(lambda: admit().status == 201, what="the pod is refused", seconds=30)
+    del pod["spec"]["containers"][0]["resources"]["limits"]["cpu"]
+    assert "must specify limits.cpu" in admit().body["message"]
 
 
 @pytest.mark.controlplane
