@@ -47,7 +47,7 @@ def choose_schemes(
     known_names = {scheme.name for scheme in schemes.all_schemes()}
     if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
         adopt_recorded(cluster, OperatorFlags.parse(operator))
-    release = release_in(target_image or "") if target not in {None, schemes.CANONICAL} else None
+    release = release_in(target_image or "") if target is not None else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
         raise UsageError(
@@ -84,8 +84,8 @@ def _agreed(flag: str, name: str | None, path: str) -> str:
         log.write_warning("operator_binary", f"{path}: {warning}")
     # A name without a known scheme cannot contradict the binary.
     if name is not None and schemes.unread_release(name) is None:
-        named = name if name == schemes.CANONICAL else schemes.resolve(name).name
-        if named not in {operator.scheme.name, operator.scheme.algorithm}:
+        named = schemes.resolve(name).name
+        if named != operator.scheme.name:
             raise UsageError(
                 f"{flag} {name} is {named}, but {flag}-binary {path} is {operator.scheme.name}: they are two different "
                 "operators; leave one out"

@@ -150,7 +150,7 @@ def source(command_name: str) -> Callable[[_F], _F]:
 
 def target(meaning: str) -> Callable[[_F], _F]:
     """``--to``."""
-    return option("--to SCHEME|RELEASE|canonical", meaning)
+    return option("--to SCHEME|RELEASE", meaning)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001

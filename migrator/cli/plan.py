@@ -28,7 +28,7 @@ from migrator.cli.stdout import as_json, write
 from migrator.errors import Forbidden, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction_of
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, candidates_of, direction_of
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
 from migrator.render.summary import PlanHeader
@@ -144,10 +144,10 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
     matches_labels(selector, {})
     selection = Selection(namespace, selector)
-    options = PlanOptions(
-        source, schemes.CANONICAL if target is None else target, selection=selection, for_display=True
-    )
-    if target is None or schemes.unread_release(target) is None:
+    options = PlanOptions(source, target or "", selection=selection, for_display=True)
+    if target is None:
+        candidates_of(source)
+    elif schemes.unread_release(target) is None:
         direction_of(options)
     return options
 

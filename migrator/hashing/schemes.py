@@ -178,11 +178,6 @@ def adopt_layouts(found: Mapping[str, Mapping[str, Any]]) -> None:
         layouts.adopt(layout, minor)
 
 
-def canonical_over(scheme: Scheme) -> Scheme:
-    """The canonical algorithm over the scheme's own layout."""
-    return Scheme(CANONICAL, scheme.minor)
-
-
 def releases_with(scheme: Scheme) -> tuple[Release, ...]:
     """The releases that use a scheme."""
     return tuple(release for release in releases() if release.scheme == scheme)
@@ -211,8 +206,6 @@ def _unknown(text: str) -> UnknownScheme:
             f"{text} is a layout that was read from a program and is not recorded here. Give that program, or the "
             "scheme.json made of it, with --to-binary or --from-binary."
         )
-    if text == CANONICAL:
-        return UnknownScheme(f"{CANONICAL} is only for --to. Name a scheme or a release, such as {CANONICAL}-1.34.")
     if text == "auto":
         return UnknownScheme(f"auto is only for --from. Name a release or a scheme. {_LIST}")
     if text.startswith("dynamo-"):
@@ -226,7 +219,7 @@ def _unknown(text: str) -> UnknownScheme:
     if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
         known = f"{versions[newest]}, the newest release in the table"
         return UnknownScheme(f"{text} is newer than {known}. {USE_BINARY_ADVICE}")
-    names = [CANONICAL, *map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
+    names = [*map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
     if re.match(r"(?:legacy|canonical)-\d", text):  # never another minor, because it is another set of hashes
         names = []
     return UnknownScheme(f"{text!r} is not a known release or scheme.{suggestion(text, names)} {_LIST}")

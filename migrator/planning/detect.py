@@ -100,7 +100,7 @@ def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnd
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    candidates, target_of = direction.candidates, direction.target_of
+    candidates, target = direction.candidates, direction.target
     sample = dict[tuple[HashField, str | None, str], StoredHash]()
     kinds = Counter[tuple[HashField, str | None, str]]()
     for item in stored:
@@ -108,27 +108,25 @@ def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnd
         sample[kind] = item
         kinds[kind] += 1
 
-    def tally(source: Scheme, target: Scheme) -> Counter[Verdict]:
+    def tally(source: Scheme) -> Counter[Verdict]:
         pair = HashPair(hashes(source), hashes(target))
         counts = Counter[Verdict]()
         for kind, count in kinds.items():
             counts[pair.classify(sample[kind])] += count
         return counts
 
-    for target in dict.fromkeys(map(target_of, candidates)):
-        counts = tally(target, target)
-        if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
-            return Detection(target, target, done=True, likely_source=target)
+    counts = tally(target)
+    if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
+        return Detection(target, target, done=True, likely_source=target)
     scores: dict[Scheme, tuple[bool, int, int]] = {}
     for candidate in candidates:
-        counts = tally(candidate, target_of(candidate))
+        counts = tally(candidate)
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
-            return Detection(candidate, target_of(candidate), done=False, likely_source=candidate)
+            return Detection(candidate, target, done=False, likely_source=candidate)
         generation = (SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=scores.__getitem__)  # the first of equals
-    target = target_of(best)
     _, explained, by_source = scores[best]
     return Detection(None, target, done=False, likely_source=target if explained and not by_source else best)
 

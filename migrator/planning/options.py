@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from migrator.errors import Refused
 from migrator.grove.objects import PodCliqueSet
 from migrator.hashing import schemes
-from migrator.hashing.schemes import CANONICAL, Scheme
+from migrator.hashing.schemes import Scheme
 from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
@@ -38,13 +37,13 @@ class Selection:
 class PlanOptions:
     """The user's options.
 
-    ``source`` is ``auto``, a scheme or a release; ``target`` is ``canonical``, a scheme or a release. ``allow`` has
-    codes as :func:`~migrator.planning.guards.base.allowed_codes` gives them. With ``for_display``, for ``plan``, a rule
-    that forbids a run but not the migration of a set only warns.
+    ``source`` is ``auto``, a scheme or a release; ``target`` is a scheme or a release. ``allow`` has codes as
+    :func:`~migrator.planning.guards.base.allowed_codes` gives them. With ``for_display``, for ``plan``, a rule that
+    forbids a run but not the migration of a set only warns.
     """
 
     source: str = AUTO
-    target: str = CANONICAL
+    target: str = ""
     allow: frozenset[str] = frozenset()
     skip_refused: bool = False
     selection: Selection = field(default_factory=Selection)
@@ -56,7 +55,7 @@ class Direction:
     """The schemes that the options stand for."""
 
     candidates: tuple[Scheme, ...]
-    target_of: Callable[[Scheme], Scheme]
+    target: Scheme
 
 
 def direction_of(options: PlanOptions) -> Direction:
@@ -65,11 +64,12 @@ def direction_of(options: PlanOptions) -> Direction:
     Raises :class:`~migrator.errors.UsageError` for an unknown name, and :class:`~migrator.errors.Refused` for a release
     that cannot be migrated.
     """
-    candidates = schemes.shipped_schemes() if options.source == AUTO else (_scheme(options.source, "--from"),)
-    if options.target == CANONICAL:
-        return Direction(candidates, schemes.canonical_over)
-    target = _scheme(options.target, "--to")
-    return Direction(candidates, lambda _source: target)
+    return Direction(candidates_of(options.source), _scheme(options.target, "--to"))
+
+
+def candidates_of(source: str) -> tuple[Scheme, ...]:
+    """The schemes that ``--from`` stands for; raises as :func:`direction_of` does."""
+    return schemes.shipped_schemes() if source == AUTO else (_scheme(source, "--from"),)
 
 
 def _scheme(text: str, flag: str) -> Scheme:

@@ -182,13 +182,13 @@ class _Planner:
         """Decide one tree."""
         hashes = hashes_of(tree.pcs)
         if _is_skipped(tree):
-            return SetPlan(tree, None, self.direction.target_of(self.direction.candidates[-1]).name, SetState.SKIPPED)
+            return SetPlan(tree, None, self.direction.target.name, SetState.SKIPPED)
         table = self.tables.get(tree.ref.uid)
         first = (schemes.by_name(table.source),) if table is not None else ()  # what is recorded decides first
         direction = replace(self.direction, candidates=tuple(dict.fromkeys((*first, *self.direction.candidates))))
         detection = detect(stored_hashes(tree), direction, hashes)
         if detection.source is None and self.options.source != AUTO:
-            shipped = Direction(schemes.shipped_schemes(), lambda _source: detection.target)
+            shipped = Direction(schemes.shipped_schemes(), detection.target)
             other = detect(stored_hashes(tree), shipped, hashes)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())
@@ -300,8 +300,7 @@ def _edited_midway(pcs: PodCliqueSet, table: Table, hashes: HashesUnder) -> bool
 
 def belongs_to(table: Table, direction: Direction) -> bool:
     """Whether a table was recorded by a run of these schemes."""
-    source = schemes.by_name(table.source)
-    return source in direction.candidates and direction.target_of(source).name == table.target
+    return schemes.by_name(table.source) in direction.candidates and direction.target.name == table.target
 
 
 def _skipped(plan: SetPlan) -> SetPlan:
@@ -348,7 +347,7 @@ def _not_recorded(trees: Iterable[Tree], pairs: Iterable[tuple[Scheme, Scheme]])
 
 def _revert(tree: Tree, direction: Direction, table: Table | None) -> SetPlan:
     old = schemes.by_name(table.source) if table is not None else direction.candidates[0]
-    new = direction.target_of(old)
+    new = direction.target
     hashes = hashes_of(tree.pcs)
     pairs = [HashPair(hashes(new), hashes(old))]
     if table is not None:

@@ -13,7 +13,6 @@ from typing import Final
 
 from migrator.errors import count
 from migrator.grove.objects import Ref
-from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
@@ -138,7 +137,7 @@ def _sets(plan: Plan) -> str:
 
 def _releases_of(schemes: Sequence[str], releases: str) -> str:
     """Schemes, and behind them the releases, unless the user named a scheme."""
-    is_known = releases and releases not in (*schemes, CANONICAL)
+    is_known = releases and releases not in schemes
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 

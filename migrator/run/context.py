@@ -82,8 +82,7 @@ class RunOptions:
 
     def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
-        targets = {self.direction.target_of(scheme) for scheme in self.direction.candidates}
-        return any(is_target(image, target, self.target_image) for target in targets)
+        return is_target(image, self.direction.target, self.target_image)
 
 
 @dataclass(slots=True)

@@ -145,7 +145,7 @@ def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known
 
 def _has_target(table: Table, direction: Direction) -> bool:
     """Whether a table is of a migration to this target, from whatever source."""
-    return direction.target_of(schemes.by_name(table.source)).name == table.target
+    return direction.target.name == table.target
 
 
 def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptions) -> Iterator[Problem]:

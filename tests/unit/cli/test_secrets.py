@@ -106,7 +106,7 @@ def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[...,
     dump = written(tmp_path / "dump.json", grown())
     assert MARK in dump.read_text()
     silent("hash", "-f", dump, *level)
-    for target in (TO, "canonical", "legacy-1.33"):
+    for target in (TO, "canonical-1.34", "legacy-1.33"):
         for form in ("table", "json", "yaml", "html"):
             silent("plan", "-f", dump, "--to", target, "-o", form, *level)
         silent("run", "-f", dump, "--to", target, "--dry-run=client", *level, expect="Dry run")

@@ -90,7 +90,7 @@ def test_a_newer_release_is_said_to_be_newer(name: str) -> None:
         ("nope", "'nope' is not a known release or scheme. `grove-migrator releases` lists"),
         ("", "'' is not a known release or scheme. `grove-migrator releases` lists"),
         ("auto", "auto is only for --from."),
-        ("canonical", "canonical is only for --to."),
+        ("canonical", "'canonical' is not a known release or scheme."),
     ],
 )
 def test_any_other_name_has_one_short_answer(name: str, said: str) -> None:

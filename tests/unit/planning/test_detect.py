@@ -13,14 +13,13 @@ from migrator.grove.hash_fields import HASH_FIELDS, SET_GENERATION, HashField, S
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
-from migrator.hashing.schemes import Scheme
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.options import Direction, PlanOptions, direction_of
+from migrator.planning.options import AUTO, Direction, candidates_of
 from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
-CANDIDATES = direction_of(PlanOptions()).candidates
+CANDIDATES = candidates_of(AUTO)
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 #: Every place by its kind and pointer.
@@ -30,11 +29,7 @@ PLACES = {(place.kind, place.pointer): place for place in HASH_FIELDS}
 def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.35") -> Detection:
     """Detect the only tree of a world; without candidates as ``--from auto`` does."""
     (tree,) = world.snapshot().trees
-
-    def target_of(source: Scheme) -> Scheme:
-        return schemes.canonical_over(source) if target == "canonical" else schemes.by_name(target)
-
-    direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, target_of)
+    direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, schemes.by_name(target))
     return detect(stored_hashes(tree), direction, detecting.hashes_of(tree.pcs))
 
 
@@ -76,29 +71,26 @@ def test_a_legacy_scheme_comes_before_the_canonical_one(minor: str) -> None:
 
 
 DONE = "A tree all of whose values are the target's has nothing left to do, and the target for its source."
-CANONICAL = "With ``--to canonical`` a canonical tree is done, whichever layout it was hashed over."
 
 
 @table(
-    "scheme shape target found",
-    *((DONE, (scheme, {}, scheme, scheme)) for scheme in ("legacy-1.35", "canonical-1.34")),
-    *((CANONICAL, (scheme, {}, "canonical", scheme)) for scheme in ("canonical-1.34", "canonical-1.35")),
+    "scheme shape target",
+    *((DONE, (scheme, {}, scheme)) for scheme in ("legacy-1.35", "canonical-1.34")),
     (
         "Where the canonical hash is the legacy one, the legacy tree has nothing left to do either.",
-        ("legacy-1.35", ALIKE, "canonical", "canonical-1.35"),
+        ("legacy-1.35", ALIKE, "canonical-1.35"),
     ),
 )
-def test_a_tree_of_the_target_is_done(scheme: str, shape: dict[str, Any], target: str, found: str) -> None:
+def test_a_tree_of_the_target_is_done(scheme: str, shape: dict[str, Any], target: str) -> None:
     """What is all the target's is done, and the target is what it is taken for."""
-    assert names(find(World().grow(scheme=scheme, **shape), target=target)) == (found, found, True, found)
+    assert names(find(World().grow(scheme=scheme, **shape), target=target)) == (target, target, True, target)
 
 
 def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
     """A tree between legacy and canonical is explained by the layout that both share."""
     world = World().grow(scheme="legacy-1.34")
-    (plan,) = world.plan("auto", "canonical").set_plans
-    world.apply(plan.changes[:5])
-    assert names(find(world, target="canonical")) == ("legacy-1.34", "canonical-1.34", False, "legacy-1.34")
+    world.apply(world.decide("auto", "canonical-1.34").changes[:5])
+    assert names(find(world, target="canonical-1.34")) == ("legacy-1.34", "canonical-1.34", False, "legacy-1.34")
 
 
 def edited() -> World:
@@ -167,18 +159,18 @@ def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str |
 
 
 def test_what_explains_most_is_nearest() -> None:
-    """Values of a candidate's own target speak for it as much as its own do."""
-    made = {"legacy-1.33": "s3", "canonical-1.33": "t3", "legacy-1.34": "s4", "canonical-1.34": "t4"}
-    values = ["s3", "s3", "s4", "t4", "t4", "stray"]
+    """Of two candidates, the one that gives more of the values."""
+    made = {"legacy-1.33": "s3", "legacy-1.34": "s4", "legacy-1.35": "t5"}
+    values = ["s3", "s4", "s4", "t5", "stray"]
     found = detect(
         [
             StoredHash(Ref("Pod", "ns", str(n), ""), PLACES["Pod", LABEL], "/x", value, "a")
             for n, value in enumerate(values)
         ],
-        Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.canonical_over),
+        Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.by_name("legacy-1.35")),
         lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
     )
-    assert names(found) == (None, "canonical-1.34", False, "legacy-1.34")
+    assert names(found) == (None, "legacy-1.35", False, "legacy-1.34")
 
 
 POD, CLIQUE, PCS = PLACES["Pod", LABEL], PLACES["PodClique", LABEL], SET_GENERATION
