@@ -142,8 +142,8 @@ def removal(kind: TopologyKind) -> tuple[str, str]:
 def application(version: str) -> str:
     """The command that applies the CRDs of Grove in a version of Grove's chart, or of one that has it as a subchart.
 
-    Other CRDs of such a chart, Dynamo's and KAI's, have files of other names. Helm 4.0 to 4.2 print on stdout what they
-    pull, so nothing that Helm prints is read.
+    Other CRDs of such a chart, Dynamo's and KAI's, have files of other names. Helm 4.2.1 to 4.2.3 print on stdout what
+    they pull (Helm issue 32215), so nothing that Helm prints is read.
     """
     return (
         f'CRDS=$(mktemp -d) && helm pull "$CHART" --version {version} --untar --untardir "$CRDS" && '

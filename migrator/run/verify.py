@@ -185,8 +185,7 @@ def _close(store: Store, home: str, context: Context) -> None:
 
 def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    scheme = options.direction.target_of(options.direction.candidates[-1])
-    for lack in crds.lacks(builds_of(options.plan.target, scheme), store.short_names(crds.GROUP)):
+    for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), store.short_names(crds.GROUP)):
         yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     found = operator.find(store, options.flags)
     installed = found.operator
