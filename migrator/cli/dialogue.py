@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
 from migrator.planning import crds
-from migrator.planning.releases import builds_of, knows, release_in
+from migrator.planning.releases import builds_with, knows, release_in
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
@@ -28,6 +28,8 @@ from migrator.run.observation import Observation, look_ahead, pending
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
+#: What stands for the version of a chart that is not known.
+_VERSION: Final = '"$VERSION"'
 _RELEASE: Final = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
@@ -87,8 +89,9 @@ def ending(
     is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
+    steps = _crd_steps(store, options, result, only_missing=options.revert or is_target)
     if up and options.revert:
-        return state, _crds_of_the_restored(store, options, result)
+        return state, steps
     if up and is_target:
         return state, verify
     may_start = is_target
@@ -96,46 +99,39 @@ def ending(
         restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))
         may_start = operator is not None and not is_target and knows(operator.image, restored)
     if operator is not None and operator.deployment and may_start:
-        return state, (start_command(operator), *verify)
+        return state, (*steps, start_command(operator), *verify)
     release, namespace = _release(store, operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
-            return state, (*_crds_of_the_restored(store, options, result), rollback)
+            return state, (*steps, rollback)
         choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
-    of_grove = named is not None and named.name.endswith(options.plan.target)  # the chart is Dynamo's otherwise
-    version = named.name if named is not None and of_grove else '"$VERSION"'
-    builds = _builds(options.plan.target, {one.target for one in result.plan.set_plans})
-    steps = crds.steps(builds, _served(store), version)
+    version = named.name if named is not None else _VERSION
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
     return state, (*steps, helm, *verify)
 
 
-def _crds_of_the_restored(store: Store, options: RunOptions, result: RunResult) -> tuple[str, ...]:
-    """The commands that bring back the CRDs of the old operator, if it cannot start without them."""
-    operator = result.operator
-    release = None
-    if operator is not None and not options.is_target(operator.image):
-        release = release_in(operator.image)
-    release = release or schemes.requested_release(options.plan.source)
-    builds = _builds(release.name if release else options.plan.source, {one.target for one in result.plan.set_plans})
-    served = _served(store)
-    is_lacking = any(crds.lacks(builds, served))
-    return crds.steps(builds, served, release.name if release else '"$VERSION"') if is_lacking else ()
+def _crd_steps(store: Store, options: RunOptions, result: RunResult, *, only_missing: bool) -> tuple[str, ...]:
+    """The commands that replace the CRDs by those of the operator that comes next, or comes back after a revert.
 
-
-def _builds(requested: str, targets: Collection[str]) -> tuple[str, ...]:
-    """The builds that were requested, by name or by the schemes of the plans."""
-    found = builds_of(requested, None)
-    return found or tuple(build for name in sorted(targets) for build in builds_of(requested, schemes.by_name(name)))
-
-
-def _served(store: Store) -> Mapping[str, str]:
-    """Grove's kinds by short name; empty if discovery does not answer now."""
-    with suppress(MigratorError):
-        return store.short_names(crds.GROUP)
-    return {}
+    ``only_missing``: none if it can start without them.
+    """
+    operator, next_up = result.operator, options.plan.target
+    release = schemes.requested_release(next_up)
+    if options.revert:
+        next_up = options.plan.source
+        is_old = operator is not None and not options.is_target(operator.image)
+        seen = release_in(operator.image) if operator is not None and is_old else None
+        release = seen or schemes.requested_release(next_up)
+    targets = sorted({one.target for one in result.plan.set_plans})
+    builds = (release.name,) if release else [one for name in targets for one in builds_with(schemes.by_name(name))]
+    version = release.name if release else _VERSION
+    try:
+        served = store.short_names(crds.GROUP)
+    except MigratorError:  # later, `verify` names what is missing
+        return () if only_missing else (crds.application(version),)
+    return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()
 
 
 def _described(operator: Operator | None) -> str:

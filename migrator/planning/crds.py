@@ -119,24 +119,25 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
 
 
 def _advice(present: TopologyKind, needed: TopologyKind, conditions: str) -> Advice:
-    save, delete = removal(present)
     effect = (
-        f"its short name {present.short_name} is that of {needed.crd} too, and Kubernetes gives a name once: beside it "
-        f"the new CRD is not served, and the operator of {needed.span} ends at its start (no matches for kind "
-        f"{needed.kind}){conditions}"
+        f"it has the short name of {needed.crd}, which is not served beside it, so an operator of {needed.span} ends "
+        f"at its start{conditions}"
     )
     remedy = (
-        f"once `run` has ended with 0, and before you apply the new CRDs, save its objects with `{save}` and delete it "
-        f"with `{delete}`. That deletes its objects. grove-migrator cannot translate them: write those that you want "
-        f"to keep as {needed.kind} by hand, when the new operator runs"
+        f"once `run` has ended with 0, and before you apply the other release's CRDs, save its objects and delete it "
+        f"with them: `{removal(present)}`. Write those that you want to keep as {needed.kind} by hand: grove-migrator "
+        "cannot translate them"
     )
     ref = Ref("CustomResourceDefinition", "", present.crd)
     return Advice(CODE, ref, effect, "Grove issue 801, fixed by PR 812", remedy, "executed with both operators")
 
 
-def removal(kind: TopologyKind) -> tuple[str, str]:
-    """The commands that save the objects of a kind, and delete its CRD and with it these objects."""
-    return f"kubectl get {kind.crd} -o yaml > {kind.plural}.yaml", f"kubectl delete crd {kind.crd}"
+def removal(kind: TopologyKind) -> str:
+    """The command that saves the objects of a kind, and then deletes its CRD and with it these objects.
+
+    It appends to the file: whoever types it again, when nothing is left to save, keeps what is in it.
+    """
+    return f"kubectl get {kind.crd} -o yaml >> {kind.plural}.yaml && kubectl delete crd {kind.crd}"
 
 
 def application(version: str) -> str:
@@ -155,7 +156,7 @@ def steps(targets: Collection[str], served: Mapping[str, str], version: str) -> 
     """The commands between a run and an operator that is one of ``targets``, on a cluster that serves these kinds."""
     needed = needed_by_all(targets)
     present = holder(needed, served) if needed is not None else None
-    return (*(removal(present) if present is not None else ()), application(version))
+    return (*([removal(present)] if present is not None else []), application(version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +174,13 @@ def lacks(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Lack]
     if needed is None or needed.plural in served.values():
         return
     version = next(iter(targets)) if len(targets) == 1 else '"$VERSION"'
-    *removed, applied = steps(targets, served, version)
     present = holder(needed, served)
-    why = f", because {present.crd} has its short name {present.short_name}" if present else ""
-    first = " and ".join(f"`{command}`" for command in removed)
-    if present:
-        first += f", which deletes those objects: write them as {needed.kind} by hand; then run "
+    why = first = ""
+    if present is not None:
+        why = f", because {present.crd} has its short name {present.short_name}"
+        first = f"`{removal(present)}`, which deletes its objects: write them as {needed.kind} by hand; then "
     yield Lack(
         Ref("CustomResourceDefinition", "", needed.crd),
-        f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{applied}`",
+        f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{application(version)}`",
         lasts=present is not None,
     )

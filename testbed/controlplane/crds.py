@@ -39,7 +39,12 @@ def _decided(client: Client, crd: Object) -> bool:
 
 
 def _served(client: Client, crd: Object) -> bool:
-    return client.request("GET", _path(crd), query={"limit": "1"}).status == 200
+    """Whether its objects can be listed, and discovery shows it, which may come later."""
+    spec = crd["spec"]
+    shown = client.request("GET", f"/apis/{spec['group']}/{spec['versions'][0]['name']}")
+    names = {kind["name"] for kind in shown.body["resources"]} if shown.status == 200 else set()
+    listed = client.request("GET", _path(crd), query={"limit": "1"}).status == 200
+    return listed and spec["names"]["plural"] in names
 
 
 def _wait_for_change(client: Client, before: Object, after: Object) -> None:

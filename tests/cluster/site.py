@@ -124,7 +124,7 @@ class Site(Operated):
         self.planted: list[Object] = []
 
     def prepare(self) -> None:
-        """CRDs with PodGangMaps, and namespaces."""
+        """CRDs with PodGangMaps, so that every place of a hash is there whatever the release, and namespaces."""
         apply_crds(self.client, MAPPED)
         for name in (NAMESPACE, WORKLOADS):
             self.client.apply(made("v1", "Namespace", name, None))

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.controlplane
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 TOPOLOGY, BINDING = "clustertopologies", "clustertopologybindings"
+MADE: Final = "made-by-somebody"
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
@@ -50,20 +51,21 @@ def served(client: Client) -> set[str]:
 class Way:
     """From one line's CRDs to those of another, for a target; of two kinds one is ``gone`` then, the other ``there``.
 
-    ``block`` is the number of the block in docs/upgrade.md that deletes a CRD.
+    ``kind`` is the one that goes, and ``block`` the number of the block in docs/upgrade.md that deletes a CRD.
     """
 
     before: str
     after: str
     target: str
     gone: str
+    kind: str
     there: str
     block: int
 
 
 WAYS: Final = {
-    "there": Way("alpha.8", "alpha.11", NEW, TOPOLOGY, BINDING, 0),
-    "back": Way("alpha.11", "alpha.8", OLD, BINDING, TOPOLOGY, 1),
+    "there": Way("alpha.8", "alpha.11", NEW, TOPOLOGY, "ClusterTopology", BINDING, 0),
+    "back": Way("alpha.11", "alpha.8", OLD, BINDING, "ClusterTopologyBinding", TOPOLOGY, 1),
 }
 
 
@@ -71,7 +73,10 @@ WAYS: Final = {
 def test_a_crd_in_the_way_is_named_and_what_upgrade_says_removes_it(
     server: ControlPlane, client: Client, invoke: Invoke, tmp_path: Path, way: Way
 ) -> None:
-    """Before and after the new CRDs are applied; once its commands are typed, the new kind is served, nothing said."""
+    """Before and after other CRDs are applied; once it is typed, their kind is served, and the objects are in a file.
+
+    Typed again it keeps the file.
+    """
 
     def named() -> list[str]:
         plan = invoke("plan", "--to", way.target, "--kubeconfig", server.kubeconfig, "-o", "json").json
@@ -79,12 +84,18 @@ def test_a_crd_in_the_way_is_named_and_what_upgrade_says_removes_it(
 
     both = {way.gone, way.there}
     apply_crds(client, way.before)
+    made = {"apiVersion": "grove.io/v1alpha1", "kind": way.kind, "metadata": {"name": MADE}}
+    client.apply({**made, "spec": {"levels": [{"domain": "rack", "key": "example.test/rack"}]}})
     assert (both & served(client), named()) == ({way.gone}, [f"{way.gone}.grove.io"])
     apply_crds(client, way.after)
     assert (both & served(client), named()) == ({way.gone}, [f"{way.gone}.grove.io"])
     shell = Shell(tmp_path / "shell", server.kubeconfig)
     shell.paste(blocks("upgrade", "The CRDs")[way.block])
-    assert (shell.directory / f"{way.gone}.yaml").read_text(encoding="utf-8").startswith("apiVersion: v1\nitems: []\n")
+    saved = (shell.directory / f"{way.gone}.yaml").read_text(encoding="utf-8")
+    assert f"    name: {MADE}\n" in saved
+    with pytest.raises(AssertionError, match="the server doesn't have a resource type"):
+        shell.paste(blocks("upgrade", "The CRDs")[way.block])
+    assert (shell.directory / f"{way.gone}.yaml").read_text(encoding="utf-8") == saved
     eventually(lambda: way.there in served(client), what=f"{way.there} is not served")
     assert named() == []
 

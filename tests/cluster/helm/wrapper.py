@@ -87,7 +87,7 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     for place, group, plural in OTHER_CRDS:
         (platform / place).mkdir(parents=True, exist_ok=True)
         crd = yaml.safe_dump(_crd(group, plural))
-        (platform / place / f"{group}_{plural}.yaml").write_text(crd, encoding="utf-8")
+        (platform / place / f"{group}_{plural}.yaml").write_text(f"---\n{crd}", encoding="utf-8")
     kai = {"apiVersion": "v2", "name": "kai-scheduler", "version": "0.17.0"}
     (platform / "charts" / "kai-scheduler" / "Chart.yaml").write_text(yaml.safe_dump(kai), encoding="utf-8")
     dependency = {"name": "grove-charts", "alias": "grove", "version": tag, "condition": "global.grove.install"}

@@ -61,7 +61,10 @@ class Lab(Cluster):
         self.wait_for_operator(build)
 
     def upgrade(self, build: Build) -> None:
-        """Do to the cluster what ``helm upgrade`` does with the chart of a build: no CRD is touched."""
+        """Do to the cluster what ``helm upgrade`` does with the chart of a build: no CRD is touched.
+
+        What the chart before had and this one lacks stays, which Helm removes.
+        """
         self.build = build
         for item in self._rendered(build):
             kind, metadata = self.client.kind_of(item), item["metadata"]
@@ -103,7 +106,7 @@ class Lab(Cluster):
         """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
         self._authorizer = False
         kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-        self.client.delete({**kind, "metadata": {"name": "authorizer-webhook"}})
+        self.client.delete({**kind, "metadata": {"name": "authorizer-webhook"}})  # Helm does, as no chart renders it
         self.install(self.build)
 
     def apply_crds(self, line: str) -> None:

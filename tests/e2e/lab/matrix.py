@@ -194,7 +194,7 @@ def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
     before = prepare(cluster, source)
     outdated = before.outdated(cluster.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
     wanted = outdated if pair.recreates else set()
-    cluster.stop_operator()
+    cluster.stop_operator()  # no user is told to: what is compared is what the next operator does, and nothing else
     with cluster.diary() as diary:
         cluster.install(target)
         if pair.may_stall:

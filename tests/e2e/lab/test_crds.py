@@ -71,7 +71,7 @@ def test_an_operator_that_cannot_start_is_recognised_and_comes_up(lab: Lab, tmp_
     with lab.undisturbed():
         following = json.loads(lab.migrate(NEW, "-o", "json").out)["next"]
         with _shell(lab, NEW, tmp_path) as shell:
-            shell.paste(following[2])  # the CRDs, and nothing is deleted
+            shell.paste(following[1])  # the CRDs, and nothing is deleted
             lab.upgrade(NEW)
             failed = lab.tool(*verify)
             assert failed.code == _FAILED

@@ -332,6 +332,7 @@ def test_a_verification_without_a_record_says_that_it_looks_for_no_missing_pod(i
     site = Site()
     invoke.on(site.store)
     invoke("run", *TO, "--stop-operator")
+    site.replace_crds(TO[1])
     site.install(TO[1], 1)
     plain, first, second = (invoke("verify", *TO, *more).out for more in ((), *[("--after-upgrade",)] * 2))
     assert plain == first

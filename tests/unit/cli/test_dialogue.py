@@ -66,10 +66,10 @@ REMOVAL = removal(TOPOLOGY_KINDS[1])
     "options commands",
     (
         "The old operator is started already, and cannot.",
-        ({"tag": A8, "replicas": 1}, (*REMOVAL, application(A8))),
+        ({"tag": A8, "replicas": 1}, (REMOVAL, application(A8))),
     ),
     ("It can.", ({"tag": A8, "replicas": 1, "ct": "clustertopologies"}, ())),
-    ("It is rolled back to.", ({"tag": A11, "source": A8}, (*REMOVAL, application(A8), BACK))),
+    ("It is rolled back to.", ({"tag": A11, "source": A8}, (REMOVAL, application(A8), BACK))),
     ("Nobody knows to which.", ({"tag": A11}, (BACK,))),
 )
 def test_after_a_revert_the_old_operators_crds_come_back(options: dict[str, Any], commands: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
-from migrator.planning.crds import application
+from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.render.text import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.kubeconfigs import kubeconfig, plugin
@@ -41,8 +41,7 @@ Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Nothing is reconciled
           until an operator runs again.
-next      kubectl get clustertopologies.grove.io -o yaml > clustertopologies.yaml
-          kubectl delete crd clustertopologies.grove.io
+next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
           helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
           grove-migrator verify --to {NEW} --after-upgrade --wait 5m
