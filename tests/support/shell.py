@@ -12,7 +12,7 @@ from testbed.controlplane.server import KUBERNETES
 from testbed.helm import PROGRAMS
 
 _SECONDS: Final = 300
-#: Helm 4.0 to 4.2 print on stdout what they have pulled from a registry (projectnessie/nessie pull request 12644).
+#: Helm 4.2.1 to 4.2.3 print on stdout what they have pulled from a registry (Helm issue 32215).
 _CHATTY: Final = """#!/bin/sh
 case "$1" in pull | show | template) printf 'Pulled: registry.example/grove-charts:1\\nDigest: sha256:0\\n' ;; esac
 exec {helm} "$@"

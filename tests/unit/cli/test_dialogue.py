@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from migrator.cli.dialogue import ending
+from migrator.errors import Unreachable
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
@@ -14,6 +15,8 @@ from migrator.run import operator
 from migrator.run.context import RunOptions, RunResult
 from testbed import operator_installation as installation
 from tests.support.builders import World
+from tests.support.command_line import Invoke
+from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
@@ -75,3 +78,32 @@ REMOVAL = removal(TOPOLOGY_KINDS[1])
 def test_after_a_revert_the_old_operators_crds_come_back(options: dict[str, Any], commands: tuple[str, ...]) -> None:
     """If it cannot start without them: somebody had replaced them for the new operator."""
     assert after_revert(**options)[1] == commands
+
+
+@table(
+    "ct first",
+    (
+        "The old CRD is in the way.",
+        ("clustertopologies", (removal(TOPOLOGY_KINDS[0]), application(A11), START)),
+    ),
+    ("Its CRDs are there.", ("clustertopologybindings", (START,))),
+)
+def test_before_the_next_operator_is_started_its_crds_come(ct: str, first: tuple[str, ...], invoke: Invoke) -> None:
+    """Somebody has installed it already, and it waits at zero."""
+    site = Site()
+    site.install(A11, 0)
+    site.store.served["ct"] = ct
+    invoke.on(site.store)
+    assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
+
+
+def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """The command that every upgrade needs is printed; after a revert none that nobody knows to be needed."""
+
+    def fail(*_: object) -> None:
+        raise Unreachable("no answer")
+
+    monkeypatch.setattr(MemoryStore, "short_names", fail)
+    assert after_revert(A8, replicas=1)[1] == ()
+    invoke.on(Site().store)
+    assert invoke("run", "--to", A11, "--stop-operator", "-o", "json").json["next"][0] == application(A11)
