@@ -54,8 +54,14 @@ _SET: Final[Mapping[str, _Shape]] = {
     },
     "status": _status(currentlyUpdating=({},)),
 }
-_GROUP: Final[Mapping[str, _Shape]] = {"spec": {"cliqueNames": [""]}, "status": _status()}
-_CLIQUE: Final[Mapping[str, _Shape]] = {"spec": {}, "status": _status()}
+_GROUP: Final[Mapping[str, _Shape]] = {
+    "spec": {"cliqueNames": [""]},
+    "status": _status(readyReplicaIndicesSelectedToUpdate={}),
+}
+_CLIQUE: Final[Mapping[str, _Shape]] = {
+    "spec": {},
+    "status": _status(readyPodsSelectedToUpdate={"completed": [""]}),
+}
 _GANG_MAP: Final[Mapping[str, _Shape]] = {"spec": {"entries": [{}]}}
 
 

@@ -104,6 +104,9 @@ WRONG = [
     ("PodCliqueScalingGroup", "status.conditions", "a list of objects", 1),
     ("PodClique", "status", "an object", []),
     ("PodClique", "status.updateProgress", "an object", "x"),
+    ("PodClique", "status.updateProgress.readyPodsSelectedToUpdate", "an object", "x"),
+    ("PodClique", "status.rollingUpdateProgress.readyPodsSelectedToUpdate.completed", "a list of strings", 3),
+    ("PodCliqueScalingGroup", "status.updateProgress.readyReplicaIndicesSelectedToUpdate", "an object", [1]),
     ("PodGangMap", "spec.entries", "a list of objects", {"epoch": "1"}),
 ]
 
