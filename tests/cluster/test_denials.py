@@ -55,13 +55,15 @@ def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedS
         site.client.apply(item)
     one = next(item for (found, _), item in site.objects().items() if found == kind)
     change = {"status": {"observedGeneration": 99}} if subresource else {"metadata": {"labels": {"x": "y"}}}
-    eventually(
-        lambda: site.client.patch(one, change, subresource=subresource, dry_run=True).status >= 400,
-        what="nothing is denied",
-    )
+
+    def is_denied() -> bool:
+        return site.client.patch(one, change, subresource=subresource, dry_run=True).status >= 400
+
+    eventually(is_denied, what="nothing is denied")
     yield site
     for item in reversed(denying):
         site.client.delete(item)
+    eventually(lambda: not is_denied(), what="something is still denied")
 
 
 @pytest.mark.parametrize("rehearsal", [(), ("--dry-run=server",)], ids=["run", "dry run"])

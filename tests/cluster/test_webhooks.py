@@ -85,6 +85,7 @@ def guarded(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[tuple[
     eventually(lambda: denied(site), what="nothing is denied")
     yield request.param
     site.client.delete(item)
+    eventually(lambda: not denied(site), what="something is still denied")
 
 
 def test_the_commands_of_the_page_let_our_account_pass_and_nobody_else(
