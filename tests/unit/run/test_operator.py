@@ -248,7 +248,8 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     cluster = MemoryStore(pod("bare"), installation.config_map())
     found = found_in(cluster, namespace=NAMESPACE)
     assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
-    seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
+    options = RunOptions(PlanOptions(target="legacy-1.35"), stop_operator=True)
+    seen = Observation(options, operator.Found(NAMESPACE, found))
     assert ["without a Deployment. Stop it yourself" in str(finding) for finding in seen.findings()] == [True]
     assert look(cluster).operator is None
 
