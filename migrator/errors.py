@@ -11,7 +11,7 @@ drawn::
       LostRace                another writer was faster: LeaseHeld, SetConflict
       LeaseLost               the Lease may be somebody else's: inside a run only, which ends with HalfWay
       Interrupted, Declined, OutputError
-      UsageError           2  flags or input: UnknownScheme, UnreadRelease, InputError, DecodeError, IncompleteDump
+      UsageError           2  flags or input: UnknownScheme, InputError, DecodeError, IncompleteDump
       Refused              3  a person must look
         ForeignOperator       an operator that is not to run
         Reverted              the run has restored what it wrote
@@ -26,8 +26,7 @@ class, otherwise it is the cause of ``HalfWay`` or ``Reverted``.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 #: What exit code 6 means, and what to do.
@@ -46,15 +45,6 @@ def first_of(texts: Sequence[str], limit: int) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def suggestion(typed: str, known: Iterable[str], *, alike: float = 0.6) -> str:
-    """`` Did you mean ...?``; empty if no known word resembles the typed one.
-
-    ``alike`` is the least resemblance, from 0 to 1. Codes resemble each other anyway and need more.
-    """
-    close = difflib.get_close_matches(typed, tuple(known), 1, alike)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 class MigratorError(Exception):
@@ -180,12 +170,6 @@ class UnknownScheme(UsageError):
     """Neither a scheme nor a release in the table."""
 
     code = "unknown-scheme"
-
-
-class UnreadRelease(UnknownScheme):
-    """A release that exists but whose source was not read, so its hashes are not known."""
-
-    code = "unread-release"
 
 
 class InputError(UsageError):

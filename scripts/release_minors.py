@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 TABLE: Final = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
-UNREAD: Final = TABLE.with_name("unread.json")
 COLUMNS: Final = ("release", "minor", "algorithm", "commit")
 _COMMIT_LENGTH: Final = 8
 
@@ -53,13 +52,12 @@ def refreshed(row: dict[str, Any], clone: Path) -> dict[str, Any]:
     return {key: columns[key] for key in COLUMNS} | {key: columns[key] for key in columns if key not in COLUMNS}
 
 
-def main(clone: Path, table: Path = TABLE, unread: Path = UNREAD) -> None:
-    """Update the release table. A release that exists upstream and is in neither file ends it."""
+def main(clone: Path, table: Path = TABLE) -> None:
+    """Update the release table, and name the releases that exist upstream and are not in it."""
     rows = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
     tagged = {tag.removeprefix("operator/") for tag in _git(clone, "tag", "--list", "operator/v*").split()}
-    known = {row["release"] for row in (*rows, *json.loads(unread.read_text(encoding="utf-8")))}
-    if missing := sorted(tagged - known):
-        raise SystemExit(f"no line for {', '.join(missing)}: see docs/development/grove-releases.md, then add one")
+    if missing := sorted(tagged - {row["release"] for row in rows}):
+        print(f"not in the table: {', '.join(missing)} (docs/development/grove-releases.md)", file=sys.stderr)
     text = "".join(json.dumps(refreshed(row, clone)) + "\n" for row in rows)
     table.write_text(text, encoding="utf-8")
 

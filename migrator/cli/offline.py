@@ -190,7 +190,6 @@ def releases(*, output: str) -> None:
         (one.name, ", ".join(one.dynamo) or "-", one.scheme.name, "only for `hash`" if one.hash_in_names else "")
         for one in schemes.releases()
     ]
-    rows += [(name, "-", "-", "not read: use --to-binary") for name in schemes.unread_releases()]
     write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
     write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
@@ -209,9 +208,6 @@ def _releases() -> Iterator[dict[str, object]]:
             "dev": release.dev,
             "hashInNames": release.hash_in_names,
         }
-    unknown = dict.fromkeys(("scheme", "algorithm", "kubernetesMinor", "commit"))
-    for name in schemes.unread_releases():
-        yield {"release": name, "source": None, "dynamo": {}, **unknown, "dev": False, "hashInNames": None}
 
 
 @command(

@@ -82,8 +82,7 @@ def _agreed(flag: str, name: str | None, path: str) -> str:
     layouts.adopt(operator.layout)
     for warning in operator.warnings:
         log.write_warning("operator_binary", f"{path}: {warning}")
-    # A name without a known scheme cannot contradict the binary.
-    if name is not None and schemes.unread_release(name) is None:
+    if name is not None:
         named = schemes.resolve(name).name
         if named != operator.scheme.name:
             raise UsageError(

@@ -26,7 +26,6 @@ from migrator.cli.options import (
 )
 from migrator.cli.stdout import as_json, write
 from migrator.errors import Forbidden, Refused
-from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, candidates_of, direction_of
 from migrator.planning.planner import Outlook, Target
@@ -116,13 +115,13 @@ def plan(
             if namespace is not None:
                 raise
             raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    is_empty = result is not None and result.known and not result.set_plans and options.selection != Selection()
+    is_empty = result is not None and not result.set_plans and options.selection != Selection()
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
     if result is None or not detailed_exitcode:
         return 0
-    if summary.refusals_of(result) or is_empty or not result.known:
+    if summary.refusals_of(result) or is_empty:
         return Refused.exit_code
     return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
 
@@ -147,7 +146,7 @@ def _options(source: str, target: str | None, namespace: str | None, selector: s
     options = PlanOptions(source, target or "", selection=selection, for_display=True)
     if target is None:
         candidates_of(source)
-    elif schemes.unread_release(target) is None:
+    else:
         direction_of(options)
     return options
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from migrator.errors import UnknownScheme, UnreadRelease, suggestion
+from migrator.errors import UnknownScheme
 from migrator.hashing import layouts
 
 LEGACY: Final = "legacy"
@@ -68,13 +68,6 @@ class Release:
     dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-@cache
-def unread_releases() -> tuple[str, ...]:
-    """Releases that exist but whose source was not read, oldest first. All of them are newer than the table."""
-    raw = json.loads(pkgutil.get_data(__package__, "unread.json") or b"[]")
-    return tuple(line["release"] for line in raw)
-
-
 def all_schemes() -> tuple[Scheme, ...]:
     """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
     return shipped_schemes() + _over(layouts.adopted())
@@ -122,14 +115,11 @@ def parse_releases(text: str) -> tuple[Release, ...]:
 
 
 def by_name(name: str) -> Scheme:
-    """The scheme of that name; raises ``UnreadRelease`` for a release that was not read, else ``UnknownScheme``."""
+    """The scheme of that name; raises ``UnknownScheme`` if there is none."""
     for scheme in all_schemes():
         if scheme.name == name:
             return scheme
-    unread = unread_release(name)
-    if unread is None:
-        raise _unknown(name)
-    raise UnreadRelease(f"The source of {unread} could not be read, so its hashes are not known. {USE_BINARY_ADVICE}")
+    raise _unknown(name)
 
 
 def release_of(tag: str) -> Release | None:
@@ -140,11 +130,6 @@ def release_of(tag: str) -> Release | None:
 def requested_release(text: str) -> Release | None:
     """The release that a user names: ``v0.1.0-alpha.9``, ``0.1.0-alpha.9`` or ``alpha.9``."""
     return next((release for release in releases() if _means(text, release.name)), None)
-
-
-def unread_release(text: str) -> str | None:
-    """The unread release that a user names, as in :func:`requested_release`; ``None`` for anything else."""
-    return next((name for name in unread_releases() if _means(text, name)), None)
 
 
 def resolve(text: str) -> Scheme:
@@ -183,21 +168,7 @@ def releases_with(scheme: Scheme) -> tuple[Release, ...]:
     return tuple(release for release in releases() if release.scheme == scheme)
 
 
-#: A version of Grove: ``v0.1.0-alpha.12-rc1``, ``1.2.0``. A version without a prerelease sorts last.
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+)(?:-rc(\d+))?)?")
-
-
-def _version(text: str) -> tuple[int | str, ...] | None:
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        return None
-    *numbers, stage, number, candidate = found.groups()
-    return (*map(int, numbers), stage or "~", int(number or 0), int(candidate) if candidate else 10**9)
-
-
-#: What to do about a release whose hashes are not known.
-USE_BINARY_ADVICE: Final = "Give its program file with --to-binary, or with --from-binary if it runs now."
-_LIST: Final = "`grove-migrator releases` lists what is known."
+_LIST: Final = "`grove-migrator releases` lists them."
 
 
 def _unknown(text: str) -> UnknownScheme:
@@ -213,13 +184,7 @@ def _unknown(text: str) -> UnknownScheme:
             f"{text} is a version of Dynamo, not of Grove. Name the release of Grove that its chart brings: "
             "`helm show chart` lists it under dependencies."
         )
-    builds = [*(release.name for release in releases()), *unread_releases()]
-    versions = {version: name for name in builds if (version := _version(name)) is not None}
-    newest = max(versions)
-    if (_version(text) or _version(f"v0.1.0-{text}") or newest) > newest:
-        known = f"{versions[newest]}, the newest release in the table"
-        return UnknownScheme(f"{text} is newer than {known}. {USE_BINARY_ADVICE}")
-    names = [*map(str, all_schemes()), *builds, *(name.removeprefix("v0.1.0-") for name in builds)]
-    if re.match(r"(?:legacy|canonical)-\d", text):  # never another minor, because it is another set of hashes
-        names = []
-    return UnknownScheme(f"{text!r} is not a known release or scheme.{suggestion(text, names)} {_LIST}")
+    return UnknownScheme(
+        f"{text!r} is not a known release or scheme. {_LIST} For another operator, `grove-migrator scheme PROGRAM` "
+        "reads its scheme."
+    )

@@ -26,6 +26,7 @@ from migrator.planning.releases import (
     builds_of,
     builds_with,
     is_before,
+    targets_of,
 )
 
 _KAI: Final = "kai-scheduler"
@@ -194,7 +195,7 @@ def advise(
     """
     if tree.pcs.terminating:
         return
-    targets = builds_of(options.target, schemes.by_name(target) if target else None)
+    targets = targets_of(options.target, schemes.by_name(target) if target else None)
     for issue, effect in _effects(_sources(tree, options, running, source), targets):
         for item in issue.concerned(tree):
             yield Advice(issue.id, item.ref, effect, issue.source, issue.remedy, issue.confidence)

@@ -162,7 +162,7 @@ class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
     ``requested_source`` and ``requested_target`` are as given. ``cluster_disruption`` counts the whole cluster.
-    ``known`` is false for a target whose hashes are not known. ``operator`` describes the one that was seen, and
+    ``operator`` describes the one that was seen, and
     ``running`` is its release.
     ``not_checked`` are the guards that could not be judged.
     """
@@ -173,7 +173,6 @@ class Plan:
     findings: tuple[Finding, ...] = ()
     cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()
-    known: bool = True
     operator: str | None = None
     running: str | None = None
     not_checked: tuple[NotChecked, ...] = ()

@@ -85,12 +85,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     """Decide the changes of every selected tree.
 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
-    With ``for_display``, the plan for a release whose source was not read has GM-310 and advisories only.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    unread = schemes.unread_release(options.target)
-    if unread is not None and options.for_display:
-        return _unknown_target(snapshot, options, unread, known)
     direction = direction_of(options)
     own = {uid: table for uid, table in known.tables.items() if belongs_to(table, direction)}
     planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
@@ -110,15 +106,6 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
         advisories=_advisories(snapshot, [(p.tree, p.source, p.target) for p in selected], options, known),
     )
-
-
-def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, known: Known) -> Plan:
-    """The plan for a release whose hashes are not known: its known issues."""
-    selected = [(tree, None, None) for tree in snapshot.trees if options.selection.matches(tree.pcs)]
-    message = f"the hashes of {release} are not known, because its source could not be read"
-    finding = report("GM-310", None, None, message, schemes.USE_BINARY_ADVICE)
-    advisories = _advisories(snapshot, selected, options, known)
-    return Plan(options.source, options.target, (), findings=(finding,), advisories=advisories, known=False)
 
 
 def _advisories(

@@ -31,10 +31,14 @@ ANNOTATION_AUTO_MNNVL: Final = "grove.io/auto-mnnvl"
 _MNNVL_MINOR: Final = "1.34"  # of alpha.6 and alpha.7; those before have no MNNVL, those after copy the template
 
 
+#: Releases that known issues name and that are not in the table, because nobody has read them; oldest first.
+_LATER: Final = ("v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14")
+
+
 @cache
 def builds() -> tuple[str, ...]:
-    """Every known build, oldest first, unread releases last."""
-    return (*(release.name for release in schemes.releases()), *schemes.unread_releases())
+    """Every build that has a name here, oldest first."""
+    return tuple(dict.fromkeys((*(release.name for release in schemes.releases()), *_LATER)))
 
 
 def is_before(build: str, other: str) -> bool:
@@ -46,10 +50,19 @@ def is_before(build: str, other: str) -> bool:
 def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
     """The builds that ``--from`` or ``--to`` may mean, oldest first: the named release, or all that use ``scheme``."""
     release = schemes.requested_release(requested)
-    name = release.name if release is not None else schemes.unread_release(requested)
-    if name is not None:
-        return (name,)
+    if release is not None:
+        return (release.name,)
     return builds_with(scheme) if scheme is not None else ()
+
+
+@cache
+def targets_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
+    """The builds that ``--to`` may mean. The newest scheme, or a newer one, may be that of one that nobody has read."""
+    found, table, order = builds_of(requested, scheme), schemes.releases(), schemes.all_schemes()
+    newest = table[-1].scheme
+    if scheme is None or schemes.requested_release(requested) is not None or scheme.algorithm != newest.algorithm:
+        return found
+    return (*found, *builds()[len(table) :]) if order.index(scheme) >= order.index(newest) else found
 
 
 @cache

@@ -45,14 +45,11 @@ class PlanHeader:
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One release that an upgrade may lead to; one that was not read has no plan.
-
-    ``is_newer`` is false for the release that runs and for those before it.
-    """
+    """One release that an upgrade may lead to; ``is_newer`` is false for the one that runs and for those before it."""
 
     release: str
-    scheme: str = ""
-    plan: Plan | None = None
+    scheme: str
+    plan: Plan
     is_newer: bool = True
 
 
@@ -61,7 +58,7 @@ def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
     return {
         "from": plan.requested_source,
         "to": plan.requested_target,
-        "summary": summary(plan) if plan.known else {},
+        "summary": summary(plan),
         "trees": [_set_json(set_plan) for set_plan in in_order(plan.set_plans)],
         **_found(plan),
         **(asdict(header) if header else {}),
@@ -93,7 +90,7 @@ def outlook_json(outlook: Outlook) -> dict[str, Any]:
 
 
 def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRow]:
-    """A row for each release, oldest first, unread ones last.
+    """A row for each release, oldest first.
 
     If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
     If none uses that, it is taken for newer than all that are built with the same k8s.io/api or an older one.
@@ -111,13 +108,12 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
         minor = max(scheme.minor for scheme in sources)
         running_now = [name for name, row in found.items() if schemes.by_name(row.scheme).minor <= minor]
     newest = max((order.index(name) for name in running_now), default=-1)
-    rows = [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
-    return [*rows, *map(TargetRow, schemes.unread_releases())]
+    return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
 
 
 def newer_plans(rows: Iterable[TargetRow]) -> list[Plan]:
     """The plans of releases that are newer than the one that runs."""
-    return [row.plan for row in rows if row.plan is not None and row.is_newer]
+    return [row.plan for row in rows if row.is_newer]
 
 
 def upgrade(plan: Plan) -> tuple[str, str]:
@@ -135,7 +131,7 @@ def upgrade(plan: Plan) -> tuple[str, str]:
 
 def _named(end: str) -> str:
     release = schemes.requested_release(end)
-    name = release.name if release is not None else schemes.unread_release(end) or end
+    name = release.name if release is not None else end
     dynamo = dynamo_of(name)
     return f"{name}, Dynamo {dynamo}" if dynamo else name
 
@@ -229,8 +225,6 @@ def number(plan: Plan, state: SetState) -> int:
 
 def headline(plan: Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
-    if not plan.known:
-        return f"The hashes of {plan.requested_target} are not known, so it may recreate pods."
     if not plan.set_plans and not plan.cluster_disruption.pods:
         return NOTHING_SELECTED
     refused = number(plan, SetState.REFUSED)

@@ -167,15 +167,12 @@ def _releases(rows: Sequence[summary.TargetRow]) -> str:
     newer = [one for one in rows if one.is_newer]
     shown = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
-    unread = "" if all(one.plan for one in newer) else "?: not read: use --to-binary.\n"
     others = [one.release for one in rows if not one.is_newer]
     folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
-    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{unread}{folded}"
+    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{folded}"
 
 
-def _numbers(plan: Plan | None) -> tuple[str, ...]:
-    if plan is None:
-        return ("?",) * 3
+def _numbers(plan: Plan) -> tuple[str, ...]:
     without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
     return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))
 

@@ -53,19 +53,15 @@
 {{- end }}
 
 {{- /*
-Fails for a name that this version cannot know: releases.json and unread.json are those of the program. Schemes
-are left to the program. Values: root, the name of the value, and the value.
+Fails for a name that this version cannot know: releases.json is that of the program. Schemes are left to
+the program. Values: root, the name of the value, and the value.
 */}}
 {{- define "grove-migrator.known" }}
 {{- $value := index . 1 }}
 {{- $name := last . }}
 {{- $read := include "grove-migrator.releases" (first .) | fromJsonArray }}
 {{- $full := printf "v%s" (trimPrefix "v" $name) }}
-{{- $unread := list }}
-{{- range (first .).Files.Get "unread.json" | fromJsonArray }}{{- $unread = append $unread .release }}{{- end }}
-{{- if has $full $unread }}
-{{- fail (printf "%s: the hashes of %s are not known to grove-migrator %s: set targetBinary" $value $full (first .).Chart.AppVersion) }}
-{{- else if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|canonical|(legacy|canonical)-([0-9]+[.][0-9]+|x[0-9a-f]{12}))$" $name)) }}
+{{- if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|(legacy|canonical)-([0-9]+[.][0-9]+|x[0-9a-f]{12}))$" $name)) }}
 {{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary" $value $name (first .).Chart.AppVersion) }}
 {{- end }}
 {{- end }}

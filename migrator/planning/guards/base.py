@@ -35,7 +35,7 @@ RETIRED: Final = tuple(
     f"GM-{number}"
     for numbers in (
         (103, 106, 108, 109, 110, 111, 113, 114, 115, 117, 118, 119, 121),
-        (123, 124, 126, 127, 128, 129, 131, 132, 133, 135, 204, 206),
+        (123, 124, 126, 127, 128, 129, 131, 132, 133, 135, 204, 206, 310),
     )
     for number in numbers
 )
@@ -63,7 +63,6 @@ CATALOGUE: Final = {
         _refuses("GM-203", "operator-unclear", "The operator's installation is not clear"),
         _refuses("GM-205", "open-record", "Another migration has not ended"),
         _warns("GM-207", "no-election", "No Lease keeps the operator out"),
-        _warns("GM-310", "unknown-hashes", "The target's hashes are not known"),
     )
 }
 #: The code of every guard by its name.

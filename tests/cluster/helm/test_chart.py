@@ -270,7 +270,7 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
         ((f"target={NEW}", "extraArguments[0]=--dry-run"), "extraArguments"),
         ((f"target={NEW}", f"extraArguments[0]=--to={OLD}"), "extraArguments"),
         (("target=v0.1.0-alpha.99",), "is not a release that grove-migrator"),
-        (("target=0.1.0-alpha.13",), "the hashes of v0.1.0-alpha.13 are not known"),
+        (("target=0.1.0-alpha.13",), "0.1.0-alpha.13 is not a release that grove-migrator"),
         (("mode=revert", f"target={OLD}", "from=alpha.11"), "from: alpha.11 is not a release"),
         ((f"target={NEW}", "taget=x"), "taget"),
         ((f"target={NEW}", "image.digest=sha256:1"), "digest"),

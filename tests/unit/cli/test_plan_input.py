@@ -165,15 +165,20 @@ def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[s
     assert "if you come from v0.1.0-alpha.8 or older" in open_
 
 
-def test_an_unread_release_is_exit_0_with_its_known_issues(invoke: Invoke) -> None:
-    """Its hashes are not guessed: no summary and no sets, one warning; a run is refused with the way out."""
-    unread = ("-f", DUMP, "--to", "v0.1.0-alpha.13")
-    found = invoke("plan", *unread, "-o", "json").json
-    assert (found["summary"], found["trees"], found["refusals"]) == ({}, [], [])
-    assert [warning["code"] for warning in found["warnings"]] == ["GM-310"]
-    invoke("plan", *unread)
-    invoke("plan", *unread, "--detailed-exitcode", code=3)  # 0 would read as: nothing to do, upgrade
-    assert invoke("run", "--dry-run=client", *unread, code=2).failure["code"] == "unread-release"
+def test_a_scheme_may_be_that_of_a_release_that_nobody_has_read(invoke: Invoke, tmp_path: Path) -> None:
+    """Whoever names the newest scheme for such a release sees the known issues that public threads name for it."""
+    items = objects()
+    for item in items:
+        if item["kind"] == "Pod":
+            item["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "x"}
+    advised = {}
+    for target in ("legacy-1.34", "legacy-1.35", "legacy-1.37", "v0.1.0-alpha.12-rc1"):
+        found = invoke("plan", "-f", written(tmp_path / "dump.json", items), "--to", target, "-o", "json").json
+        advised[target] = {one["message"].partition("(if")[2] for one in found["advisories"] if one["id"] == "GM-304"}
+    condition = " you go to v0.1.0-alpha.12 to v0.1.0-alpha.13)"
+    assert advised["legacy-1.35"] == {condition}
+    assert advised["legacy-1.37"] == {condition}
+    assert advised["legacy-1.34"] == advised["v0.1.0-alpha.12-rc1"] == set()
 
 
 def test_every_code_is_explained_offline(invoke: Invoke) -> None:

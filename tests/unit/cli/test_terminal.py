@@ -241,7 +241,7 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
     "arguments code",
     ("The first look.", (("plan", "-f", DUMP), 0)),
     ("A plan.", (("plan", "-f", DUMP, *TO), 0)),
-    ("A target that was not read.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.13"), 0)),
+    ("A target that is not known.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.13"), 2)),
     ("A dry run.", (("run", "-f", DUMP, *TO, "--dry-run"), 0)),
     ("A failed verification.", (("verify", "-f", DUMP, *TO), 7)),
     ("An operator's file.", (("scheme", SCHEME), 0)),

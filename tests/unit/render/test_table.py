@@ -299,10 +299,8 @@ def test_the_first_look_fits_one_screen() -> None:
     ]
     assert "blocked   GM-1" in text
     assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")] == [
-        f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1", 12, 13, 14)
+        f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1")
     ]
-    assert any(line.split() == ["v0.1.0-alpha.13", "-", "?", "?", "?"] for line in lines)
-    assert "?: not read: use --to-binary." in lines
     assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
 
 
