@@ -186,11 +186,8 @@ def releases(*, output: str) -> None:
         ]
         write(as_json({"releases": [*_releases()], "schemes": listed}))
         return
-    rows = [
-        (one.name, ", ".join(one.dynamo) or "-", one.scheme.name, "only for `hash`" if one.hash_in_names else "")
-        for one in schemes.releases()
-    ]
-    write(columns(("RELEASE", "DYNAMO", "SCHEME", "NOTE"), rows))
+    rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in schemes.releases()]
+    write(columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
     write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
 
@@ -206,7 +203,6 @@ def _releases() -> Iterator[dict[str, object]]:
             "kubernetesMinor": release.scheme.minor,
             "commit": release.commit,
             "dev": release.dev,
-            "hashInNames": release.hash_in_names,
         }
 
 

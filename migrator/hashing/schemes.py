@@ -54,9 +54,8 @@ class Scheme:
 class Release:
     """A build of the operator and the scheme that it uses.
 
-    ``dev`` marks builds that are not releases, and ``hash_in_names`` those that put the hash into object names (never
-    migrated). ``source`` links to where its API minor is said. ``dynamo`` has the minor versions of Dynamo's platform
-    chart that bring it, each with a link to where that is said.
+    ``dev`` marks builds that are not releases. ``source`` links to where its API minor is said. ``dynamo`` has the
+    minor versions of Dynamo's platform chart that bring it, each with a link to where that is said.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Release:
     commit: str | None
     source: str
     dev: bool = False
-    hash_in_names: bool = False
     dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -105,7 +103,6 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     commit=raw.get("commit"),
                     source=raw["source"],
                     dev=raw.get("dev", False),
-                    hash_in_names=raw.get("hashInNames", False),
                     dynamo=raw.get("dynamo", {}),
                 )
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from migrator.errors import Refused
 from migrator.grove.objects import PodCliqueSet
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
@@ -13,7 +12,7 @@ from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
-#: Why an operator is refused, by its name or by its program file.
+#: Why an operator is refused by its program file.
 HASH_IN_NAMES: Final = "this operator puts the hash into object names, so it cannot be migrated; only `hash` accepts it"
 
 NOTHING_SELECTED: Final = "no PodCliqueSet matches the selection (-n, -l)"
@@ -61,20 +60,11 @@ class Direction:
 def direction_of(options: PlanOptions) -> Direction:
     """Resolve ``--from`` and ``--to``.
 
-    Raises :class:`~migrator.errors.UsageError` for an unknown name, and :class:`~migrator.errors.Refused` for a release
-    that cannot be migrated.
+    Raises :class:`~migrator.errors.UsageError` for an unknown name.
     """
-    return Direction(candidates_of(options.source), _scheme(options.target, "--to"))
+    return Direction(candidates_of(options.source), schemes.resolve(options.target))
 
 
 def candidates_of(source: str) -> tuple[Scheme, ...]:
     """The schemes that ``--from`` stands for; raises as :func:`direction_of` does."""
-    return schemes.shipped_schemes() if source == AUTO else (_scheme(source, "--from"),)
-
-
-def _scheme(text: str, flag: str) -> Scheme:
-    scheme = schemes.resolve(text)
-    release = schemes.requested_release(text)
-    if release is not None and release.hash_in_names:
-        raise Refused(f"{flag} {text}: {HASH_IN_NAMES}")
-    return scheme
+    return schemes.shipped_schemes() if source == AUTO else (schemes.resolve(source),)

@@ -68,7 +68,7 @@ def targets_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
 @cache
 def builds_with(scheme: Scheme) -> tuple[str, ...]:
     """The builds that use a scheme and can be migrated to."""
-    return tuple(release.name for release in schemes.releases_with(scheme) if not release.hash_in_names)
+    return tuple(release.name for release in schemes.releases_with(scheme))
 
 
 def build_range(names: tuple[str, ...]) -> str:
@@ -81,8 +81,7 @@ def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
     if target_image is not None and image == target_image:
         return True
     release = release_in(image)
-    # A release that puts the hash into object names uses no scheme that can be migrated to.
-    return release is not None and release.scheme == target and not release.hash_in_names
+    return release is not None and release.scheme == target
 
 
 def release_in(image: str) -> Release | None:
@@ -93,7 +92,7 @@ def release_in(image: str) -> Release | None:
 def knows(image: str, names: Collection[str]) -> bool:
     """Whether the tag of an image names a release that takes stored hashes of one of these schemes as its own."""
     release = release_in(image)
-    return release is not None and not release.hash_in_names and not release.scheme.taken.isdisjoint(names)
+    return release is not None and not release.scheme.taken.isdisjoint(names)
 
 
 def image_tag(image: str) -> str | None:

@@ -12,7 +12,7 @@ from tests.support.commands import run
 
 TABLE = """\
 {"release": "v0.1.0-alpha.3", "algorithm": "legacy"}
-{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": true}
+{"release": "v0.1.0-alpha.9", "algorithm": "legacy", "source": "x"}
 """
 
 
@@ -60,7 +60,7 @@ def test_a_clone_fills_minor_and_commit(clone: Path, tmp_path: Path) -> None:
     assert table.read_text() == written
     old, middle, new = map(json.loads, written.splitlines())
     assert [row["minor"] for row in (old, new)] == ["1.33", "1.35"]
-    own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "hashInNames": True}
+    own = {"release": "v0.1.0-alpha.9", "algorithm": "legacy", "source": "x"}
     assert middle == {**own, "minor": "1.34", "commit": tagged}
 
 

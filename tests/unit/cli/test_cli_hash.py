@@ -62,9 +62,9 @@ def test_hash_prints_one_object_per_set_and_scheme_in_order(tmp_path: Path, invo
 
 
 def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_path: Path, invoke: Invoke) -> None:
-    """--scheme takes schemes and releases, even alpha.10-rc1; asking twice prints once."""
+    """--scheme takes schemes and releases; asking twice prints once."""
     path = write(tmp_path / "sets.jsonl", pcs("a"))
-    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.10-rc1", "legacy-1.37"]
+    asked = ["canonical-1.34", "0.1.0-alpha.11", "legacy-1.35", "v0.1.0-alpha.9", "legacy-1.37"]
     printed = invoke("hash", "-f", path, *(f"--scheme={name}" for name in asked))
     assert printed.column("scheme") == ["legacy-1.34", "legacy-1.35", "legacy-1.37", "canonical-1.34"]
 

@@ -10,7 +10,7 @@ import pytest
 from migrator.hashing import layouts
 from migrator.operators import schemefile
 from migrator.operators.schemefile import OperatorScheme
-from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.command_line import DUMP, Invoke, objects
 from tests.support.memory_store import MemoryStore
 from tests.support.operator_files import changed_layout, described
 
@@ -145,13 +145,9 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
 def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
-    """An operator that is understood but cannot be migrated exits with 3, by its program and by its name."""
-    path, release = written(tmp_path, described(names=True)), "v0.1.0-alpha.10-rc1"
-    ways = [["--to-binary", path], ["--to", release]]
-    if command != ["verify"]:
-        ways.append(["--from", release, *TO])
-    for way in ways:
-        assert "puts the hash into object names" in invoke(*command, "-f", DUMP, *way, code=3).failure["message"]
+    """An operator that is understood but cannot be migrated exits with 3."""
+    failure = invoke(*command, "-f", DUMP, "--to-binary", written(tmp_path, described(names=True)), code=3).failure
+    assert "puts the hash into object names" in failure["message"]
 
 
 @pytest.mark.parametrize("namespace", ["grove-system", "elsewhere"])

@@ -53,7 +53,10 @@ NO_GUESS = "No guess for anything else."
         )
     ),
     ("alpha.9 is one of its scheme.", ("o:v0.1.0-alpha.9", "legacy-1.34", None, True)),
-    ("alpha.10-rc1 hashes like it, and has hashes in names.", ("o:v0.1.0-alpha.10-rc1", "legacy-1.34", None, False)),
+    (
+        "alpha.10-rc1 hashes like it, has hashes in names, and is not in the table.",
+        ("o:v0.1.0-alpha.10-rc1", "legacy-1.34", None, False),
+    ),
     ("--target-image names one image.", ("mine/op@sha256:00", "canonical-1.35", "mine/op@sha256:00", True)),
     ("Nothing near it.", ("mine/op@sha256:01", "canonical-1.35", "mine/op@sha256:00", False)),
 )
