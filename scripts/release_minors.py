@@ -2,8 +2,8 @@
 """Read each Grove release's k8s.io/api minor from that release's own go.mod.
 
 The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first. People write
-``release``, ``algorithm`` and the flag ``dev``, having read the release's source; this script
-writes ``minor`` and ``commit``. A build that is not a release is named ``main-`` and its commit.
+``release``, ``algorithm`` and the links, having read the release's source; this script writes ``minor`` and ``commit``.
+A build that is not a release is named ``main-`` and its commit.
 
 The argument is a clone of Grove: ``python scripts/release_minors.py ~/grove``. On any failure the table stays as it
 is, and the message names the release.

@@ -202,7 +202,6 @@ def _releases() -> Iterator[dict[str, object]]:
             "algorithm": release.scheme.algorithm,
             "kubernetesMinor": release.scheme.minor,
             "commit": release.commit,
-            "dev": release.dev,
         }
 
 

@@ -54,16 +54,20 @@ class Scheme:
 class Release:
     """A build of the operator and the scheme that it uses.
 
-    ``dev`` marks builds that are not releases. ``source`` links to where its API minor is said. ``dynamo`` has the
-    minor versions of Dynamo's platform chart that bring it, each with a link to where that is said.
+    ``source`` links to where its API minor is said. ``dynamo`` has the minor versions of Dynamo's platform chart that
+    bring it, each with a link to where that is said.
     """
 
     name: str
     scheme: Scheme
     commit: str | None
     source: str
-    dev: bool = False
     dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def from_main(self) -> bool:
+        """Whether it is a build of the main branch, named ``main-`` and its commit."""
+        return self.name.startswith("main-")
 
 
 def all_schemes() -> tuple[Scheme, ...]:
@@ -102,7 +106,6 @@ def parse_releases(text: str) -> tuple[Release, ...]:
                     scheme=scheme,
                     commit=raw.get("commit"),
                     source=raw["source"],
-                    dev=raw.get("dev", False),
                     dynamo=raw.get("dynamo", {}),
                 )
             )

@@ -124,7 +124,7 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
     """
     for scheme in schemes.released_schemes():
         builds = schemes.releases_with(scheme)
-        if releases := tuple(one.name for one in builds if not one.dev):
+        if releases := tuple(one.name for one in builds if not one.from_main):
             plan = make_plan(snapshot, replace(options, target=scheme.name), known)
             yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
 

@@ -53,7 +53,7 @@ def test_a_clone_fills_minor_and_commit(clone: Path, tmp_path: Path) -> None:
     tagged = git(clone, "rev-parse", "operator/v0.1.0-alpha.9^{commit}")[:8]
     newest = commit(clone, go_mod("v0.35.5"))[:8]
     table = tmp_path / "releases.json"
-    table.write_text(f'{TABLE}{{"release": "main-{newest}", "algorithm": "canonical", "dev": true}}\n')
+    table.write_text(f'{TABLE}{{"release": "main-{newest}", "algorithm": "canonical"}}\n')
     script.main(clone, table)
     written = table.read_text()
     script.main(clone, table)
