@@ -39,6 +39,7 @@ def site(invoke: Invoke) -> Site:
         lambda body: body["spec"]["template"]["spec"]["containers"][0].update(image=IMAGE),
     )
     found.store.put(installation.pod(IMAGE))
+    found.replace_crds(NEWER)
     invoke.on(found.store)
     return found
 
