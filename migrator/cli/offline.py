@@ -13,13 +13,13 @@ from migrator.cli.options import command, option, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import DecodeError, InputError, UsageError
 from migrator.exact_json import JSONObject
-from migrator.hashing import layouts, schemes
+from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
-from migrator.operators import layout, schemefile
-from migrator.operators.schemefile import OperatorScheme
 from migrator.planning.guards.base import CATALOGUE, CODES
 from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.planning.releases import builds_with
+from migrator.releases.program import Operator
 from migrator.render.text import columns, filled, row, wrapped
 from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 
@@ -116,52 +116,34 @@ def _sets_in(path: str) -> Iterator[JSONObject]:
     """
     crane export "$IMAGE" - | tar -xO grove-operator > grove-operator
     grove-migrator scheme grove-operator
-    grove-migrator scheme grove-operator -o json > scheme.json
-    grove-migrator plan --to-binary scheme.json
     """,
 )
-@click.argument("binary")
-@output_format(["table", "json"], "A text for people, or the scheme.json that --to-binary and --from-binary take.")
-def scheme(*, binary: str, output: str) -> None:
-    """Read from BINARY, an operator's program file, which hashes the operator computes.
+@click.argument("program")
+def scheme(*, program: str) -> None:
+    """Read from PROGRAM, an operator's program file, which hashes the operator computes.
 
-    The layout of the structs is read exactly; the algorithm is recognised by its functions.
+    The libraries that Go recorded in it name the layout of the structs, and the names of its functions the algorithm.
+    A scheme that is only likely is one for you to decide: --to-binary refuses such a program, --to takes the scheme.
     """
     from migrator.cli import operator_source
 
-    operator = operator_source.read(binary)
-    if output == "json":
-        write(schemefile.encode(operator))
-        return
-    for title, text in _facts(operator):
+    for title, text in _facts(operator_source.read(program)):
         write(row(title, text))
 
 
-def _facts(operator: OperatorScheme) -> Iterator[tuple[str, str]]:
-    """What a binary computes, and what it says of itself: title and text."""
-    used_by = ", ".join(release.name for release in schemes.releases_with(operator.scheme))
-    yield "scheme", f"{operator.scheme} (used by {used_by or 'no release in the table'})"
-    if operator.scheme.minor in layouts.minors():
-        yield "layout", f"that of {layouts.title(operator.scheme.minor)}, {layouts.digest(operator.layout)}"
-    else:
-        nearest = layout.nearest(operator.layout)
-        yield "layout", f"unknown, {layouts.digest(operator.layout)}. Differences from {layouts.title(nearest)}:"
-        yield from (("", sentence) for sentence in layout.differences(layouts.load(nearest), operator.layout))
-    algorithm = operator.recognised
-    yield "algorithm", f"{algorithm.algorithm}, recognised by {len(algorithm.by)} functions:"
-    yield from (("", name) for name in algorithm.by)
-    flags = {
-        "accepts legacy hashes": algorithm.algorithm == schemes.CANONICAL,
-        "puts the hash into object names": algorithm.hash_in_names,
-        "keeps PodGangMaps": algorithm.pod_gang_maps,
-    }
-    yield "flags", ", ".join(name for name, is_set in flags.items() if is_set) or "none"
-    yield from ((name.removeprefix("github.com/davecgh/"), text) for name, text in operator.labels.items())
-    commit = operator.labels.get("commit", "")
-    release = next((one for one in schemes.releases() if one.commit and commit.startswith(one.commit)), None)
+def _facts(operator: Operator) -> Iterator[tuple[str, str]]:
+    """What a program computes, and what it says of itself: title and text."""
+    used_by = ", ".join(builds_with(operator.scheme))
+    likely = "likely " if operator.doubt else ""
+    yield "scheme", f"{likely}{operator.scheme} (used by {used_by or 'no release in the table'})"
+    if operator.doubt:
+        yield "doubt", f"{operator.doubt}. If you are sure, name the scheme: --to {operator.scheme}"
+    yield "built", ", ".join([operator.go, *(f"{name} {version}" for name, version in operator.libraries.items())])
+    if operator.commit:
+        yield "commit", operator.commit
+    release = next((one for one in schemes.releases() if one.commit and operator.commit.startswith(one.commit)), None)
     if release is not None and release.scheme != operator.scheme:
-        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the binary decides"
-    yield from (("warning", warning) for warning in operator.warnings)
+        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the program decides"
 
 
 @command(

@@ -26,10 +26,9 @@ CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]
 
 #: Flags that the next command needs too, if they were given and it has them.
 _REPEATED: Final = (
-    *("--to", "--to-binary", "--from", "--from-binary"),
+    *("--to", "--to-binary", "--from"),
     *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace", "--selector"),
 )
-_BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -179,8 +178,7 @@ LOG: Final = (
     ),
 )
 
-TO_BINARY: Final = option("--to-binary FILE", _BINARY.format("the next operator expects"))
-FROM_BINARY: Final = option("--from-binary FILE", _BINARY.format("the operator stores now"))
+TO_BINARY: Final = option("--to-binary FILE", "Read what the next operator expects from its program file.")
 
 #: The flags of kubectl.
 CLUSTER: Final = together(

@@ -14,7 +14,6 @@ from migrator.cli import log
 from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
-    FROM_BINARY,
     TO_BINARY,
     command,
     next_command,
@@ -62,7 +61,6 @@ _API_VERSION: Final = "grove-migrator/v1"
 @target("What the next operator expects. Without it: a row for each newer release.")
 @TO_BINARY
 @source("plan")
-@FROM_BINARY
 @output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or (with a target) a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
@@ -75,7 +73,6 @@ def plan(
     to: str | None,
     to_binary: str | None,
     source: str,
-    from_binary: str | None,
     output: str,
     group_by: str | None,
     detailed_exitcode: bool,
@@ -94,9 +91,7 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    source, to = operator_source.choose_schemes(
-        source, to, from_binary, to_binary, cluster=None if filename else cluster
-    )
+    to = operator_source.choose_target(to, to_binary)
     options = _options(source, to, namespace, selector)
     result: Plan | None = None
     progress = Progress(sys.stderr)

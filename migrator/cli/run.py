@@ -13,7 +13,6 @@ import click
 from migrator.cli import log, stdout
 from migrator.cli.options import (
     CLUSTER,
-    FROM_BINARY,
     OPERATOR,
     TO_BINARY,
     command,
@@ -24,7 +23,7 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import ClusterError, OutputError, UsageError, count
+from migrator.errors import OutputError, UsageError, count
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.patches import patch_count
@@ -61,7 +60,6 @@ _OF_A_CLUSTER: Final = (
 @target("What the next operator expects.")
 @TO_BINARY
 @source("run")
-@FROM_BINARY
 @option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
 @click.option(
     "--dry-run",
@@ -96,7 +94,6 @@ def run(
     to: str | None,
     to_binary: str | None,
     source: str,
-    from_binary: str | None,
     stop_operator: bool,
     dry_run: str,
     skip_refused: bool,
@@ -123,21 +120,12 @@ def run(
     from migrator.cli.progress import Progress
     from migrator.run import migration
     from migrator.run.context import RunOptions
-    from migrator.run.endings import unread
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     _check_files(filename, write, output, mode)
-    try:
-        source, to = operator_source.choose_schemes(
-            *(source, to, from_binary, to_binary),
-            cluster=None if filename else cluster,
-            operator=operator,
-            target_image=target_image,
-        )
-    except ClusterError as error:  # a layout that only the record has
-        raise unread(error, mode) from None
+    to = operator_source.choose_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,

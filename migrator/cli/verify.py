@@ -82,12 +82,7 @@ def verify(
         refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    _, to = operator_source.choose_schemes(
-        *(AUTO, to, None, to_binary),
-        cluster=None if filename else cluster,
-        operator=operator,
-        target_image=target_image,
-    )
+    to = operator_source.choose_target(to, to_binary, target_image)
     options = VerifyOptions(
         PlanOptions(AUTO, str(to)),
         flags=OperatorFlags.parse(operator),

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import pkgutil
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import UnknownScheme
 from migrator.hashing import layouts
@@ -20,9 +19,6 @@ from migrator.hashing import layouts
 LEGACY: Final = "legacy"
 CANONICAL: Final = "canonical"
 _ALGORITHMS: Final = (LEGACY, CANONICAL)
-
-#: The name of a scheme whose layout was read from a binary, see :func:`migrator.hashing.layouts.digest_name`.
-READ_ELSEWHERE: Final = re.compile("(?:legacy|canonical)-x[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +66,10 @@ class Release:
         return self.name.startswith("main-")
 
 
-def all_schemes() -> tuple[Scheme, ...]:
-    """Every scheme in table order: legacy before canonical, then by minor; those of layouts read elsewhere last."""
-    return shipped_schemes() + _over(layouts.adopted())
-
-
-def shipped_schemes() -> tuple[Scheme, ...]:
-    """The schemes of all shipped layouts, in table order, whether or not a known release uses them."""
-    return _over(layouts.minors())
-
-
 @cache
-def _over(names: tuple[str, ...]) -> tuple[Scheme, ...]:
-    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in names)
+def all_schemes() -> tuple[Scheme, ...]:
+    """Every scheme in table order: legacy before canonical, then by minor."""
+    return tuple(Scheme(algorithm, minor) for algorithm in _ALGORITHMS for minor in layouts.minors())
 
 
 @cache
@@ -148,21 +135,6 @@ def released_schemes() -> tuple[Scheme, ...]:
     return tuple(scheme for scheme in all_schemes() if scheme in used)
 
 
-def layouts_of(names: Iterable[str]) -> dict[str, layouts.Layout]:
-    """What a record must hold of the schemes of these names: the layouts that are not shipped, by scheme name."""
-    read_elsewhere = {scheme.name: scheme for scheme in _over(layouts.adopted())}
-    return {name: layouts.load(read_elsewhere[name].minor) for name in sorted({*names} & read_elsewhere.keys())}
-
-
-def adopt_layouts(found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make the layouts known that :func:`layouts_of` gave; raises ``ValueError`` for one that is not what it was."""
-    for name, types in found.items():
-        layout, minor = layouts.parse(types), name.partition("-")[2]
-        if minor != layouts.digest_name(layout):
-            raise ValueError(f"the layout of {name} has another digest")
-        layouts.adopt(layout, minor)
-
-
 def releases_with(scheme: Scheme) -> tuple[Release, ...]:
     """The releases that use a scheme."""
     return tuple(release for release in releases() if release.scheme == scheme)
@@ -172,11 +144,6 @@ _LIST: Final = "`grove-migrator releases` lists them."
 
 
 def _unknown(text: str) -> UnknownScheme:
-    if READ_ELSEWHERE.fullmatch(text):
-        return UnknownScheme(
-            f"{text} is a layout that was read from a program and is not recorded here. Give that program, or the "
-            "scheme.json made of it, with --to-binary or --from-binary."
-        )
     if text == "auto":
         return UnknownScheme(f"auto is only for --from. Name a release or a scheme. {_LIST}")
     if text.startswith("dynamo-"):

@@ -67,4 +67,4 @@ def direction_of(options: PlanOptions) -> Direction:
 
 def candidates_of(source: str) -> tuple[Scheme, ...]:
     """The schemes that ``--from`` stands for; raises as :func:`direction_of` does."""
-    return schemes.shipped_schemes() if source == AUTO else (schemes.resolve(source),)
+    return schemes.all_schemes() if source == AUTO else (schemes.resolve(source),)

@@ -175,7 +175,7 @@ class _Planner:
         direction = replace(self.direction, candidates=tuple(dict.fromkeys((*first, *self.direction.candidates))))
         detection = detect(stored_hashes(tree), direction, hashes)
         if detection.source is None and self.options.source != AUTO:
-            shipped = Direction(schemes.shipped_schemes(), detection.target)
+            shipped = Direction(schemes.all_schemes(), detection.target)
             other = detect(stored_hashes(tree), shipped, hashes)
             if other.source is not None:
                 decided = self._decide(tree, hashes, other, None, allow=frozenset())

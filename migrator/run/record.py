@@ -28,7 +28,6 @@ from typing import Any, Final, TypeVar
 from migrator.errors import AlreadyExists, LostRace, LostReply, NotFound, Refused, TestFailed, Unreadable, count
 from migrator.grove.hash_fields import stored_hashes
 from migrator.grove.objects import Tree
-from migrator.hashing import schemes
 from migrator.planning.model import AlreadyNew, SetPlan, Table
 from migrator.planning.options import AUTO
 from migrator.planning.planner import template_digest
@@ -186,10 +185,7 @@ class _RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class _TablesDocument:
-    """The tables, and the layouts that they need and that are not shipped, by scheme name."""
-
     tables: tuple[Table, ...] = ()
-    layouts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +295,6 @@ class Recorder:
                 if hashlib.sha256(stream).hexdigest() != found.tables_digest:
                     raise ValueError("its tables are not those that its run names")
                 tables = _from_json(_TablesDocument, json.loads(gzip.decompress(stream)))
-            schemes.adopt_layouts(tables.layouts)  # a rerun, a revert and verify need no file
             return _Stored(Recorded(found.run, tables.tables), text, uid, found.tables_digest)
 
     @contextmanager
@@ -329,8 +324,7 @@ def _packed(tables: tuple[Table, ...]) -> tuple[bytes, str]:
     """The tables as they are stored, and the digest of that; both are empty without any."""
     if not tables:
         return b"", ""
-    names = {name for table in tables for name in (table.source, table.target)}
-    document = json.dumps(_TablesDocument(tables, schemes.layouts_of(names)), default=_plain, separators=(",", ":"))
+    document = json.dumps(_TablesDocument(tables), default=_plain, separators=(",", ":"))
     stream = gzip.compress(document.encode(), mtime=0)
     return stream, hashlib.sha256(stream).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Build the stand-in operator of `tests/golden/operator`, for any minor, Go, machine and way of linking, once each."""
+"""Build the stand-in operator of `tests/golden/operator`, for any minor, Go and machine, stripped or not, once each."""
 
 from __future__ import annotations
 
@@ -14,33 +14,27 @@ from testbed.oracle import HERE
 
 SOURCE = Path(__file__).resolve().parent / "operator"
 #: Go versions that the module proxy serves; the one on PATH is `local`.
-OLDEST, OLD, LOCAL, NEWEST_GO = "go1.24.11", "go1.25.5", "local", "go1.27.3"
+OLDEST, LOCAL, NEWEST_GO = "go1.24.11", "local", "go1.27.3"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One build. `tags` choose the algorithm (`canonical`), flags, or what is altered."""
+    """One build. `tags` choose the algorithm (`canonical`), or add what is refused."""
 
     minor: str = "1.35"
     go: str = LOCAL
     machine: str = "amd64"
     stripped: bool = True
-    external: bool = False
     tags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = (self.minor, self.go, self.machine, "stripped" * self.stripped, *self.tags)
-        return "-".join(part for part in (*parts, "external" * self.external) if part)
+        return "-".join(part for part in parts if part)
 
 
 def built(program: Program) -> Path:
     """The program's file. Raises GoProgramError where its Go cannot be had or the build fails."""
-    variables = {
-        **environment(),
-        "GOTOOLCHAIN": program.go,
-        "GOARCH": program.machine,
-        "CGO_ENABLED": "1" if program.external else "0",
-    }
+    variables = {**environment(), "GOTOOLCHAIN": program.go, "GOARCH": program.machine}
     version = subprocess.run([go(), "env", "GOVERSION"], env=variables, cwd=SOURCE, capture_output=True, check=False)
     if version.returncode != 0:
         raise GoProgramError(f"{program.go} cannot be had: {version.stderr.decode().strip()}")
@@ -52,8 +46,7 @@ def built(program: Program) -> Path:
     unfinished = directory / f"unfinished.{os.getpid()}"
     command = [go(), "build", "-trimpath", f"-modfile={_requirements(program, directory)}", "-o", str(unfinished)]
     command += [f"-tags={','.join(program.tags)}", "-buildvcs=false"]
-    flags = [*(["-s", "-w"] if program.stripped else []), *(["-linkmode=external"] if program.external else [])]
-    command += [f"-ldflags={' '.join(flags)}", "."]
+    command += [f"-ldflags={'-s -w' if program.stripped else ''}", "."]
     done = subprocess.run(command, env=variables, cwd=SOURCE, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GoProgramError(f"go build of {program} failed:\n{done.stderr.strip()}")
@@ -75,7 +68,7 @@ def _requirements(program: Program, directory: Path) -> Path:
 
 def _key(program: Program, version: bytes) -> str:
     digest = hashlib.sha256(version)
-    for root in (SOURCE, HERE / "shared" / "layout", HERE / f"v{program.minor}"):
+    for root in (SOURCE, HERE / f"v{program.minor}"):
         for path in sorted(root.rglob("*")):
             if path.suffix in {".go", ".mod", ".sum"}:
                 digest.update(path.read_bytes())

@@ -7,7 +7,6 @@ for an embedded struct, whose fields share the parent's JSON object, and null fo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pkgutil
@@ -19,9 +18,6 @@ from typing import Any, TypeAlias
 Field: TypeAlias = tuple[str, str | None, str]
 Layout: TypeAlias = Mapping[str, tuple[Field, ...] | str]
 
-#: Layouts that were read from a binary or from a record, by the name that :func:`name_of` gives them.
-_adopted: dict[str, Layout] = {}
-
 
 @cache
 def minors() -> tuple[str, ...]:
@@ -31,57 +27,15 @@ def minors() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda minor: int(minor.partition(".")[2])))
 
 
-def adopt(layout: Layout, name: str | None = None) -> str:
-    """Make a layout that was read elsewhere known to :func:`load`, by default as :func:`name_of` names it."""
-    name = name or name_of(layout)
-    if name not in minors():
-        _adopted[name] = layout
-    return name
-
-
-def adopted() -> tuple[str, ...]:
-    """The names of the layouts that are known to this process and not shipped."""
-    return tuple(_adopted)
-
-
-def name_of(layout: Layout) -> str:
-    """The oldest shipped minor with this very layout, else :func:`digest_name`."""
-    shipped = next((minor for minor in minors() if dict(load(minor)) == dict(layout)), None)
-    return shipped or digest_name(layout)
-
-
-def digest_name(layout: Layout) -> str:
-    """``x`` and the first 12 hexadecimal digits of a layout's digest."""
-    return f"x{digest(layout).removeprefix('sha256:')[:12]}"
-
-
-def title(name: str) -> str:
-    """The origin of a layout, for people: a version of k8s.io/api, or a binary."""
-    return f"k8s.io/api v0.{name.partition('.')[2]}" if name in minors() else f"a binary ({name})"
-
-
-def digest(layout: Layout) -> str:
-    """The sha256 of a layout's canonical JSON."""
-    text = json.dumps(layout, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def parse(types: Mapping[str, Any]) -> Layout:
-    """A layout from its JSON; raises ``ValueError`` for anything else."""
-    try:
-        found = {name: _definition(definition) for name, definition in types.items()}
-    except (AttributeError, TypeError) as error:
-        raise ValueError(f"not a layout: {error}") from error
-    for name, definition in found.items():
-        for go, key, kind in definition if isinstance(definition, tuple) else ():
-            if {type(go), type(kind)} != {str} or not isinstance(key, str | None):
-                raise ValueError(f"not a layout: {name}.{go}")
-    return found
-
-
+@cache
 def load(minor: str) -> Layout:
     """Every type reachable from ``v1.PodTemplateSpec``, by the name that Go's reflection prints."""
-    return _adopted.get(minor) or _shipped(minor)
+    document = json.loads(pkgutil.get_data(__name__, f"{minor}.json") or b"")
+    types = dict(load(document["base"])) if document.get("base") else {}
+    for name in document.get("removed", ()):
+        del types[name]
+    types.update({name: _definition(definition) for name, definition in document["types"].items()})
+    return types
 
 
 @cache
@@ -103,16 +57,6 @@ def lost(minor: str, other: str) -> frozenset[str]:
 
 def _keys(definition: tuple[Field, ...] | str) -> frozenset[str]:
     return frozenset() if isinstance(definition, str) else frozenset(key for _, key, _ in definition if key)
-
-
-@cache
-def _shipped(minor: str) -> Layout:
-    document = json.loads(pkgutil.get_data(__name__, f"{minor}.json") or b"")
-    types = dict(load(document["base"])) if document.get("base") else {}
-    for name in document.get("removed", ()):
-        del types[name]
-    types.update({name: _definition(definition) for name, definition in document["types"].items()})
-    return types
 
 
 def _definition(definition: Any) -> tuple[Field, ...] | str:  # noqa: ANN401 - JSON

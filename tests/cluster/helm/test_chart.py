@@ -231,7 +231,7 @@ def _values(words: list[str]) -> list[str]:
 
 
 def test_a_target_without_a_name_is_read_from_its_binary() -> None:
-    """An image is mounted as a volume, scheme.json from a ConfigMap; both at once are refused."""
+    """Its image is mounted as a volume."""
     mounted = job(template("helm4", OURS, "targetBinary.image=example.test/op:x"))
     spec = mounted["spec"]["template"]["spec"]
     volume = {"name": "target", "image": {"reference": "example.test/op:x", "pullPolicy": "IfNotPresent"}}
@@ -239,17 +239,22 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([volume], [mount])
     assert arguments(mounted)[:2] == ["run", "--to-binary=/target/grove-operator"]
     assert "--target-image=example.test/op:x" in arguments(mounted)
-    mounted = job(template("helm4", OURS, "targetBinary.configMap=next"))
-    assert mounted["spec"]["template"]["spec"]["volumes"] == [{"name": "target", "configMap": {"name": "next"}}]
-    assert arguments(mounted)[:2] == ["run", "--to-binary=/target/scheme.json"]
-    template("helm4", OURS, "targetBinary.configMap=a,targetBinary.image=b", fails="targetBinary")
-    # A layout that the record knows needs no file.
-    back = of_kind(template("helm4", OURS, "mode=revert", "from=legacy-x0123456789ab", f"target={OLD}"), "Job")[-1]
-    assert arguments(back)[:3] == ["run", "--from=legacy-x0123456789ab", f"--to={OLD}"]
-    # An old ConfigMap must not decide what a release hashes.
-    for tag, named in ((NEW, [f"--to={NEW}"]), (f"{NEW}@sha256:{'0' * 64}", [f"--to={NEW}"]), ("mine", [])):
-        mounted = job(template("helm4", OURS, *HOOK, "targetBinary.configMap=next", f"operator.image.tag={tag}"))
-        assert arguments(mounted)[: len(named) + 2] == ["run", *named, "--to-binary=/target/scheme.json"]
+
+
+def test_the_program_of_a_release_is_compared_with_the_table() -> None:
+    """A hook that mounts the image names the release too, where its tag is one."""
+    for tag, named in ((NEW, [f"--to={NEW}"]), ("mine", [])):
+        values = (f"targetBinary.image=example.test/grove-operator:{tag}", f"operator.image.tag={tag}")
+        mounted = job(template("helm4", OURS, *HOOK, *values))
+        assert arguments(mounted)[: len(named) + 2] == ["run", *named, "--to-binary=/target/grove-operator"]
+
+
+def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
+    """Where no kubelet mounts an image, mode hook takes the scheme by name, and the image that it is of."""
+    image = "example.test/grove-operator:v0.1.0-alpha.15"
+    values = ("target=legacy-1.37", f"targetImage={image}", "operator.image.tag=v0.1.0-alpha.15")
+    hook = arguments(job(template("helm4", OURS, *HOOK, *values)))
+    assert (hook[:2], f"--target-image={image}" in hook) == (["run", "--to=legacy-1.37"], True)
 
 
 @helms

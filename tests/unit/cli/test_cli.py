@@ -72,12 +72,12 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     cluster = f"{common} kubeconfig context filename to to-binary"
     operator = "operator target-image"
     expected = {
-        "plan": f"{cluster} from from-binary detailed-exitcode group-by namespace selector",
-        "run": f"{cluster} from from-binary {operator} write dry-run stop-operator skip-refused allow wait "
+        "plan": f"{cluster} from detailed-exitcode group-by namespace selector",
+        "run": f"{cluster} from {operator} write dry-run stop-operator skip-refused allow wait "
         "timeout concurrency revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
         "hash": f"{common} filename scheme",
-        "scheme": common,
+        "scheme": log,
         "releases": common,
         "guards": log,
     }
@@ -120,7 +120,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["run", "--to", "legacy-1.35", "--operator", "grove-system"], "usage", "give the operator's namespace"),
         (["plan", "-f", ""], "usage", "The value is empty"),
         (["plan", "-f", "x.yaml", "--to-binary", ""], "usage", "'--to-binary': The value is empty"),
-        (["scheme", ""], "usage", "'BINARY': The value is empty"),
+        (["scheme", ""], "usage", "'PROGRAM': The value is empty"),
         (["plan", "-f", "x.yaml", "--to", "legacy-1.35", "--group-by", "a"], "usage", "--group-by goes with -o html"),
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),

@@ -1,18 +1,17 @@
-"""``scheme``, and what ``--to-binary`` and ``--from-binary`` mean to the other commands."""
+"""``scheme``, and what ``--to-binary`` means to the other commands."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from migrator.hashing import layouts
-from migrator.operators import schemefile
-from migrator.operators.schemefile import OperatorScheme
+from migrator.releases.program import API, MACHINERY
 from tests.support.command_line import DUMP, Invoke, objects
 from tests.support.memory_store import MemoryStore
-from tests.support.operator_files import changed_layout, described
+from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
 COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
@@ -22,37 +21,54 @@ ON_A_CLUSTER = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test starts as a process that has read no binary."""
-    monkeypatch.setattr(layouts, "_adopted", {})
+UNKNOWN_PATCH = lines("1.35", dict.fromkeys((API, MACHINERY), "v0.35.99\th1:new="))
 
 
-def written(path: Path, found: OperatorScheme | None = None) -> Path:
-    """A scheme.json."""
-    file = path / "scheme.json"
-    file.write_text(schemefile.encode(found or described()))
+def written(path: Path, text: str | None = None, names: tuple[str, ...] = LEGACY) -> Path:
+    """The program of an operator, over 1.35 by default."""
+    file = path / "grove-operator"
+    file.write_bytes(made(text, names))
     return file
 
 
 def test_a_scheme_is_described_for_people(tmp_path: Path, invoke: Invoke) -> None:
-    """Scheme, layout, algorithm, flags, labels and warnings are printed; `-o json` is the file."""
-    path = written(tmp_path)
-    assert invoke("scheme", path, "-o", "json").out == path.read_text()
-    text = invoke("scheme", path).out
-    for part in ("legacy-1.35 (used by v0.1.0-alpha.10", "recognised by", "linux/arm64", "go1.26.8", "Monday"):
+    """Scheme, libraries and commit are printed, and a commit that contradicts the table is named."""
+    flags = 'build\t-ldflags="-X x/internal/version.gitCommit=611224c1"'
+    text = " ".join(invoke("scheme", written(tmp_path, lines("1.35", rest=flags))).out.split())
+    for part in (
+        "scheme legacy-1.35 (used by v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb)",
+        "built go1.26.8, k8s.io/api v0.35.",
+        "commit 611224c1",
+        "warning its commit is that of v0.1.0-alpha.8, built as legacy-1.34; the program decides",
+    ):
         assert part in text
 
 
-def test_a_layout_that_is_not_shipped_is_compared_with_the_nearest(tmp_path: Path, invoke: Invoke) -> None:
-    """The differences are named field by field."""
-    text = invoke("scheme", written(tmp_path, described(changed_layout()))).out
-    assert "used by no release" in text
-    assert "Differences from k8s.io/api v0.35:" in text
-    assert "v1.PodSpec.Newer is new (*string, JSON newer)" in text
+def test_a_scheme_that_no_release_uses_is_named(tmp_path: Path, invoke: Invoke) -> None:
+    """A build of the future is described too."""
+    text = invoke("scheme", written(tmp_path, lines("1.37"), CANONICAL)).out
+    assert "canonical-1.37 (used by no release in the table)" in text
 
 
-def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_scheme_that_is_only_likely_is_called_that(tmp_path: Path, invoke: Invoke) -> None:
+    """The doubt is printed with what a person can do, and the exit code is 0."""
+    text = " ".join(invoke("scheme", written(tmp_path, UNKNOWN_PATCH)).out.split())
+    assert "scheme likely legacy-1.35 (used by" in text
+    assert f"doubt {API} v0.35.99 was not compared with the layout of 1.35" in text
+    assert "If you are sure, name the scheme: --to legacy-1.35" in text
+
+
+@COMMANDS
+def test_a_likely_scheme_is_no_target(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
+    """The person decides and never the tool: `--to-binary` refuses, also beside the name, and says what to type."""
+    path = written(tmp_path, UNKNOWN_PATCH)
+    for named in ([], ["--to", "legacy-1.35"]):
+        said = invoke(*command, "-f", DUMP, "--to-binary", path, *named, code=2).message
+        assert said.startswith(f"{path} is likely legacy-1.35, but {API} v0.35.99 was not compared")
+        assert said.endswith("If you are sure, name the scheme in place of the program: --to legacy-1.35")
+
+
+def test_a_plan_to_a_program_is_the_plan_to_its_scheme(tmp_path: Path, invoke: Invoke) -> None:
     """The plan differs in nothing from that by name."""
     named, read = (
         {**invoke("plan", "-f", DUMP, *target, "-o", "json").json, "time": None}
@@ -62,31 +78,14 @@ def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, invoke: In
 
 
 @COMMANDS
-def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
-    """A release beside a binary of another scheme is a usage error that names both; the right one is accepted."""
+def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
+    """A release beside a program of another scheme is a usage error that names both; the right one is accepted."""
     path = written(tmp_path)
     said = invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
     assert f"--to-binary {path} is legacy-1.35" in said
     code = 7 if command == ["verify"] else 0  # the example is not migrated
     invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
-
-
-def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
-    """`--from-binary` names the source, and contradicts `--from` in the same way."""
-    path = written(tmp_path, described(layouts.load("1.34")))
-    args = ("plan", "-f", DUMP, "--from-binary", path, "--to", "legacy-1.35", "-o", "json")
-    assert invoke(*args).json["from"] == "legacy-1.34"
-
-
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"]])
-def test_a_source_that_contradicts_its_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
-    """`--from` beside `--from-binary` of another scheme is a usage error that names both."""
-    path = written(tmp_path, described(layouts.load("1.34")))
-    args = (*command, "-f", DUMP, "--to", "legacy-1.35", "--from-binary", path)
-    said = invoke(*args, "--from", "legacy-1.33", code=2).message
-    assert f"--from legacy-1.33 is legacy-1.33, but --from-binary {path} is legacy-1.34" in said
-    invoke(*args, "--from", "v0.1.0-alpha.9")
 
 
 @ON_A_CLUSTER
@@ -121,13 +120,14 @@ def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke:
     assert (named.count("--target-image"), "example.test/op:mine" in named) == (1, True)
 
 
-def test_a_pipe_is_refused(tmp_path: Path, invoke: Invoke) -> None:
-    """What can be read only once is refused with what to do instead."""
-    pipe = tmp_path / "pipe"
+def test_a_pipe_is_read(tmp_path: Path, invoke: Invoke) -> None:
+    """`crane export ... | tar -xO grove-operator | grove-migrator scheme /dev/stdin` needs no file."""
+    pipe, data = tmp_path / "pipe", made()
     os.mkfifo(pipe)
-    with pipe.open("r+b", buffering=0):  # does not wait for a reader
-        said = invoke("scheme", pipe, code=2).message
-    assert "a pipe, which cannot be read twice. Save it to a file" in said
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert "legacy-1.35" in invoke("scheme", pipe).out
+    writer.join()
 
 
 @pytest.mark.parametrize("command", [["scheme"], ["plan", "-f", DUMP, "--to-binary"]])
@@ -143,36 +143,16 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
         assert "crane export IMAGE - | tar -xO grove-operator > grove-operator" in said
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
-def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
-    """An operator that is understood but cannot be migrated exits with 3."""
-    failure = invoke(*command, "-f", DUMP, "--to-binary", written(tmp_path, described(names=True)), code=3).failure
+@COMMANDS
+def test_an_operator_that_cannot_be_migrated_is_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
+    """An operator that is known but cannot be migrated exits with 3."""
+    path = written(tmp_path, names=(*LEGACY, f"{GROVE}/api/common.GeneratePodGangName"))
+    failure = invoke(*command, "-f", DUMP, "--to-binary", path, code=3).failure
     assert "puts the hash into object names" in failure["message"]
 
 
-@pytest.mark.parametrize("namespace", ["grove-system", "elsewhere"])
-def test_a_layout_of_its_own_is_recorded(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
-    """After a run to a layout that is not shipped, verify and revert need its name only, and no file.
-
-    Elsewhere only ``--operator`` leads to the record, and ``plan`` does not have it.
-    """
-    invoke.on(MemoryStore({**NAMESPACE, "metadata": {"name": namespace}}, *objects()))
-    name = described(changed_layout()).scheme.name
-    path = written(tmp_path, described(changed_layout()))
-    where = ["--operator", f"{namespace}/grove-operator"]
-    invoke("run", "--to-binary", path, *where)
-    plan = [["plan", "--to", name]] if namespace == "grove-system" else []
-    for arguments in (["verify", "--to", name, *where], *plan, ["run", "--to", name, *where]):
-        monkeypatch.setattr(layouts, "_adopted", {})
-        invoke(*arguments)
-    monkeypatch.setattr(layouts, "_adopted", {})
-    invoke("run", "--to", name, "--from", "legacy-1.34", "--revert", *where)
-    invoke("verify", "--to", "legacy-1.34", *where)
-
-
-def test_a_name_without_a_record_asks_for_the_file(invoke: Invoke) -> None:
-    """The name of a layout that nobody recorded refuses, and says what to give."""
-    invoke.on(MemoryStore())
-    assert "--to-binary" in invoke("verify", "--to", "legacy-x0123456789ab", code=2).message
+def test_what_is_not_recognised_is_no_target(tmp_path: Path, invoke: Invoke) -> None:
+    """The sentence begins with the file, and nothing is read of a cluster."""
+    path = written(tmp_path, lines("1.35", {API: "v0.35.5\th1:other="}))
+    said = invoke("run", "--to-binary", path, "--operator", "a/b", code=2).message
+    assert said.startswith(f"{path}: its {API} v0.35.5 has the checksum h1:other=")

@@ -17,13 +17,12 @@ import pytest
 
 from migrator import cli
 from migrator.cli import connect
-from tests.support import operator_files
+from tests.support import programs
 from tests.support.memory_site import EXAMPLE, NEW, OLD, Site
 from tests.support.pages import blocks, text_of
 
-#: The files that the pages name, and the ConfigMap that the chart mounts.
-FILES = {"dump.yaml", "grove-operator", "scheme.json"}
-CONFIG_MAP = "grove-operator-scheme"
+#: The files that the pages name.
+FILES = {"dump.yaml", "grove-operator"}
 
 
 class Typist(Site):
@@ -43,9 +42,7 @@ class Typist(Site):
             if into:
                 (self.directory / into).write_text(printed.getvalue(), encoding="utf-8")
         elif line.startswith("crane export ") and line.endswith(" - | tar -xO grove-operator > grove-operator"):
-            (self.directory / "grove-operator").write_bytes(operator_files.PROGRAM)
-        elif line == f"kubectl -n grove-system create configmap {CONFIG_MAP} --from-file=scheme.json":
-            assert "legacy-1.35" in (self.directory / "scheme.json").read_text(encoding="utf-8")
+            (self.directory / "grove-operator").write_bytes(programs.made())
         elif line.startswith("kubectl get ") and line.endswith("> dump.yaml"):
             (self.directory / "dump.yaml").write_bytes(EXAMPLE.read_bytes())
         elif line.startswith("helm rollback "):
@@ -108,18 +105,13 @@ def test_back_before_the_new_operator_has_run(site: Typist) -> None:
     assert site.replicas == 1
 
 
-def test_a_release_that_is_not_in_the_table(site: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program of an image is read, and every command takes it; a file made of it gives the same answer elsewhere.
-
-    What the file of an operator says is a stand-in here; tests/golden reads real ones.
-    """
-    monkeypatch.setattr("migrator.operators.binary.read", operator_files.read)
-    by_binary, by_file = blocks("upgrade", "A release that is not in the table")
+def test_a_release_that_is_not_in_the_table(site: Typist) -> None:
+    """The program of an image is read, and every command takes it."""
     old = site.generations
-    for line in (*by_binary.splitlines(), *by_file.splitlines()):
+    for line in lines("A release that is not in the table"):
         site.type(line)
     assert not set(old) & set(site.generations)
-    site.type("grove-migrator plan --to-binary scheme.json --detailed-exitcode")
+    site.type("grove-migrator plan --to legacy-1.35 --detailed-exitcode")
 
 
 @pytest.mark.parametrize("page", ["upgrade", "dynamo"])

@@ -19,7 +19,6 @@ from migrator.render.text import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
-from tests.support.paths import ROOT
 from tests.support.tables import table
 from tests.support.terminal import Shown, show
 
@@ -205,7 +204,6 @@ def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
 # --- 80 columns, unless a line is one thing that is copied whole; JSON and the log are data, and never wrapped --------
 
 
-SCHEME = ROOT / "examples" / "scheme.json"
 LOG = re.compile(r"\d\d:\d\d:\d\d \[")
 
 
@@ -244,7 +242,6 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
     ("A target that is not known.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.13"), 2)),
     ("A dry run.", (("run", "-f", DUMP, *TO, "--dry-run"), 0)),
     ("A failed verification.", (("verify", "-f", DUMP, *TO), 7)),
-    ("An operator's file.", (("scheme", SCHEME), 0)),
     ("Releases.", (("releases",), 0)),
     ("Codes.", (("guards",), 0)),
     ("No file.", (("plan", "-f", "missing/" + "x" * 60, *TO), 2)),

@@ -54,17 +54,17 @@ def test_a_field_that_only_the_newer_minor_knows_is_named(
 
 
 def test_fields_below_a_map_and_of_a_type_that_became_a_struct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layout that was read from a binary may change a type that stands in a map, or replace one by a struct."""
-    monkeypatch.setattr(layouts, "_adopted", {})
+    """A layout may change a type that stands in a map, or replace one by a struct."""
     base = dict(layouts.load("1.34"))
     pod_spec = base["v1.PodSpec"]
     assert not isinstance(pod_spec, str)
     base["v1.PodSpec"] = (*pod_spec, ("Extra", "extra", "map[string]v1.Extra"), ("Size", "size", "v1.Size"))
-    older = layouts.adopt(base | {"v1.Extra": (("A", "a", "string"),), "v1.Size": "int32"})
-    newer = layouts.adopt(
-        base | {"v1.Extra": (("A", "a", "string"), ("B", "b", "string")), "v1.Size": (("N", "n", "int32"),)}
-    )
-    assert newer_fields(spec(extra={"k": {"b": "v"}}, size={"n": 1}), older, newer) == (f"{PATH}/extra/*/b",)
+    found = {
+        "older": base | {"v1.Extra": (("A", "a", "string"),), "v1.Size": "int32"},
+        "newer": base | {"v1.Extra": (("A", "a", "string"), ("B", "b", "string")), "v1.Size": (("N", "n", "int32"),)},
+    }
+    monkeypatch.setattr(layouts, "load", found.__getitem__)
+    assert newer_fields(spec(extra={"k": {"b": "v"}}, size={"n": 1}), "older", "newer") == (f"{PATH}/extra/*/b",)
 
 
 def test_a_field_that_only_the_target_knows_refuses() -> None:

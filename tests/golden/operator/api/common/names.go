@@ -1,7 +1,7 @@
-//go:build !gangnames
-
-// Package common makes names.
+// Package common is where v0.1.0-alpha.10-rc1 makes names with the hash in them.
 package common
 
-// Name is the hash itself.
-func Name(hash string) string { return hash }
+import "fmt"
+
+// GeneratePodGangName is the name of a PodGang.
+func GeneratePodGangName(set, hash string) string { return fmt.Sprintf("%s-%s", set, hash) }

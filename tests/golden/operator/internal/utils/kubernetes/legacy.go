@@ -1,4 +1,4 @@
-//go:build !canonical && !nohash && !altered
+//go:build !canonical
 
 // Package kubernetes makes hashes of pod templates.
 package kubernetes

@@ -1,9 +1,7 @@
-// Package revision stands for an operator that keeps pod templates in ControllerRevisions.
+// Package revision is where Grove pull request 710 keeps pod templates.
 package revision
 
-import "strconv"
-
-// Name is a revision's.
+// Name is the name of a revision.
 //
 //go:noinline
-func Name(number int) string { return strconv.Itoa(number) }
+func Name() {}

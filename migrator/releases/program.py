@@ -1,0 +1,289 @@
+"""The scheme of an operator, from the bytes of its program file.
+
+Go's linker writes the version of each module, and the checksum of its source, into every program, stripped or not
+(``go version -m`` prints them). ``libraries.sum`` has the checksums of the sources that were compared with our layouts.
+The names of functions are kept too, and those around the hash name the algorithm. What a function does is not read: an
+operator is recognised, and ``verify --after-upgrade`` shows what it really did.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from migrator.errors import InputError, Refused
+from migrator.hashing import layouts
+from migrator.hashing.schemes import CANONICAL, LEGACY, Scheme
+
+API, MACHINERY, SPEW, UTILS = "k8s.io/api", "k8s.io/apimachinery", "github.com/davecgh/go-spew", "k8s.io/utils"
+#: Since this minor ``dump.ForHash`` of k8s.io/apimachinery only calls that of k8s.io/utils.
+_PRINTS_BY_UTILS: Final = 36
+
+#: A program that nobody strips or packs has about 100 MiB.
+LARGEST: Final = 256 << 20
+#: What other files begin with: Mach-O for one machine, and for several; PE.
+_OTHER_SYSTEMS: Final = {b"\xcf\xfa\xed\xfe": "macOS", b"\xca\xfe\xba\xbe": "macOS", b"MZ": "Windows"}
+_ELF, _ELF_64_LITTLE = b"\x7fELF", b"\x7fELF\x02\x01"
+_ELF_HEADER: Final = struct.Struct("<32xQ14xHH")  # where the table of segments is, the size of a row, their number
+_SEGMENT: Final = struct.Struct("<I4xQ16xQ16x")  # kind, place and size in the file
+_LOADED: Final = 1
+
+#: debug/buildinfo: a head with the size of a pointer and a flag, 32 bytes in all; then the version of Go and the
+#: modules, each after its length. The modules stand between two marks (cmd/go/internal/modload/build.go).
+_MAGIC, _INLINE, _HEAD = b"\xff Go buildinf:", b"\x08\x02", 32
+_BEGIN: Final = bytes.fromhex("3077af0c9274080241e1c107e6d618e6")
+_END: Final = bytes.fromhex("f932433186182072008242104116d8f2")
+_RELEASED: Final = re.compile(r"v0\.(\d+)\.\d+")
+_COMMIT: Final = re.compile(r"[./]version\.gitCommit=([0-9a-f]{7,40})")
+
+#: The package of the hash functions, in the name of each: operator/internal/utils/kubernetes/pod.go.
+_FUNCTION: Final = re.compile(rb"/internal/utils/kubernetes\.([^\0]+)\0")
+_OWN: Final = re.compile(rb"[\w./-]+")
+_AROUND_THE_HASH: Final = re.compile(r"\w*(?:hash|canonical)\w*", re.IGNORECASE)
+#: Every release, and the builds from 94a0105c to the revert.
+_LEGACY_NAMES: Final = frozenset({"ComputeHash"})
+_CANONICAL_NAMES: Final = frozenset(
+    {"ComputeHash", "ComputeHashLegacy", "ComputeHashWithOrderKeys", "computeHash"}
+    | {
+        f"canonicalize{what}ForHashing"
+        for what in (
+            *("PodTemplateSpec", "PodSpec", "Container", "EphemeralContainer"),
+            *("Ports", "VolumeMounts", "VolumeDevices", "ResourceClaims"),
+        )
+    }
+)
+_REVISIONS: Final = b"/internal/controller/common/revision."
+_NAMES_WITH_HASH: Final = (b"/api/common.GeneratePodGangName\0", b"/api/common.GenerateScaledPodGangName\0")
+
+#: How to get a program, which is at this path in Grove's ``operator/Dockerfile``.
+TAKE_IT: Final = (
+    "take the program out of the operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
+)
+_AGAIN: Final = "get the file again"
+_NAME_IT: Final = "if you know which k8s.io/api its types are of, name the scheme, such as --to legacy-1.35"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator's scheme, and what its program says of itself.
+
+    With a ``doubt`` the scheme is only likely: a person decides, and names it.
+    """
+
+    scheme: Scheme
+    doubt: str
+    libraries: Mapping[str, str]
+    go: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A linked module; the checksum is empty in a vendored build. ``instead`` is what replaced it."""
+
+    version: str
+    checksum: str = ""
+    instead: str = ""
+
+
+@cache
+def libraries() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """The compared versions of each library, with checksum and layout (``any`` of what only prints)."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for line in (pkgutil.get_data(__package__, "libraries.sum") or b"").decode().splitlines():
+        module, version, checksum, layout = line.split()
+        found.setdefault(module, {})[version] = (checksum, layout)
+    return found
+
+
+def read(program: bytes) -> Operator:
+    """Read an operator's program.
+
+    Raises :class:`~migrator.errors.InputError` for another file and for an operator that is not recognised, and
+    :class:`~migrator.errors.Refused` for one that is known and cannot be migrated.
+    """
+    _demand_whole(program)
+    go, modules, settings = _build_information(program)
+    algorithm = _algorithm(program)
+    minor, doubts = _layout(modules)
+    commit = _COMMIT.search(settings)
+    return Operator(
+        scheme=Scheme(algorithm, minor),
+        doubt="; ".join(doubts),
+        libraries={name: modules[name].version for name in _needed(minor)},
+        go=go,
+        commit=commit[1] if commit else "",
+    )
+
+
+def _demand_whole(program: bytes) -> None:
+    """Demand a Linux program that is not cut off: without its last functions canonical looks like legacy."""
+    system = next((name for magic, name in _OTHER_SYSTEMS.items() if program.startswith(magic)), None)
+    if system is not None:
+        raise InputError(f"it is a program for {system}, and operators run on Linux; {TAKE_IT}")
+    if len(program) > LARGEST:
+        raise InputError(f"it has more than {LARGEST >> 20} MiB, and an operator has less; {TAKE_IT}")
+    if not program.startswith(_ELF):
+        raise InputError(f"it is not a program; {TAKE_IT}")
+    if not program.startswith(_ELF_64_LITTLE):
+        raise InputError(
+            "it is a program for another kind of machine than amd64 and arm64; give the operator's for one of these"
+        )
+    try:
+        start, size, count = _ELF_HEADER.unpack_from(program)
+        rows = [_SEGMENT.unpack_from(program, start + size * index) for index in range(count)]
+    except (struct.error, OverflowError):
+        raise InputError(f"it is cut off; {_AGAIN}") from None
+    end = max((place + length for kind, place, length in rows if kind == _LOADED), default=0)
+    if end > len(program):
+        raise InputError(f"it is cut off: {end - len(program)} bytes are missing; {_AGAIN}")
+
+
+def _build_information(program: bytes) -> tuple[str, Mapping[str, _Module], str]:
+    """The version of Go, the linked modules, and the settings of the build."""
+    head = _MAGIC + _INLINE
+    if program.count(head) != 1:
+        if b"UPX!" in program:
+            raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
+        if _MAGIC in program:
+            raise InputError(
+                f"its build information cannot be read: Go before 1.18 made it, or it is damaged; {_AGAIN}"
+            )
+        raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
+    try:
+        go, after = _string(program, program.find(head) + _HEAD)
+        text, _ = _string(program, after)
+        if not (text.startswith(_BEGIN) and text.endswith(_END)):
+            raise ValueError  # noqa: TRY301 - the one sentence below
+        modules, settings = _modules(text[len(_BEGIN) : -len(_END)].decode())
+        return go.decode(), modules, settings
+    except (ValueError, LookupError):
+        raise InputError(f"its build information is damaged or was removed, as garble does; {_AGAIN}") from None
+
+
+def _string(program: bytes, at: int) -> tuple[bytes, int]:
+    """The string at a place, after its length as a varint, and the place behind it."""
+    size = shift = 0
+    while True:
+        byte, at = program[at], at + 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the last byte
+            return program[at : at + size], at + size
+
+
+def _modules(text: str) -> tuple[Mapping[str, _Module], str]:
+    """The modules by path, and the lines about the build. Raises ``ValueError`` for a line that Go does not write."""
+    modules, settings, last = dict[str, _Module](), [], ""
+    for line in text.removesuffix("\n").split("\n"):
+        kind, *rest = line.split("\t")
+        if kind == "build":
+            settings.append(line)
+        elif kind == "=>":
+            modules[last] = replace(modules[last], instead=" ".join(rest[:2]))
+        elif kind in {"mod", "dep"} and len(rest) in {2, 3}:
+            last = rest[0]
+            modules[last] = _Module(*rest[1:])
+        elif kind not in {"path", ""}:  # an empty line stands behind a replacement
+            raise ValueError(line)
+    return modules, "\n".join(settings)
+
+
+def _algorithm(program: bytes) -> str:
+    if _REVISIONS in program:
+        raise Refused(
+            "this operator keeps pod templates in ControllerRevisions (Grove pull request 710) and adopts the hashes "
+            "that it finds: a migration is neither needed nor possible"
+        )
+    if any(name in program for name in _NAMES_WITH_HASH):
+        raise Refused("this operator puts the hash into object names, so it cannot be migrated; choose another release")
+    names = set(_names_around_the_hash(program))
+    if not names:
+        raise InputError(
+            "it is a Go program but not a Grove operator: it has no function ComputeHash in "
+            "internal/utils/kubernetes; give the program grove-operator, or a build that is not obfuscated"
+        )
+    if len({own for own, _ in names}) > 1:
+        raise InputError("it holds more than one Grove operator; give one of them")
+    found = {name for _, name in names}
+    if found not in (_LEGACY_NAMES, _CANONICAL_NAMES):
+        raise InputError(
+            f"its functions around the hash are not those of a known operator ({', '.join(sorted(found))}): it may "
+            "hash in a way that is not known here, so do not migrate to it; a newer grove-migrator may know it"
+        )
+    return LEGACY if found == _LEGACY_NAMES else CANONICAL
+
+
+def _names_around_the_hash(program: bytes) -> Iterator[tuple[bytes, str]]:
+    """Functions with "hash" or "canonical" in their names, each with the import path of the operator's own code."""
+    for one in _FUNCTION.finditer(program):
+        own = program[program.rfind(b"\0", 0, one.start()) + 1 : one.start()]
+        # The name of a closure contains those of the functions around it.
+        for part in one[1].decode("utf-8", "replace").split(".") if _OWN.fullmatch(own) else ():
+            if _AROUND_THE_HASH.fullmatch(part):
+                yield own, part
+
+
+def _needed(minor: str) -> tuple[str, ...]:
+    """The libraries on which a hash depends."""
+    prints_by_utils = int(minor.partition(".")[2]) >= _PRINTS_BY_UTILS
+    return (API, MACHINERY, SPEW, *((UTILS,) if prints_by_utils else ()))
+
+
+def _layout(modules: Mapping[str, _Module]) -> tuple[str, list[str]]:
+    """The minor whose layout a program has, and what makes that only likely."""
+    minor = _minor_of(API, modules)
+    doubts = list(_doubts(minor, modules))
+    if _minor_of(MACHINERY, modules) != minor:
+        versions = f"{modules[API].version} and {MACHINERY} {modules[MACHINERY].version}"
+        raise InputError(f"it has {API} {versions}, which were not compared together; {_NAME_IT}")
+    return minor, doubts
+
+
+def _minor_of(name: str, modules: Mapping[str, _Module]) -> str:
+    """The layout of a version, by the table or by its own number."""
+    module = _linked(name, modules)
+    known, released = libraries()[name].get(module.version), _RELEASED.fullmatch(module.version)
+    minor = known[1] if known else f"1.{released[1]}" if released else ""
+    if minor not in layouts.minors():
+        first, *_, last = libraries()[name]
+        raise InputError(
+            f"it has {name} {module.version}, and only {first} to {last} were compared with the layouts that are known "
+            f"here: a newer grove-migrator may know it; {_NAME_IT}"
+        )
+    return minor
+
+
+def _linked(name: str, modules: Mapping[str, _Module]) -> _Module:
+    module = modules.get(name)
+    if module is None:
+        raise InputError(f"it does not contain {name}, so it is not a Grove operator; give the program grove-operator")
+    if module.instead:
+        raise InputError(f"its {name} is replaced by {module.instead}, which was not compared; {_NAME_IT}")
+    return module
+
+
+def _doubts(minor: str, modules: Mapping[str, _Module]) -> Iterator[str]:
+    """What makes a layout only likely. Raises ``InputError`` where the program contradicts the table."""
+    vendored = not any(module.checksum for module in modules.values())
+    if vendored:
+        yield "it was built from vendored sources, which have no checksums"
+    for name in _needed(minor):
+        module, known = _linked(name, modules), libraries()[name]
+        recorded = known.get(module.version, ("", ""))[0]
+        if not recorded and module.checksum in {checksum for checksum, _ in known.values()}:
+            recorded = "that of another version"
+        if recorded and module.checksum != recorded and not vendored:
+            raise InputError(
+                f"its {name} {module.version} has the checksum {module.checksum or '(none)'}, and the published one "
+                f"has {recorded}: the file is damaged, or the library was changed. Get the file again; {_NAME_IT}"
+            )
+        if not recorded and name == SPEW:
+            raise InputError(f"it prints with {name} {module.version}, which was not compared; {_NAME_IT}")
+        if not recorded:
+            yield f"{name} {module.version} was not compared with the layout of {minor}"

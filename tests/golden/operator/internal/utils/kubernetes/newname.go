@@ -1,0 +1,8 @@
+//go:build newname
+
+package kubernetes
+
+func init() { templateHashV2() }
+
+//go:noinline
+func templateHashV2() {}

@@ -1,4 +1,0 @@
-//go:build nohash
-
-// Package kubernetes makes no hashes.
-package kubernetes

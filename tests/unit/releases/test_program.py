@@ -1,0 +1,226 @@
+"""The scheme of a program: what is read of one, what is only likely, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from migrator.errors import InputError, MigratorError, Refused
+from migrator.hashing import layouts, schemes
+from migrator.hashing.schemes import Scheme
+from migrator.releases import program
+from migrator.releases.program import API, MACHINERY, SPEW, UTILS
+from tests.support import programs
+from tests.support.pages import text_of
+from tests.support.programs import CANONICAL, GROVE, LEGACY, UTILS_PACKAGE, elf, information, known, lines, made
+
+MINORS = tuple(dict.fromkeys(layout for _, layout in program.libraries()[API].values()))
+VERSION, CHECKSUM = known(API, "1.35").split("\t")
+NEWER = "v0.35.99\th1:new="
+NEW_UTILS = "v0.0.0-20270101000000-aaaaaaaaaaaa"
+VENDORED = re.sub(r"h1:\S+", "", lines())
+REPLACED = lines("1.35", {API: f"{VERSION}\n=>\texample.test/api\tv9.9.9\th1:x="})
+
+
+@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize(("names", "algorithm"), [(LEGACY, "legacy"), (CANONICAL, "canonical")])
+def test_the_scheme_is_read(names: tuple[str, ...], algorithm: str, minor: str) -> None:
+    """The checksums name the layout and the functions the algorithm, without a doubt."""
+    found = program.read(made(lines(minor), names))
+    assert (found.scheme, found.doubt) == (Scheme(algorithm, minor), "")
+
+
+def test_what_a_program_says_of_itself_is_told() -> None:
+    """Its Go, the libraries that a hash depends on, and the commit of the linker's flags."""
+    flags = 'build\t-ldflags="-X x/internal/version.gitCommit=19905d5356d2"'
+    found = program.read(made(lines("1.36", rest=flags)))
+    assert (found.go, found.commit) == ("go1.26.8", "19905d5356d2")
+    assert list(found.libraries) == [API, MACHINERY, SPEW, UTILS]
+
+
+#: Each case: the program's modules, its functions, and a part of the doubt.
+LIKELY = {
+    "vendored": (VENDORED, "it was built from vendored sources, which have no checksums"),
+    "unknown patch version": (
+        lines("1.35", {API: NEWER, MACHINERY: NEWER}),
+        f"{API} v0.35.99 was not compared with the layout of 1.35; {MACHINERY} v0.35.99 was not",
+    ),
+    "unknown k8s.io/utils that prints": (
+        lines("1.37", {UTILS: f"{NEW_UTILS}\th1:new="}),
+        f"{UTILS} {NEW_UTILS} was not compared with the layout of 1.37",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LIKELY)
+def test_what_was_not_compared_is_only_likely(case: str) -> None:
+    """The scheme is named, with what is not known of it."""
+    text, doubt = LIKELY[case]
+    assert doubt in program.read(made(text)).doubt
+
+
+def test_utilities_that_do_not_print_do_not_matter() -> None:
+    """Before 0.36 nothing that is hashed is printed by k8s.io/utils."""
+    text = lines("1.35", {UTILS: f"{NEW_UTILS}\th1:new="})
+    assert not program.read(made(text)).doubt
+
+
+#: Each case: a file, and a part of the sentence, which ends with what to do.
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "it is not a program; take the program out of the operator's image: `crane export"),
+    "archive": (bytes(512), "it is not a program; take"),
+    "macOS": (b"\xcf\xfa\xed\xfe" + bytes(500), "it is a program for macOS, and operators run on Linux; take"),
+    "macOS, two machines": (b"\xca\xfe\xba\xbe" + bytes(500), "it is a program for macOS"),
+    "Windows": (b"MZ" + bytes(500), "it is a program for Windows"),
+    "32 bits": (elf(b"", kind=b"\x01\x01"), "for another kind of machine than amd64 and arm64; give"),
+    "big-endian": (elf(b"", kind=b"\x02\x02"), "for another kind of machine"),
+    "too large": (bytes(program.LARGEST + 1), "more than 256 MiB, and an operator has less; take"),
+    "only the beginning": (b"\x7fELF\x02\x01", "it is cut off; get the file again"),
+    "cut off": (elf(bytes(100), missing=30), "it is cut off: 30 bytes are missing; get the file again"),
+    "not Go": (elf(bytes(100)), "not a Go program, or a packer changed it"),
+    "packed": (elf(bytes(8) + b"UPX!"), "packed with UPX: unpack it with `upx -d`"),
+    "old Go": (elf(information(lines(), head=b"\x08\0")), "Go before 1.18 made it, or it is damaged; get"),
+    "two programs": (elf(information(lines()) * 2), "its build information cannot be read"),
+    "garble": (
+        elf(information(lines()).replace(programs.BEGIN, bytes(16))),
+        "damaged or was removed, as garble does; get the file again",
+    ),
+    "no end of a number": (elf(b"\xff Go buildinf:\x08\x02" + bytes(16) + b"\xff" * 9), "is damaged"),
+    "unknown line": (made(lines(rest="built\t-compiler=gc")), "is damaged"),
+    "unknown field": (made(lines("1.35", {API: f"{VERSION}\t{CHECKSUM}\tmore"})), "is damaged"),
+    "replacement of nothing": (made("=>\tx\tv1\th1:x=\n"), "is damaged"),
+    "not Grove": (made(names=("k8s.io/kubernetes/pkg/util/hash.DeepHashObject",)), "not a Grove operator: it has no f"),
+    "no Kubernetes": (made(lines("1.35", {API: ""})), f"does not contain {API}, so it is not a Grove operator; give"),
+    "two operators": (
+        made(names=(*LEGACY, "example.test/fork/internal/utils/kubernetes.ComputeHash")),
+        "it holds more than one Grove operator; give one of them",
+    ),
+    "new function": (
+        made(names=(*LEGACY, f"{UTILS_PACKAGE}.TemplateHashV2")),
+        r"(ComputeHash, TemplateHashV2): it may hash in a way that is not known here, so do not migrate to it; a newer",
+    ),
+    "one function less": (made(names=CANONICAL[:-1]), "not those of a known operator (ComputeHash, ComputeHashLegacy"),
+    "another checksum": (
+        made(lines("1.35", {API: f"{VERSION}\th1:other="})),
+        f"its {API} {VERSION} has the checksum h1:other=, and the published one has {CHECKSUM}: the file is damaged",
+    ),
+    "another checksum of what prints": (
+        made(lines("1.35", {SPEW: f"{known(SPEW, '1.35').partition(chr(9))[0]}\th1:other="})),
+        "the library was changed. Get the file again; if you know which k8s.io/api its types are of, name the scheme",
+    ),
+    "another version": (
+        made(lines("1.35", {API: f"v0.35.99\t{CHECKSUM}"})),
+        f"its {API} v0.35.99 has the checksum {CHECKSUM}, and the published one has that of another version",
+    ),
+    "one checksum less": (made(lines("1.35", {API: VERSION})), f"{VERSION} has the checksum (none), and the published"),
+    "replaced": (
+        made(REPLACED),
+        f"its {API} is replaced by example.test/api v9.9.9, which was not compared; if you know which k8s.io/api",
+    ),
+    "printing is replaced": (
+        made(lines("1.35", {SPEW: "v1.1.1\n=>\t./spew\t(devel)\t"})),
+        f"its {SPEW} is replaced by ./spew (devel), which was not compared; if you know",
+    ),
+    "unknown printing": (
+        made(lines("1.35", {SPEW: "v1.2.0\th1:new="})),
+        f"it prints with {SPEW} v1.2.0, which was not compared; if you know",
+    ),
+    "pre-release": (
+        made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.37.0-beta.0\th1:new="))),
+        f"it has {API} v0.37.0-beta.0, and only v0.33.0 to v0.37.",
+    ),
+    "unknown minor": (
+        made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.39.0\th1:new="))),
+        "were compared with the layouts that are known here: a newer grove-migrator may know it; if you know",
+    ),
+    "workspace": (made(lines("1.35", {API: "(devel)\t"})), f"it has {API} (devel), and only v0.33.0 to"),
+    "mixed minors": (
+        made(lines("1.35", {MACHINERY: known(MACHINERY, "1.34")})),
+        "which were not compared together; if you know which k8s.io/api its types are of, name the scheme",
+    ),
+    "mixed unknown patch versions": (
+        made(lines("1.35", {API: NEWER, MACHINERY: "v0.34.99\th1:new="})),
+        f"it has {API} v0.35.99 and {MACHINERY} v0.34.99, which were not compared together",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_another_file_is_refused(case: str) -> None:
+    """What was found is in the sentence, and what to do: exit code 2."""
+    data, sentence = REFUSED[case]
+    with pytest.raises(InputError, match=re.escape(sentence)) as error:
+        program.read(data)
+    assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (f"{GROVE}/internal/controller/common/revision.Name", "keeps pod templates in ControllerRevisions"),
+        (
+            f"{GROVE}/api/common.GeneratePodGangName",
+            "puts the hash into object names, so it cannot be migrated; choose",
+        ),
+        (f"{GROVE}/api/common.GenerateScaledPodGangName", "puts the hash into object names"),
+    ],
+)
+def test_an_operator_that_cannot_be_migrated_is_refused(name: str, sentence: str) -> None:
+    """It is recognised, and refused: exit code 3."""
+    with pytest.raises(Refused, match=sentence) as error:
+        program.read(made(names=(*LEGACY, name)))
+    assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (lines(), LEGACY),
+        (lines("1.37"), CANONICAL),
+        (VENDORED, LEGACY),
+        (LIKELY["unknown patch version"][0], LEGACY),
+        (REPLACED, LEGACY),
+    ],
+    ids=["legacy", "canonical", "vendored", "unknown patch version", "replaced"],
+)
+def test_one_flipped_bit_never_gives_another_scheme(text: str, names: tuple[str, ...]) -> None:
+    """Whichever bit of a program is flipped: it is refused, or has the scheme that it had."""
+    data = bytearray(made(text, names))
+    before = outcome(bytes(data))
+    for place in range(len(data)):
+        for bit in range(8):
+            data[place] ^= 1 << bit
+            assert outcome(bytes(data)) in {before, None}, (place, bit)
+            data[place] ^= 1 << bit
+
+
+@pytest.mark.parametrize("names", [LEGACY, CANONICAL], ids=["legacy", "canonical"])
+def test_a_program_that_is_cut_off_anywhere_is_refused(names: tuple[str, ...]) -> None:
+    """A canonical operator without the rest of its functions would look like a legacy one."""
+    data = made(names=names)
+    assert {outcome(data[:length]) for length in range(len(data))} == {None}
+
+
+def outcome(data: bytes) -> Scheme | None:
+    """The scheme of a program, nothing where it is refused."""
+    try:
+        return program.read(data).scheme
+    except MigratorError:
+        return None
+
+
+def test_the_libraries_of_each_release_are_known() -> None:
+    """Every version of k8s.io/api that grove-releases.md names for a release has rows, of both libraries."""
+    versions = set(re.findall(r"(?m)^\|.*\| (0\.\d+\.\d+) \|", text_of("development/grove-releases")))
+    assert len(versions) >= len({release.scheme.minor for release in schemes.releases()})
+    for version in versions:
+        for module in (API, MACHINERY):
+            assert program.libraries()[module][f"v{version}"][1] == f"1.{version.split('.')[1]}"
+
+
+@pytest.mark.parametrize("module", [API, MACHINERY])
+def test_every_released_minor_has_rows(module: str) -> None:
+    """A layout that is shipped, and not a preview, is that of some version of each library."""
+    shipped = {*layouts.minors()}
+    assert {layout for _, layout in program.libraries()[module].values()} == shipped
