@@ -18,7 +18,7 @@
 {{- define "grove-migrator.target" -}}
 {{- $tag := .Values.operator.image.tag | default "" }}
 {{- $installed := include "grove-migrator.installed" . }}
-{{- $binary := or .Values.targetBinary.image .Values.targetBinary.configMap }}
+{{- $binary := .Values.targetBinary.image }}
 {{- if and (eq .Values.mode "hook") (not $tag) }}
 {{- fail "mode hook must see which operator this upgrade installs: import operator.image from Grove's chart (import-values, docs/upgrade.md), or set operator.image.tag" }}
 {{- end }}
@@ -61,8 +61,8 @@ the program. Values: root, the name of the value, and the value.
 {{- $name := last . }}
 {{- $read := include "grove-migrator.releases" (first .) | fromJsonArray }}
 {{- $full := printf "v%s" (trimPrefix "v" $name) }}
-{{- if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|(legacy|canonical)-([0-9]+[.][0-9]+|x[0-9a-f]{12}))$" $name)) }}
-{{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary" $value $name (first .).Chart.AppVersion) }}
+{{- if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|(legacy|canonical)-[0-9]+[.][0-9]+)$" $name)) }}
+{{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary.image" $value $name (first .).Chart.AppVersion) }}
 {{- end }}
 {{- end }}
 
@@ -80,8 +80,6 @@ the program. Values: root, the name of the value, and the value.
 {{- end }}
 {{- if .Values.targetBinary.image }}
 - --to-binary=/target/grove-operator
-{{- else if .Values.targetBinary.configMap }}
-- --to-binary=/target/{{ .Values.targetBinary.key }}
 {{- end }}
 {{- end }}
 

@@ -196,16 +196,11 @@ spec:
           image:
             reference: {{ .Values.targetBinary.image }}
             pullPolicy: IfNotPresent
-      {{- else if .Values.targetBinary.configMap }}
-      volumes:
-        - name: target
-          configMap:
-            name: {{ .Values.targetBinary.configMap }}
       {{- end }}
 {{- end }}
 
 {{- define "grove-migrator.mounts" }}
-          {{- if or .Values.targetBinary.image .Values.targetBinary.configMap }}
+          {{- if .Values.targetBinary.image }}
           volumeMounts:
             - name: target
               mountPath: /target
