@@ -38,6 +38,15 @@ LAYOUT_OF: Final = {
 #: What k8s.io/apimachinery up to 0.35 requires at least; the oracles have the newer one, which Grove has.
 OLD_SPEW: Final = "v1.1.1"
 
+#: k8s.io/utils at each merge to its master branch since it prints, besides what Kubernetes requires. It has no releases
+#: that a proxy could list.
+UTILS_VERSIONS: Final = (
+    "v0.0.0-20260319190234-28399d86e0b5",
+    "v0.0.0-20260507154919-ff6756f316d2",
+    "v0.0.0-20260617174310-a95e086a2553",
+    "v0.0.0-20260707023825-cf1189d6abe3",
+    "v0.0.0-20261023123148-ca04ba58ecab",
+)
 RELEASED: Final = MINORS
 
 Row = tuple[str, str, str, str]  # module, version, checksum, layout
@@ -140,6 +149,8 @@ def rows(base: Path) -> Iterator[Row]:
         builds = [(f"-require={API}@{version}", f"-require={MACHINERY}@{version}") for version in versions(minor)]
         if minor == "1.35":
             builds.append((f"-replace={SPEW}={SPEW}@{OLD_SPEW}",))
+        if minor == "1.36":  # the one that requires the oldest of them
+            builds += [(f"-require={UTILS}@{version}",) for version in UTILS_VERSIONS]
         for edits in builds:
             build = Build.of(minor, base, *edits)
             if build is None:
