@@ -22,7 +22,7 @@ CANONICAL = (
     ),
 )
 BEGIN = bytes.fromhex("3077af0c9274080241e1c107e6d618e6")
-_END = bytes.fromhex("f932433186182072008242104116d8f2")
+END = bytes.fromhex("f932433186182072008242104116d8f2")
 
 
 def known(module: str, minor: str) -> str:
@@ -49,7 +49,7 @@ def elf(content: bytes, *, kind: bytes = b"\x02\x01", missing: int = 0) -> bytes
 
 def information(text: str, go: str = "go1.26.8", *, head: bytes = b"\x08\x02") -> bytes:
     """The build information of a program, as a multiple of 16 bytes."""
-    whole = b"\xff Go buildinf:" + head + bytes(16) + _string(go.encode()) + _string(BEGIN + text.encode() + _END)
+    whole = b"\xff Go buildinf:" + head + bytes(16) + _string(go.encode()) + _string(BEGIN + text.encode() + END)
     return whole + bytes(-len(whole) % 16)
 
 

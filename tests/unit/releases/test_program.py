@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         elf(information(lines()).replace(programs.BEGIN, bytes(16))),
         "damaged or was removed, as garble does; get the file again",
     ),
+    "no end mark": (elf(information(lines()).replace(programs.END, bytes(16))), "is damaged or was removed"),
     "no end of a number": (elf(b"\xff Go buildinf:\x08\x02" + bytes(16) + b"\xff" * 9), "is damaged"),
     "unknown line": (made(lines(rest="built\t-compiler=gc")), "is damaged"),
     "unknown field": (made(lines("1.35", {API: f"{VERSION}\t{CHECKSUM}\tmore"})), "is damaged"),
@@ -181,8 +182,9 @@ def test_an_operator_that_cannot_be_migrated_is_refused(name: str, sentence: str
         (VENDORED, LEGACY),
         (LIKELY["unknown patch version"][0], LEGACY),
         (REPLACED, LEGACY),
+        (re.sub(r"h1:\S+", "", REPLACED), LEGACY),
     ],
-    ids=["legacy", "canonical", "vendored", "unknown patch version", "replaced"],
+    ids=["legacy", "canonical", "vendored", "unknown patch version", "replaced", "replaced and vendored"],
 )
 def test_one_flipped_bit_never_gives_another_scheme(text: str, names: tuple[str, ...]) -> None:
     """Whichever bit of a program is flipped: it is refused, or has the scheme that it had."""
