@@ -31,10 +31,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Self
 
 #: What exit code 6 means, and what to do.
-HALF_WAY: Final = (
-    "Some sets may hold new hashes and others old ones. Keep the operator at zero replicas. "
-    "Run the same command again, or add `--revert`"
-)
+MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
+HALF_WAY: Final = f"{MAY_DIFFER} Keep the operator at zero replicas. Run the same command again, or add `--revert`"
 
 
 def first_of(texts: Sequence[str], limit: int) -> str:

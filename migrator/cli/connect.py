@@ -20,14 +20,10 @@ from migrator.cli.progress import Progress
 from migrator.errors import UsageError
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
-from migrator.run import operator, record
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
-
-#: The operator's namespace in Grove's documentation.
-GROVE_NAMESPACE: Final = "grove-system"
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -87,18 +83,6 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
 def now() -> datetime:
     """The time on the wall."""
     return datetime.now(UTC)
-
-
-def adopt_recorded(cluster: ClusterFlags, flags: operator.OperatorFlags) -> None:
-    """Make the layouts in the cluster's record known, if it has any."""
-    store = connect(cluster, dry_run=DryRun.CLIENT)
-    found = operator.find(store, flags, everywhere=False)
-    record.Recorder(store, found.home or namespace_of_record()).load()
-
-
-def namespace_of_record() -> str:
-    """Where the record of a run is looked for if no operator is found."""
-    return own_namespace() or GROVE_NAMESPACE
 
 
 def own_namespace() -> str | None:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from migrator.cli import log
-from migrator.cli.connect import ClusterFlags, adopt_recorded
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import layouts, schemes
 from migrator.planning.options import AUTO, HASH_IN_NAMES
 from migrator.planning.releases import is_target, release_in
-from migrator.run.operator import OperatorFlags
 
 if TYPE_CHECKING:
     from migrator.operators.schemefile import OperatorScheme
@@ -30,23 +28,17 @@ def choose_schemes(
     from_binary: str | None = None,
     to_binary: str | None = None,
     *,
-    cluster: ClusterFlags | None,
-    operator: str | None = None,
     target_image: str | None = None,
 ) -> tuple[str, str | None]:
     """The schemes of ``--from`` and ``--to``, as named or read from the binaries.
 
-    A layout that is not shipped is looked up in the record of the ``cluster``, if there is one. Raises ``UsageError``
-    for a name that contradicts its binary, and for an image that contradicts the target; and ``Refused`` for an
-    operator that cannot be migrated.
+    Raises ``UsageError`` for a name that contradicts its binary, and for an image that contradicts the target; and
+    ``Refused`` for an operator that cannot be migrated.
     """
     if to_binary is not None:
         target = _agreed("--to", target, to_binary)
     if from_binary is not None:
         source = _agreed("--from", None if source == AUTO else source, from_binary)
-    known_names = {scheme.name for scheme in schemes.all_schemes()}
-    if cluster and any(schemes.READ_ELSEWHERE.fullmatch(name) for name in {source, target or ""} - known_names):
-        adopt_recorded(cluster, OperatorFlags.parse(operator))
     release = release_in(target_image or "") if target not in {None, schemes.CANONICAL} else None
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):

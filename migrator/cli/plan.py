@@ -95,23 +95,20 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
-    source, to = operator_source.choose_schemes(
-        source, to, from_binary, to_binary, cluster=None if filename else cluster
-    )
+    source, to = operator_source.choose_schemes(source, to, from_binary, to_binary)
     options = _options(source, to, namespace, selector)
     result: Plan | None = None
     with Progress(sys.stderr) as progress:
         with progress.stage("reading"):
             store = connect.open_store(cluster, *filename, dry_run=DryRun.CLIENT)
         header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
-        namespace_of_record = connect.namespace_of_record()
         with progress.stage("planning"):
             try:
                 if to is None:
-                    look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
+                    look, targets = first_look(store, options, now=connect.now)
                     text = _first_look_text(look, targets, output, source, header)
                 else:
-                    result = preview(store, options, now=connect.now, namespace=namespace_of_record)
+                    result = preview(store, options, now=connect.now)
                     text = _plan_text(result, output, header, group_by)
             except Forbidden as error:
                 if namespace is not None:

@@ -24,7 +24,7 @@ from migrator.cli.options import (
     source,
     target,
 )
-from migrator.errors import ClusterError, OutputError, UsageError, count
+from migrator.errors import OutputError, UsageError, count
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.patches import patch_count
@@ -123,21 +123,12 @@ def run(
     from migrator.cli.progress import Progress
     from migrator.run import migration
     from migrator.run.context import RunOptions
-    from migrator.run.endings import unread
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
     cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
     _check_files(filename, write, output, mode)
-    try:
-        source, to = operator_source.choose_schemes(
-            *(source, to, from_binary, to_binary),
-            cluster=None if filename else cluster,
-            operator=operator,
-            target_image=target_image,
-        )
-    except ClusterError as error:  # a layout that only the record has
-        raise unread(error, mode) from None
+    source, to = operator_source.choose_schemes(source, to, from_binary, to_binary, target_image=target_image)
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
@@ -166,7 +157,7 @@ def run(
             connect.ignore(*_SIGNALS)
         ending: tuple[str | None, tuple[str, ...]] = None, ()
         if store.dry_run is DryRun.NONE:
-            ending = dialogue.ending(store, result, options, by_binary=to_binary is not None)
+            ending = dialogue.ending(result, options, by_binary=to_binary is not None)
         if write != _STDIO or mode is not DryRun.NONE:
             _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import UnknownScheme, UnreadRelease, suggestion
 from migrator.hashing import layouts
@@ -165,21 +165,6 @@ def released_schemes() -> tuple[Scheme, ...]:
     """The schemes that some build uses, in table order."""
     used = {release.scheme for release in releases()}
     return tuple(scheme for scheme in all_schemes() if scheme in used)
-
-
-def layouts_of(names: Iterable[str]) -> dict[str, layouts.Layout]:
-    """What a record must hold of the schemes of these names: the layouts that are not shipped, by scheme name."""
-    read_elsewhere = {scheme.name: scheme for scheme in _over(layouts.adopted())}
-    return {name: layouts.load(read_elsewhere[name].minor) for name in sorted({*names} & read_elsewhere.keys())}
-
-
-def adopt_layouts(found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make the layouts known that :func:`layouts_of` gave; raises ``ValueError`` for one that is not what it was."""
-    for name, types in found.items():
-        layout, minor = layouts.parse(types), name.partition("-")[2]
-        if minor != layouts.digest_name(layout):
-            raise ValueError(f"the layout of {name} has another digest")
-        layouts.adopt(layout, minor)
 
 
 def canonical_over(scheme: Scheme) -> Scheme:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from migrator.grove.objects import Ref, Tree
@@ -59,37 +58,6 @@ class Advice:
     source: str
     remedy: str
     confidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyNew:
-    """A field that held the target's hash before our first write; a revert leaves it."""
-
-    ref: Ref
-    field: str  # JSON Pointer
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The old and the new hashes of a tree, computed before its first write by the run ``run``.
-
-    ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
-    ``pods`` are those that existed when the run ended, by PodClique, as 8-byte digests of their uids; empty until then.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    generation: int
-    source: str
-    target: str
-    source_hashes: SetHashes
-    target_hashes: SetHashes
-    template_digest: str
-    kept: tuple[AlreadyNew, ...] = ()
-    run: str = ""
-    pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

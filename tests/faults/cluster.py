@@ -132,6 +132,11 @@ def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
     return translated(before, _new_hashes(before.values()))
 
 
+def reverted(before: Mapping[Key, Object]) -> dict[Key, Object]:
+    """The opposite: also where a hash was the target's from the beginning."""
+    return translated(before, {new: old for old, new in _new_hashes(before.values()).items()})
+
+
 @cache
 def computed(spec: str, scheme: str) -> podcliqueset.SetHashes:
     """The hashes that a scheme gives a set with this spec, which is JSON."""

@@ -10,7 +10,6 @@ import pytest
 
 from migrator.errors import LostReply, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
-from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.invariants import all_hash_fields
@@ -56,8 +55,9 @@ def closes(world: World, moment: str = "after") -> Callable[[Step], bool]:
     """Whether a step is the write to the record that comes once every hash is the target's."""
 
     def is_that(step: Step) -> bool:
-        saves = step.name == RUN_NAME and step.write > 0 and step.moment == moment
-        return saves and world.grove() == world.after
+        saves = step.target == f"leases/{OWN_LEASE}" and step.write > 0 and step.moment == moment
+        done = world.record_state == ("done" if moment == "after" else "writing") and world.grove() == world.after
+        return saves and done and world.holder == PARKED
 
     return is_that
 
@@ -151,7 +151,7 @@ def test_a_revert_does_not_take_a_lost_record_for_nothing_written(what: str, mom
     world.advance(LONGER_THAN_A_LEASE)
     known = world.run(revert=True)
     assert known.code in {DONE, STUCK}, str(known)
-    assert known.code == STUCK or (world.grove() == world.before, world.replicas) == (True, 1)
+    assert known.code == STUCK or (world.grove() == world.undone, world.replicas) == (True, 1)
     assert known.code == DONE or world.holder == PARKED
 
 
@@ -207,7 +207,7 @@ def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(n
             times=10**6 if lasts else 1,
         )
         ending = world.run(scales, revert=True)
-        assert (ending.code, world.replicas, world.records) == ((STUCK, 0, [RUN_NAME]) if lasts else (DONE, 1, [])), (
+        assert (ending.code, world.replicas, bool(world.record)) == ((STUCK, 0, True) if lasts else (DONE, 1, False)), (
             lasts
         )
 
@@ -249,7 +249,7 @@ def test_beside_a_half_revert_the_targets_operator_is_not_started(*, elects: boo
 def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, times: int, *, elects: bool) -> None:
     """Another run writes half and dies meanwhile, and its record cannot be read: 6, it stays, and a revert restores."""
     world = World(elects=elects)
-    saves = when(lambda step: step.name == RUN_NAME and step.write > 0 and step.moment == "after", _kill)
+    saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", _kill)
     assert world.run(saves).code == KILLED
     world.hand_lease_to("", seconds=1, name=OWN_LEASE)
     world.forbid_unknown_hashes()
@@ -259,7 +259,12 @@ def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, time
         if step.moment == "before" and not met and step.target == f"leases/{OWN_LEASE}":
             met.append("another run")
             assert world.run(_at_grove_write(_HALF)).code == KILLED
-        elif step.moment == "before" and 0 < len(met) <= times and step.target == f"configmaps/{RUN_NAME}":
+        elif (
+            step.moment == "before"
+            and 0 < len(met) <= times
+            and step.kind == "read"
+            and step.target == f"leases/{OWN_LEASE}"
+        ):
             met.append(name)
             FAULTS[name].strike(step.process)
 
@@ -267,7 +272,7 @@ def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, time
     assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
     assert (world.record_state, met[1:]) == ("writing", times * [name])
     world.advance(LONGER_THAN_A_LEASE)
-    assert (world.run(revert=True).code, world.grove() == world.before) == (DONE, True)
+    assert (world.run(revert=True).code, world.grove() == world.undone) == (DONE, True)
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 3])
@@ -277,7 +282,7 @@ def test_a_record_of_before_the_lock_does_not_count_in_the_quiet(last: int, *, e
     world = World(elects=elects)
 
     def stopping() -> None:
-        saves = when(lambda step: step.name == RUN_NAME and step.write > 0 and step.moment == "after", _kill)
+        saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", _kill)
         assert world.run(saves).code == KILLED
         world.hand_lease_to("", seconds=1, name=OWN_LEASE)
 
@@ -361,7 +366,7 @@ def test_an_undone_run_leaves_no_parked_lease_without_a_record(name: str) -> Non
     ending = world.run(at)
     assert ending.code in {KILLED, FAILED}, str(ending)
     world.advance(20)
-    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+    assert (world.grove() == world.before, world.replicas, world.record) == (True, 1, "")
     assert world.holder.startswith("grove-operator")
 
 

@@ -14,8 +14,7 @@ from structlog.testing import LogCapture
 
 from migrator import resources
 from migrator.errors import NotAuthorised, Rejected, Unreachable
-from migrator.run.leases import PARKED
-from migrator.run.record import RUN_NAME
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
@@ -90,7 +89,7 @@ def test_an_operator_that_the_last_look_sees_is_kept_out() -> None:
 
 @table(
     "target error code",
-    ("N3: the record cannot be read in an outage.", (f"configmaps/{RUN_NAME}", OUTAGE, STUCK)),
+    ("N3: the record cannot be read in an outage.", (f"leases/{OWN_LEASE}", OUTAGE, STUCK)),
     ("N4: the very first request fails.", ("", OUTAGE, STUCK)),
     ("The token is void: nothing was read.", ("", partial(NotAuthorised, "HTTP 401"), FAILED)),
 )
@@ -108,22 +107,20 @@ def test_a_rerun_that_cannot_read_knows_nothing(
     assert "Nothing is changed" not in str(ending)
 
 
-@pytest.mark.parametrize("state", [None, "done", "none", "other", "sleeping"])
+@pytest.mark.parametrize("state", [None, "none", "other", "sleeping"])
 def test_a_damaged_record_proves_a_run(state: str | None) -> None:
     """A record of half-written sets that is no JSON, or in a state that no run writes: 6, and nothing is written."""
     world = half_written()
     world.advance(LONGER_THAN_A_LEASE)
 
     def damage(body: Object) -> None:
-        text = json.loads(body["data"]["run.json"])
-        damaged = json.dumps(text | {"run": text["run"] | {"state": state}})
-        body["data"]["run.json"] = damaged if state else "{"
+        text = json.loads(world.record)
+        body["metadata"]["annotations"][RECORD] = json.dumps(text | {"state": state}) if state else "{"
 
-    world.store.edit(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME, damage)
+    world.store.edit(resources.LEASES, cluster.NAMESPACE, OWN_LEASE, damage)
     found = world.grove()
     ending = world.run(kill_at(100, "before"))
     assert (ending.code, world.grove() == found) == (STUCK, True), str(ending)
-    assert state is None or "GM-205" in str(ending)
 
 
 # --- what a run leaves when it is killed -----------------------------------------------------------------------------
@@ -279,7 +276,7 @@ def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_every
     world.on_awake = delete
     ending = world.start(at=users.restores(world, begins=first("pods"))).run()
     assert ending.code == REFUSED, str(ending)
-    assert world.grove() == {key: item for key, item in world.before.items() if key[2] not in lost}
+    assert world.grove() == {key: item for key, item in world.undone.items() if key[2] not in lost}
     assert all(name in str(ending) for name in lost), str(ending)
 
 

@@ -101,7 +101,7 @@ def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
     ending = world.run(do_at(first("deployments", "scale"), "before", hang))
     assert ending.code == FAILED
     assert "hanging" in str(ending.error)
-    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+    assert (world.grove() == world.before, world.replicas, world.record) == (True, 1, "")
 
 
 def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
@@ -114,7 +114,7 @@ def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
     assert idle.run(stop_operator=False).code == DONE
     assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
     assert idle.run(stop_operator=False, revert=True).code == DONE
-    assert (idle.grove() == idle.before, idle.replicas) == (True, 0)
+    assert (idle.grove() == idle.undone, idle.replicas) == (True, 0)
 
 
 def test_a_living_holder_is_not_waited_for_for_ever() -> None:
@@ -130,4 +130,4 @@ def test_a_living_holder_is_not_waited_for_for_ever() -> None:
     assert ending.code == FAILED
     assert "another_1" in str(ending.error)
     assert (world.grove() == world.before, world.replicas) == (True, 0)
-    assert world.records == []
+    assert not world.record

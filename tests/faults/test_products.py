@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from migrator.resources import PODS
-from migrator.run.record import RUN_NAME
+from migrator.run.leases import OWN_LEASE
 from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, kill_at
 from tests.faults.products import FAULTS, FORGOTTEN, RESTORED, able, forgotten, overtaken, strikes, suffer
 from tests.faults.steps import COMMANDS, of_trees, points, steps
@@ -48,8 +48,8 @@ def writes_to_sets(command: Command) -> list[Step]:
 
 
 def closed_record(command: Command) -> list[Step]:
-    """After the last write to the record."""
-    return [step for step in steps(command) if step.target == f"configmaps/{RUN_NAME}"][-1:]
+    """After the operator's Lease is given back."""
+    return [step for step in steps(command) if step.target == f"leases/{OWN_LEASE}"][-3:-2]
 
 
 ERRORS = (

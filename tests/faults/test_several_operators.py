@@ -42,7 +42,7 @@ def test_another_operator_of_the_old_release_does_not_end_a_revert() -> None:
     world = World()
     assert world.run(flags=_FLAGS).code == DONE
     ending = world.run(appears(world, cluster.OLD_IMAGE, reverted=True), flags=_FLAGS, revert=True)
-    assert (ending.code, world.replicas, world.records) == (DONE, 1, []), str(ending)
+    assert (ending.code, world.replicas, world.record) == (DONE, 1, ""), str(ending)
 
 
 def test_the_targets_operator_at_the_end_of_a_revert_stays_locked_out() -> None:
@@ -50,13 +50,13 @@ def test_the_targets_operator_at_the_end_of_a_revert_stays_locked_out() -> None:
     world = World()
     assert world.run().code == DONE
     begins = when(
-        lambda _: world.grove() == world.before,
+        lambda _: world.grove() == world.undone,
         lambda _: world.deploy(replicas=1, image=cluster.NEW_IMAGE),
         times=1,
     )
     ending = world.run(begins, revert=True)
     assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
-    assert world.grove() == world.before
+    assert world.grove() == world.undone
     world.deploy(replicas=0, image=cluster.OLD_IMAGE)
     world.advance(30)
     assert world.run(revert=True).code == DONE

@@ -6,7 +6,8 @@ import pytest
 
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, PODS, Op
+from migrator.resources import DEPLOYMENTS, LEASES, PODS, Op
+from tests.support.memory_objects import CONFIG_MAPS
 from migrator.store import FIELD_MANAGER, DryRun
 from migrator.stores.kube.store import KubeStore
 from testbed import operator_installation as installation

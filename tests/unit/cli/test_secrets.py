@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from migrator.hashing import podcliqueset, schemes
-from migrator.resources import CONFIG_MAPS, LEASES
+from migrator.resources import LEASES
+from tests.support.memory_objects import CONFIG_MAPS
 from testbed import trees
 from testbed.workloads import disaggregated, standalone
 from tests.support.command_line import Invoke, written

@@ -48,7 +48,7 @@ def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replica
     else:
         begin_update(world)
     ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
-    assert (ending.code, world.replicas, world.records) == (REFUSED, replicas, []), str(ending)
+    assert (ending.code, world.replicas, world.record) == (REFUSED, replicas, ""), str(ending)
 
 
 @table(
@@ -62,7 +62,7 @@ def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: flo
     world.lag, began = lag, world.now()
     at_zero = do_at(first("deployments", "scale"), "after", lambda _: begin_update(world))
     ending = world.run(at_zero, **options)
-    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
+    assert (ending.code, world.replicas, world.record) == (REFUSED, 1, ""), str(ending)
     assert (world.now() - began).total_seconds() < 600
 
 
@@ -256,7 +256,7 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     ending = process.run()
     assert (ending.code, [step for step in process.writes if step.is_grove]) == (REFUSED, []), str(ending)
     assert "a dry run was rejected" in str(ending)
-    assert (world.replicas, world.records) == (1, [])
+    assert (world.replicas, world.record) == (1, "")
 
 
 def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:

@@ -11,7 +11,8 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, U
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, Resource
+from migrator.resources import DEPLOYMENTS, PODS, Resource
+from tests.support.memory_objects import CONFIG_MAPS
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.observation import Observation

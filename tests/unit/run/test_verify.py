@@ -68,7 +68,7 @@ class Site(MemoryStore):
 
     def records(self) -> list[str]:
         """The names of the ConfigMaps that runs leave."""
-        names = [item["metadata"]["name"] for item in self.everything(resources.CONFIG_MAPS)]
+        names = [item["metadata"]["name"] for item in self.everything(CONFIG_MAPS)]
         return [name for name in names if name.startswith("grove-migrator")]
 
 
@@ -266,7 +266,7 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
     """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
     damaged = {"run.json": "{"}
-    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, record.RUN_NAME, lambda body: body["data"].update(damaged))
+    migrated.edit(CONFIG_MAPS, NAMESPACE, record.RUN_NAME, lambda body: body["data"].update(damaged))
     assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
         migrated.verified()
