@@ -265,7 +265,7 @@ class Unreadable(HalfWay):
 class VerificationFailed(MigratorError):
     """Values are not the target's.
 
-    ``problems`` are :class:`migrator.run.verify.Problem` objects.
+    ``problems`` are :class:`migrator.planning.verification.Problem` objects.
     """
 
     exit_code = 7

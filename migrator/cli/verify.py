@@ -26,7 +26,8 @@ from migrator.render.text import NO_SETS, command_row, readable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
-    from migrator.run.verify import Problem, VerifyOptions, VerifyResult
+    from migrator.planning.verification import Problem
+    from migrator.run.verify import VerifyOptions, VerifyResult
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 10

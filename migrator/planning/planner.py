@@ -64,7 +64,7 @@ class Target:
 class Known:
     """What is known and is in no object: the time, the running release, and whether an earlier run may have written.
 
-    Then no set that holds hashes of the target is skipped, and neither are those ``begun`` by this run.
+    Then no set that holds hashes of the target is skipped, nor one that this run has ``begun`` and not written whole.
     """
 
     now: datetime | None = None
@@ -90,9 +90,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
     if options.skip_refused:
-        kept = (p for p in selected if (known.resumes or p.tree.ref.uid in known.begun) and holds_target(p))
-        uids = {p.tree.ref.uid for p in kept}
-        selected = tuple(p if p.tree.ref.uid in uids else _skipped(p) for p in selected)
+        selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
     return Plan(
         requested_source=options.source,
         requested_target=options.target,
@@ -136,6 +134,11 @@ def holds_target(plan: SetPlan) -> bool:
     if old is None or new is None:
         return False
     return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored_hashes(plan.tree))
+
+
+def _is_half_way(plan: SetPlan, known: Known) -> bool:
+    begun = plan.tree.ref.uid in known.begun and bool(plan.changes)
+    return begun or (known.resumes and holds_target(plan))
 
 
 def holds_any_target(tree: Tree, direction: Direction) -> bool:

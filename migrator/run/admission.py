@@ -15,6 +15,7 @@ from typing import Final
 from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed, first_of
 from migrator.grove.objects import Ref
 from migrator.planning.patches import RESOURCES, Patch
+from migrator.planning.webhooks import OPENED
 from migrator.resources import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import leases, operator, webhooks
 from migrator.run.observation import Observation, pending
@@ -66,7 +67,7 @@ def prove(store: Store, seen: Observation) -> None:
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {LEASES.qualified_name} {home}/{name}"
         asked.ask(right, partial(leases.try_to_write, store, home or "", name))
-    for name in sorted({one.configuration for one in seen.blocking} & set(webhooks.OPENED)) if seen.opened else ():
+    for name in sorted({one.configuration for one in seen.blocking} & set(OPENED)) if seen.opened else ():
         right = f"get and patch {VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
         asked.ask(right, partial(webhooks.try_to_open, dry, name))
     _tell(store, asked)

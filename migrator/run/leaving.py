@@ -49,8 +49,7 @@ def _in_order(run: Session, error: BaseException, close: Callable[[Session], Non
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
     record, may_be_dirty = run.seen.open, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
-        known = record is None and not (may_be_dirty or run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
-        return endings.unchanged(error) if known else _half_way(run, error)
+        return endings.unchanged(error) if _is_known(run, error) and not may_be_dirty else _half_way(run, error)
     if _complete(run, error):
         close(run)
         return None
@@ -69,6 +68,14 @@ def _in_order(run: Session, error: BaseException, close: Callable[[Session], Non
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
     return endings.reverted(error, scheme) if scheme else endings.unchanged(error)
+
+
+def _is_known(run: Session, error: BaseException) -> bool:
+    """Whether no run has left anything half-way, or may be about to: by records, as our own Lease is not ours."""
+    record = run.seen.open
+    if record is not None:
+        return record.state is State.STOPPING and not isinstance(error, errors.LeaseHeld)
+    return not (run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
 
 
 def _left_something(run: Session) -> bool:
@@ -144,7 +151,7 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open
     known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
-    if known and isinstance(error, errors.NotAuthorised | errors.UsageError):
-        was_read = run.leases is not None or isinstance(error, errors.UsageError)
+    if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
+        was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return endings.unchanged(error) if was_read else endings.unread(error)
     return _half_way(run, error, is_read=False)

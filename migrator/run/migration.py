@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.errors import ClusterError, ForeignOperator, HalfWay, LostReply
+from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
 from migrator.planning.model import Finding
 from migrator.planning.releases import release_in
@@ -146,9 +146,11 @@ def _write_once(run: Session) -> bool:
     run.look_at_operators()
     if run.options.revert:
         run.keep_at_zero()
-    elif run.seen.acts or (run.seen.wrong_operator and not run.wrote):
-        run.fence()
     run.read()
+    beside = run.seen.acts or (run.seen.wrong_operator and not run.wrote)
+    if beside and pending(run.seen.plan) and not run.options.revert:
+        run.fence()
+        run.read()
     plans, refusal = pending(run.seen.plan), refused(run.seen.plan)
     if refusal is not None and not (run.wrote and plans):
         raise refusal
@@ -159,7 +161,6 @@ def _write_once(run: Session) -> bool:
         log_findings(run.seen.plan, run.log, run.told)
         admission.probe(run.store, run.seen.patches, spreading=run.is_spreading)
     run.record_run(state=State.WRITING)
-    run.seen = replace(run.seen, begun=run.seen.begun | {one.tree.ref.uid for one in plans})
     with run.timed("execute"):
         run.send(run.seen.phases, back=False)
     return True
@@ -170,9 +171,6 @@ def _close(run: Session) -> None:
     run.look_at_operators()
     _check_last(run)
     while run.seen.wrong_operator:  # it waits for its Lease, or has just started: it is stopped while stops are left
-        if not run.options.stop_operator or run.seen.operator is None or not run.seen.operator.replicas:
-            run.seen.found.refuse_several()
-            raise ForeignOperator(endings.scaled_up(run.seen.operator))
         acts = run.seen.acts
         run.fence()
         if acts:
@@ -185,13 +183,15 @@ def _close(run: Session) -> None:
             run.restore(record.stopped)
         elif release is None or release.scheme.name == record.scheme:
             run.restore(record.operator)
-    if run.options.revert:
-        _let_operators_in(run)
-        run.save(None)
-        return
-    if record is not None and record.is_open:
+    if record is not None and record.is_open and not run.options.revert:
         run.save(replace(record, state=State.DONE, stopped=None, error=""))
+    run.look_at_operators()  # right before the Lease is given back
+    if run.seen.wrong_operator:
+        _close(run)
+        return
     _let_operators_in(run)
+    if run.options.revert:
+        run.save(None)
 
 
 def _check_last(run: Session) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from migrator.errors import ClusterError, Refused, Unreadable, UsageError, count
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
+from migrator.planning import webhooks
 from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding, Plan, SetPlan, SetState
@@ -18,13 +19,14 @@ from migrator.planning.options import AUTO, Direction
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, contradicting, holds_any_target, make_plan, make_revert
 from migrator.planning.releases import release_in
-from migrator.run import leases, operator, webhooks
+from migrator.planning.webhooks import Webhook
+from migrator.run import leases, operator
+from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
-from migrator.run.webhooks import Webhook
 from migrator.store import Store
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
@@ -66,20 +68,20 @@ class Observation:
     @property
     def elects(self) -> bool:
         """Whether the operator waits for its Lease, as far as it is known."""
-        if self.open is not None:
-            return self.open.elects
+        if self.record is not None:
+            return self.record.elects
         return self.operator is None or self.operator.elects
 
     @property
     def acts(self) -> bool:
         """Whether an operator may act: it runs, and no Lease that we hold keeps it out."""
-        ours = self.operator is not None and self.operator.live and not (self.elects and self.operator.locked_out)
+        ours = self.operator is not None and self.operator.live and not (self.elects and self.locked_out)
         return ours or bool(self.found.others)
 
     @property
     def locked_out(self) -> bool:
         """Whether the operator's Lease is parked: a run may have written, even if it left no record."""
-        return self.operator is not None and self.operator.locked_out
+        return self.found.parked
 
     @property
     def wrong_operator(self) -> bool:
@@ -269,8 +271,8 @@ def look_around(store: Store, seen: Observation) -> Observation:
         for namespace, lease in leases.everywhere(store, leases.OWN_LEASE).items()
         if namespace != seen.found.home
     }
-    found = webhooks.read(store)
-    account = webhooks.account_of(store) if any(one.fails_closed and one.matches_us for one in found) else ""
+    found = changing.read(store)
+    account = changing.account_of(store) if any(one.fails_closed and one.matches_us for one in found) else ""
     return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
 
 
@@ -330,7 +332,8 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
         return Plan(options.plan.source, options.plan.target, ())
     elif scheme and scheme not in {one.name for one in direction.candidates}:
         raise UsageError(
-            f"by the record, the old hashes are those of {scheme}, not of --from {options.plan.source}: leave that out"
+            f"by the record, the old hashes are those of {scheme}, not of --from {options.plan.source}: undo that with "
+            f"`run --revert --to {record.target if record is not None else options.plan.target}`"
         )
     plan = make_revert(snapshot, direction)
     if (contradiction := contradicting(plan)) is not None:

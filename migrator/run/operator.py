@@ -19,7 +19,7 @@ from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, Severity
 from migrator.resources import DEPLOYMENTS, PODS, Op
 from migrator.run import leases
-from migrator.run.leases import PARKED
+from migrator.run.leases import PARKED, Lease
 from migrator.selectors import matches_selector
 from migrator.store import Store
 
@@ -82,7 +82,6 @@ class Operator:
     image: str
     pods: tuple[OperatorPod, ...]
     elects: bool = True  # one of its pods holds the Lease
-    locked_out: bool = False  # that Lease is parked
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
     uid: str = ""  # the Deployment's
     annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
@@ -120,13 +119,15 @@ class Operator:
 class Found:
     """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known.
 
-    ``others`` are the images of other operators that run, by what they are: each of them acts, whatever we hold.
+    ``parked``: the operator's Lease there is. ``others`` are the images of other operators that run, by what they are:
+    each of them acts, whatever we hold.
     """
 
     home: str | None = None
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)
+    parked: bool = False
 
     def refuse_several(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
@@ -158,15 +159,18 @@ def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: st
     strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
     others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in strange}
     findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
+    lease = leases.read(store, home, leases.OPERATOR_LEASE) if home is not None else Lease()
+    parked = lease.holder == PARKED
     if chosen is None and not pods:
-        return Found(home, None, tuple(findings), others)
-    operator = _operator(store, chosen, pods)
+        return Found(home, None, tuple(findings), others, parked)
+    operator = _operator(chosen, pods, lease)
     if not operator.elects:
         seen = "the operator that runs does not hold" if operator.live else "no operator was seen that holds"
-        message = f"{seen} Lease {operator.namespace}/{leases.OPERATOR_LEASE}, so perhaps no Lease keeps it out"
+        name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
+        message = f"{seen} Lease {name} for its leader election, so perhaps no Lease keeps it out"
         remedy = "make sure that nothing scales it up until the run has ended"
         findings.append(report(NO_ELECTION, None, None, message, remedy))
-    return Found(home, operator, tuple(findings), others)
+    return Found(home, operator, tuple(findings), others, parked)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
@@ -266,16 +270,15 @@ def _pods(store: Store, namespace: str | None = None, label_selector: str | None
     return [raw for raw in found if _may_run(raw)]
 
 
-def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject]) -> Operator:
+def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Lease) -> Operator:
     namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
-    lease, found = leases.read(store, namespace, leases.OPERATOR_LEASE), tuple(sorted(map(_pod, pods), key=_by_ref))
-    locked_out = lease.holder == PARKED
+    found = tuple(sorted(map(_pod, pods), key=_by_ref))
     # client-go's identity is the pod's name, an underscore and a uuid.
     holds = {pod.ref.name for pod in found if not pod.terminating} & {lease.holder.partition("_")[0]}
     elects = bool(holds)
     if chosen is None:
-        return Operator(namespace, "", 0, _image(spec), found, elects, locked_out)
+        return Operator(namespace, "", 0, _image(spec), found, elects)
     observed = (chosen.get("status") or {}).get("observedGeneration")
     return Operator(
         namespace,
@@ -284,7 +287,6 @@ def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject
         _image(spec),
         found,
         elects,
-        locked_out,
         # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
         settled=observed is None or observed >= chosen["metadata"].get("generation", 0),
         uid=chosen["metadata"]["uid"],

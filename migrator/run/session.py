@@ -291,7 +291,9 @@ class Session:
         try:
             outcomes = executor.run(batches)
         finally:
-            self.wrote = self.wrote or executor.unconfirmed or any(outcome.written for outcome in executor.outcomes)
+            begun = {outcome.batch.ref.uid for outcome in executor.outcomes if outcome.written}
+            self.wrote = self.wrote or executor.unconfirmed or bool(begun)
+            self.seen = replace(self.seen, begun=self.seen.begun | begun)
             if executor.unconfirmed:
                 self.context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self.result.patches += sum(outcome.written for outcome in outcomes)

@@ -1,72 +1,30 @@
-"""Webhooks of the operator that would reject our writes while it is at zero, and how our account is left out of them.
+"""Our account is left out of webhooks of the operator while it is at zero, with ``--allow GM-202``.
 
-From alpha.14 on ``podclique-validating-webhook`` matches every update of a PodClique; with the authorizer on so does
-``authorizer-webhook``, for pods too. Both fail closed, and the operator serves both. With ``--allow GM-202`` a run adds
-one ``matchCondition``, which names our account and nobody else, and takes it away at its end.
+A run adds one ``matchCondition``, which names our account and nobody else, and takes it away at its end.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from migrator.errors import Conflict, MigratorError, NotFound, TestFailed
-from migrator.exact_json import JSONObject
-from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Finding
-from migrator.planning.patches import RANKS, RESOURCES
-from migrator.resources import SELF_SUBJECT_REVIEWS, Op, Resource, pointer
+from migrator.planning.webhooks import OPENED, Webhook, adding, removing, webhooks_of
+from migrator.resources import SELF_SUBJECT_REVIEWS, Op
 from migrator.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.store import Store
 
-CODE: Final = "GM-202"
-CONDITION: Final = "grove-migrator"
-
-#: The configurations that we may change (``operator/charts/templates``), and the one that shows where the operator is.
-OPENED: Final = ("podclique-validating-webhook", "authorizer-webhook")
-_OF_SETS: Final = "podcliqueset-validating-webhook"
-
 _ATTEMPTS: Final = 5
-_ANY: Final = "*"
 
 
 class NotOpened(MigratorError):
     """The condition was sent, and is not there: the API server is older than 1.28."""
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """One webhook of a configuration, at its place in it."""
-
-    configuration: str
-    place: int
-    name: str
-    namespace: str | None  # of its Service
-    fails_closed: bool
-    rules: tuple[JSONObject, ...]
-    conditions: tuple[JSONObject, ...]
-
-    @property
-    def matches_us(self) -> bool:
-        """Whether its rules match a write as a run makes it; selectors are not judged."""
-        return any(_matches(rule, RESOURCES[kind], sub) for rule in self.rules for kind, sub in RANKS)
-
-    def leaves_out(self, account: str) -> bool:
-        """Whether a condition keeps this account's requests away from it."""
-        return any(one.get("expression") == expression(account) for one in self.conditions)
-
-    @property
-    def ours(self) -> list[int]:
-        """The places of the conditions of our name."""
-        return [place for place, one in enumerate(self.conditions) if one.get("name") == CONDITION]
-
-
 def read(store: Store) -> tuple[Webhook, ...]:
     """Every validating webhook of the cluster."""
-    return tuple(one for found in store.list(CONFIGURATIONS, _webhooks) for one in found)
+    return tuple(one for found in store.list(CONFIGURATIONS, webhooks_of) for one in found)
 
 
 def account_of(store: Store) -> str:
@@ -76,52 +34,13 @@ def account_of(store: Store) -> str:
     return str((status.get("userInfo") or {}).get("username") or "")
 
 
-def expression(account: str) -> str:
-    """The condition that leaves one account out; the account as a CEL string."""
-    quoted = account.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
-    return f"request.userInfo.username != '{quoted}'"
-
-
-def operator_namespace(webhooks: Iterable[Webhook]) -> str | None:
-    """Where the operator is by its own webhook of PodCliqueSets, if that is there."""
-    return next((one.namespace for one in webhooks if one.configuration == _OF_SETS and one.namespace), None)
-
-
-def in_the_way(webhooks: Iterable[Webhook], home: str | None, account: str) -> list[Webhook]:
-    """The webhooks of the operator in that namespace that reject our writes while it is at zero."""
-    return [
-        one
-        for one in webhooks
-        if one.fails_closed and one.namespace == home and one.matches_us and not one.leaves_out(account)
-    ]
-
-
-def names(webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """The names of those that we may open: what they deny before that is no refusal."""
-    return frozenset(one.name for one in webhooks if one.configuration in OPENED)
-
-
-def findings(blocking: Sequence[Webhook], account: str, *, allowed: bool) -> Iterator[Finding]:
-    """GM-202 for each webhook in the way; with ``--allow GM-202`` a warning for those that the run opens."""
-    for one in blocking:
-        message = f"webhook {one.name} of the operator must approve our writes, and cannot once the operator is stopped"
-        ops = f"[{','.join(op.text for op in _adding(one, account))}]"
-        remedy = (
-            "leave this account out of it until the migration has ended: "
-            f"`kubectl patch {CONFIGURATIONS.plural} {one.configuration} --type=json -p {shlex.quote(ops)}`"
-        )
-        opens = one.configuration in OPENED
-        found = report(CODE, None, None, message, remedy, overridable=opens)
-        yield as_warning(found) if opens and allowed else found
-
-
 def open_for(store: Store, account: str, blocking: Iterable[Webhook]) -> None:
     """Add our condition to the webhooks in the way that we may change; a stale one of another account is replaced.
 
     Raises :class:`NotOpened` where the server drops the field, and :class:`~migrator.errors.MigratorError`.
     """
     for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in OPENED):
-        _change(store, name, lambda one: _adding(one, account) if not one.leaves_out(account) else ())
+        _change(store, name, lambda one: adding(one, account) if not one.leaves_out(account) else ())
         left = [one for one in _configuration(store, name) if one.matches_us and not one.leaves_out(account)]
         if left:
             raise NotOpened(f"the API server did not keep a matchCondition in {name}: it must be 1.28 or newer")
@@ -131,7 +50,7 @@ def close(store: Store) -> None:
     """Remove every condition of ours; a configuration that is gone, or that we may not change, is left."""
     for name in OPENED:
         with suppress(NotFound):
-            _change(store, name, _removing)
+            _change(store, name, removing)
 
 
 def try_to_open(store: Store, configuration: str) -> None:
@@ -154,60 +73,5 @@ def _change(store: Store, name: str, ops_of: Callable[[Webhook], Iterable[Op]]) 
             return
 
 
-def _adding(one: Webhook, account: str) -> Iterator[Op]:
-    if not one.matches_us:
-        return
-    condition = {"name": CONDITION, "expression": expression(account)}
-    yield Op("test", pointer("webhooks", one.place, "name"), one.name)
-    if one.ours:
-        yield from _same_place(one, one.ours[0])
-        yield Op("replace", pointer("webhooks", one.place, "matchConditions", one.ours[0]), condition)
-    elif one.conditions:
-        yield Op("add", pointer("webhooks", one.place, "matchConditions", "-"), condition)
-    else:
-        yield Op("add", pointer("webhooks", one.place, "matchConditions"), [condition])
-
-
-def _removing(one: Webhook) -> Iterator[Op]:
-    for place in reversed(one.ours):
-        yield Op("test", pointer("webhooks", one.place, "name"), one.name)
-        yield from _same_place(one, place)
-        yield Op("remove", pointer("webhooks", one.place, "matchConditions", place))
-
-
-def _same_place(one: Webhook, place: int) -> Iterator[Op]:
-    yield Op("test", pointer("webhooks", one.place, "matchConditions", place, "name"), CONDITION)
-
-
 def _configuration(store: Store, name: str) -> list[Webhook]:
-    return _webhooks(store.get(CONFIGURATIONS, "", name))
-
-
-def _webhooks(raw: JSONObject) -> list[Webhook]:
-    name = str(raw["metadata"]["name"])
-    return [
-        Webhook(
-            configuration=name,
-            place=place,
-            name=str(one.get("name")),
-            namespace=((one.get("clientConfig") or {}).get("service") or {}).get("namespace"),
-            fails_closed=one.get("failurePolicy") != "Ignore",
-            rules=tuple(one.get("rules") or ()),
-            conditions=tuple(one.get("matchConditions") or ()),
-        )
-        for place, one in enumerate(raw.get("webhooks") or ())
-    ]
-
-
-def _matches(rule: Mapping[str, Any], resource: Resource, subresource: str) -> bool:
-    """Whether a rule matches an update (``k8s.io/apiserver`` ``pkg/admission/plugin/webhook/predicates/rules``)."""
-    within = (
-        ("operations", "UPDATE"),
-        ("apiGroups", resource.group),
-        ("apiVersions", resource.version),
-    )
-    if not all({_ANY, value} & set(rule.get(name) or ()) for name, value in within) or rule.get("scope") == "Cluster":
-        return False
-    # In a rule, `*` is every resource, and every subresource only after a slash.
-    plain = {(found.partition("/")[0], found.partition("/")[2]) for found in rule.get("resources") or ()}
-    return any(kind in {_ANY, resource.plural} and sub in {_ANY, subresource} for kind, sub in plain)
+    return webhooks_of(store.get(CONFIGURATIONS, "", name))

@@ -77,15 +77,17 @@ def test_a_set_that_is_refused_while_it_is_written_is_not_left_out() -> None:
     assert "GM-116" in str(ending.error)
 
 
-def test_a_set_that_is_edited_while_it_is_written_gets_its_old_hashes_back() -> None:
-    """Then it is as a set that was refused before the run, and is left out."""
+def test_a_set_that_is_edited_while_it_is_written_is_not_left_out() -> None:
+    """W2: it is half-written, so it is refused with 6; a revert gives it the old hashes, and the edit stays."""
     world = World()
     before = of_set(world)
     ending = world.run(midway(lambda _: edit(world, NAME)), skip_refused=True)
-    assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
-    stored = of_set(world)
-    changed = {key for key in before if before[key] != stored[key]}
-    assert changed == {("PodCliqueSet", "default", NAME)}
+    assert (ending.code, world.record_state) == (STUCK, "writing"), str(ending)
+    assert "GM-101" in str(ending.error)
+    world.advance(LONGER_THAN_A_LEASE)
+    assert world.run(revert=True).code == DONE
+    changed = {key for key, item in of_set(world).items() if before[key] != item}
+    assert ("PodCliqueSet", "default", NAME) in changed
 
 
 def is_written(step: Step) -> bool:

@@ -17,9 +17,9 @@ from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
-from migrator.run.leases import OWN_LEASE, PARKED
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.observation import look_ahead
-from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
+from migrator.run.record import Record
 from migrator.store import Deadline, DryRun
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -91,7 +91,7 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     assert "early" in str(ending.error)
     if code == REFUSED:
         assert isinstance(ending.error, Reverted)
-        assert world.grove() == world.before
+        assert world.grove() == world.undone
 
 
 def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
@@ -175,7 +175,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 
     def found() -> list[tuple[str, Severity]]:
         options = PlanOptions(source=cluster.SOURCE, target="legacy-1.33")
-        plan = preview(world.store, options, now=world.now, namespace=cluster.NAMESPACE)
+        plan = preview(world.store, options, now=world.now)
         return [(f.code, f.severity) for f in plan.findings if f.code in {"GM-122", "GM-203", "GM-205"}]
 
     world = World(cluster.grown())
@@ -198,7 +198,7 @@ def test_a_late_write_of_a_killed_run_is_seen_by_the_next(*, revert: bool) -> No
     if not revert:
         assert world.run().code == DONE
     begun, died = world.grove(), list[Step]()
-    patched, wanted = (world.after, world.before) if revert else (world.before, world.after)
+    patched, wanted = (world.after, world.undone) if revert else (world.before, world.after)
 
     def die(step: Step) -> None:
         died.append(step)
@@ -329,9 +329,8 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "1.0", "auto", NEW, now, finished=None, state=RecordState.STOPPING)
-    recorder = Recorder(site.store, "grove-system")
-    recorder.load()
-    recorder.save(Recorded(opened))
+    opened = Record("dead", "1.0", "auto", NEW, now)
+    metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: opened.text()}}
+    site.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)
