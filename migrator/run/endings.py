@@ -20,7 +20,8 @@ UNREAD: Final = (
 
 #: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
-    "The operator's Lease could not be released, so the operator waits for up to an hour. Run the same command again"
+    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own start. "
+    "Run the same command again"
 )
 
 

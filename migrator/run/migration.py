@@ -185,6 +185,7 @@ def _close(run: Session) -> None:
             run.restore(record.operator)
     if record is not None and record.is_open and not run.options.revert:
         run.save(replace(record, state=State.DONE, stopped=None, error=""))
+        run.closed = True
     run.look_at_operators()  # right before the Lease is given back
     if run.seen.wrong_operator:
         _close(run)

@@ -46,7 +46,8 @@ _LOOK_OFTEN: Final = 1.0
 class Session:
     """One run: what it saw last, and its Leases.
 
-    ``wrote``: it has sent a patch. ``stops``: how often it has stopped an operator. ``told``: what was logged.
+    ``wrote``: it has sent a patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has
+    stopped an operator. ``told``: what was logged.
     """
 
     def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
@@ -59,7 +60,7 @@ class Session:
         self.leases: Leases | None = None
         self.told = set[Finding]()
         self.stops = 0
-        self.wrote = False
+        self.wrote = self.closed = False
         self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
         self._operators = dict[str, leases.Lease]()  # the operators' Leases of all namespaces, at the first look
         self._prepared = False  # what is done once, between our first record and the stop

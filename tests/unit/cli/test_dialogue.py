@@ -21,12 +21,11 @@ BACK = 'helm rollback "$RELEASE" -n grove-system'
 def after_revert(tag: str, *, sets: bool = True) -> tuple[str, tuple[str, ...]]:
     """What is said of an operator at zero with that tag; without ``sets`` after a run that had written nothing."""
     world = World().grow()
-    tables = world.tables()
     world.apply(world.decide().changes)
     store = MemoryStore(installation.deployment(installation.image(tag), replicas=0, observed=True))
     options = RunOptions(PlanOptions(target="legacy-1.35"), revert=True)
-    plan = world.revert(tables=tables) if sets else Plan("auto", "legacy-1.35", ())
-    return ending(store, RunResult(plan, operator=operator.find(store, options.flags).operator), options)
+    plan = world.revert() if sets else Plan("auto", "legacy-1.35", ())
+    return ending(RunResult(plan, operator=operator.find(store, options.flags).operator), options)
 
 
 @table(

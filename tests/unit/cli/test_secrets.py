@@ -14,10 +14,10 @@ import pytest
 
 from migrator.hashing import podcliqueset, schemes
 from migrator.resources import LEASES
-from tests.support.memory_objects import CONFIG_MAPS
 from testbed import trees
 from testbed.workloads import disaggregated, standalone
 from tests.support.command_line import Invoke, written
+from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.memory_store import MemoryStore
 
 MARK = "s3cr3t"
