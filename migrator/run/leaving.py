@@ -74,7 +74,7 @@ def _is_known(run: Session, error: BaseException) -> bool:
     """Whether no run has left anything half-way, or may be about to: by records, as our own Lease is not ours."""
     record = run.seen.open
     if record is not None:
-        return record.state is State.STOPPING and not isinstance(error, errors.LeaseHeld)
+        return record.state is State.STOPPING and not (run.stops or isinstance(error, errors.LeaseHeld))
     return not (run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
 
 

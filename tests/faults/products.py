@@ -205,9 +205,9 @@ def put_right(world: World, command: Command, *, back: bool) -> None:
 
 
 def _revert(world: World) -> None:
-    """A revert ends well; without a record there is nothing to undo, and after it there is none."""
+    """A revert ends well, and leaves no record; without one it asks for --from, unless every hash is old."""
     stopped = world.replicas == 0
-    code = DONE if world.record else NO_RECORD
+    code = DONE if world.record or world.grove() == world.undone else NO_RECORD
     ending = world.run(revert=True)
     back = world.undone if world.grove() != world.before else world.before
     assert (ending.code, world.grove() == back, world.replicas) == (code, True, 1), str(ending)

@@ -89,8 +89,8 @@ ERRORS = (
         ("forward", "a theft of the Leases", False, writes_to_sets, {STUCK}),
     ),
     (
-        "GitOps puts the old operator's replicas back at any write: it waits for a Lease that is parked.",
-        ("forward", RESTORED, False, writes_to_sets, {STUCK}),
+        "GitOps puts the old operator's replicas back once, at any write: it waits, and is stopped again.",
+        ("forward", RESTORED, False, writes_to_sets, {DONE}),
     ),
     *(
         (
