@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from migrator.errors import MAY_DIFFER, HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
+from migrator.planning.model import SetState
 from migrator.planning.planner import holds_target
 from migrator.planning.releases import compares_idle_sets, release_in
 from migrator.run.observation import Observation
@@ -20,8 +21,8 @@ UNREAD: Final = (
 
 #: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
-    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own start. "
-    "Run the same command again"
+    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
+    "start. Run the same command again"
 )
 
 
@@ -73,10 +74,11 @@ def half_way(error: BaseException, next_step: str) -> HalfWay:
 def next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
     plans = [one for one in seen.plan.set_plans if one.source_hashes is not None]
-    begun, left = any(map(holds_target, plans)), any(one.changes for one in plans)
+    begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
+    left = any(one.changes for one in plans)
     held = MAY_DIFFER
     if plans and begun != left:
-        held = f"No stored hash is {'a new' if left == revert else 'an old'} one."
+        held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = release_in(seen.operator.image) if seen.operator is not None else None
     at_once = release is None or compares_idle_sets((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""

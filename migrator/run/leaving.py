@@ -138,7 +138,7 @@ def _half_way(run: Session, error: BaseException, *, next_step: str = "", is_rea
     if not next_step:
         next_step = endings.next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else endings.UNREAD
-        if run.closed:
+        if run.closed and not isinstance(error, ForeignOperator):
             next_step = endings.LOCKED_OUT
         if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
             next_step = endings.BESIDE_TARGET

@@ -14,7 +14,7 @@ from migrator.hashing import schemes
 from migrator.planning import webhooks
 from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Finding, Plan, SetPlan, SetState
+from migrator.planning.model import Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO, Direction
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, contradicting, holds_any_target, make_plan, make_revert
@@ -252,7 +252,7 @@ def read_sets(store: Store, seen: Observation, context: Context, *, search: bool
     else:
         known = Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
         plan = make_plan(snapshot, options.plan, known)
-    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or seen.witnesses:
+    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or seen.elsewhere_findings():
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
@@ -318,6 +318,8 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
     value contradicts. Sets that hold no hash of the target need no source.
     """
     options, record, direction = seen.options, seen.record, seen.options.direction
+    if any(one.severity is Severity.REFUSAL for one in seen.elsewhere_findings()):
+        return Plan(options.plan.source, options.plan.target, ())  # the record may be there
     if record is not None and not is_same_target(record, options):
         raise Refused(
             f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "

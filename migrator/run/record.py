@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum, auto
 
-from migrator.errors import Unreadable
+from migrator.errors import UnknownScheme, Unreadable
+from migrator.hashing import schemes
 from migrator.planning.options import AUTO
 from migrator.run.leases import OWN_LEASE
 
@@ -93,10 +94,27 @@ def parse(text: str, namespace: str) -> Record | None:
             if values[name] is not None:
                 values[name] = OperatorBefore(**values[name])
         times = {"started": datetime.fromisoformat(values["started"]), "state": State(values["state"])}
-        return Record(**{**values, **times})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return _checked(Record(**{**values, **times}))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, UnknownScheme) as error:
         raise Unreadable(
             f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {error}. Run the version of "
             "grove-migrator that wrote it; only if no migration is under way, delete it: "
             f"kubectl -n {namespace} delete lease {OWN_LEASE}"
         ) from error
+
+
+def _checked(record: Record) -> Record:
+    """The record, if all that is used later is of its type; raises ``TypeError`` or what an unknown scheme raises."""
+    texts = [record.run, record.version, record.source, record.target, record.scheme, record.error]
+    flags = [record.revert, record.elects, record.repeats]
+    for was in filter(None, (record.operator, record.stopped)):
+        texts += [was.image, was.uid]
+        if type(was.replicas) is not int or was.replicas < 0:
+            raise TypeError("replicas is no number")
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(flag, bool) for flag in flags):
+        raise TypeError("a field is of a wrong type")
+    if record.started.tzinfo is None:
+        raise TypeError("started has no time zone")
+    if record.scheme:
+        schemes.by_name(record.scheme)
+    return record

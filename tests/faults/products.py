@@ -20,6 +20,7 @@ from migrator.errors import (
 )
 from migrator.resources import LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import PARKED
+from migrator.store import LONGEST_WRITE
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.invariants import none
@@ -45,6 +46,7 @@ from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
 RESTORED: Final = "replicas that come back"
 _YEAR: Final = timedelta(days=365)
 _SHORTER_THAN_A_HOLD: Final = 20.0
+_LATE: Final = LONGEST_WRITE - 1  # sockets are set up so that nothing arrives later
 _STEPS: Final = 2000  # more than any command takes that ends by itself
 
 
@@ -94,6 +96,7 @@ _SENT: Final = frozenset({"write", "dry run"})
 _ALL: Final = (
     Fault("a kill", Process.kill, moments=MOMENTS),
     Fault("a lost reply", raising(lambda: LostReply("no answer")), _SENT, MOMENTS),
+    Fault("a write that arrives late", lambda process: process.hold_back(_LATE), frozenset({"write"})),
     Fault("an outage", raising(lambda: Unreachable("HTTP 503, 8 times")), _REQUESTS),
     Fault("a lasting outage", raising(lambda: Unreachable("HTTP 503, at every request")), _REQUESTS, lasts=True),
     Fault("a bug of the server", raising(lambda: ApiError("HTTP 400")), _REQUESTS),

@@ -81,6 +81,10 @@ ERRORS = (
         ("forward", "a lost reply", False, different_writes, {DONE}),
     ),
     (
+        "Any one write arrives after it was given up: the run waits that long, reads what happened, and goes on.",
+        ("forward", "a write that arrives late", False, different_writes, {DONE}),
+    ),
+    (
         "Asked to stop at any write: what is begun is finished.",
         ("forward", "SIGTERM", False, different_writes, {DONE, FAILED, STUCK}),
     ),

@@ -55,6 +55,7 @@ class World:
         self.checker = InvariantChecker(self)
         self.checker.learn()
         self.on_awake: Callable[[str], None] = lambda _image: None
+        self._late: list[tuple[float, Callable[[], None]]] = []
         self._controllers = Controllers(self)
         self._controllers.step()
 
@@ -65,7 +66,14 @@ class World:
     def advance(self, seconds: float) -> None:
         """Let time pass, and everything that goes on by itself."""
         self.seconds += max(seconds, 0.01)
+        for due in [late for late in self._late if late[0] <= self.seconds]:
+            self._late.remove(due)
+            due[1]()
         self._controllers.step()
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Let something happen in a while."""
+        self._late.append((self.seconds + seconds, action))
 
     def grove(self) -> dict[cluster.Key, Object]:
         """Grove's objects."""

@@ -54,7 +54,7 @@ class Request:
     @property
     def reads(self) -> bool:
         """Whether it asks, and could not change anything."""
-        return self.verb in {"list", "get"}
+        return self.verb in {"list", "get"} or self.resource == resources.SELF_SUBJECT_REVIEWS
 
     @property
     def writes(self) -> bool:

@@ -218,9 +218,7 @@ def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
     ("Neither is what has no template in it.", ({"fieldsV1": {"f:spec": {"f:replicas": {}}}},)),
     ("The update is older than the edit.", ({"time": "2026-04-03T00:00:00Z"},)),
 )
-def test_an_update_without_an_edit_before_it_is_the_operators(
-    migrated: Site, entry: dict[str, Any], began: str
-) -> None:
+def test_an_update_without_an_edit_before_it_is_the_operators(migrated: Site, entry: dict[str, Any]) -> None:
     """Then the migration did not keep its promise."""
     migrated.change(_edited(_LATER, **entry), resources.POD_CLIQUE_SETS, "disagg")
     migrated.change(_begun(_LATER))
