@@ -281,8 +281,8 @@ def look_ahead(store: Store, options: RunOptions, context: Context) -> Observati
     if not store.is_cluster:
         return read_sets(store, Observation(options), context)
     found = operator.find(store, options.flags, own=context.namespace)
-    text = leases.read(store, found.home, leases.OWN_LEASE).annotations.get(leases.RECORD, "") if found.home else ""
-    record = parse(text, found.home or "")
+    own = leases.everywhere(store, leases.OWN_LEASE).get(found.home or "", Lease())
+    record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
     dirty = record is not None and record.state is State.WRITING
     return read_sets(store, look_around(store, Observation(options, found, record, dirty=dirty)), context)
 

@@ -159,7 +159,7 @@ def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: st
     strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
     others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in strange}
     findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
-    lease = leases.read(store, home, leases.OPERATOR_LEASE) if home is not None else Lease()
+    lease = leases.everywhere(store, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
     if chosen is None and not pods:
         return Found(home, None, tuple(findings), others, parked)
@@ -253,7 +253,7 @@ def _choose(
     chosen = [raw for raw in candidates if home is None or _namespace(raw) == home]
     if flags.deployment is not None:
         chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
-        if not chosen and candidates and not leases.read(store, flags.namespace or "", leases.OWN_LEASE).version:
+        if not chosen and candidates and flags.namespace not in leases.everywhere(store, leases.OWN_LEASE):
             raise UsageError(  # without a Lease of ours, no run was there before Grove moved
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
