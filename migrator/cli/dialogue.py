@@ -14,13 +14,14 @@ from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, count
 from migrator.hashing import schemes
+from migrator.planning.model import pending
 from migrator.planning.releases import knows
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import start_command, unread
-from migrator.run.observation import Observation, look_ahead, pending
+from migrator.run.observation import Observation, look_ahead
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from migrator.errors import Refused, count
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.podcliqueset import SetHashes
 
@@ -155,3 +156,24 @@ class Plan:
     def refusals(self) -> tuple[Finding, ...]:
         """Everything that forbids the run."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)
+
+
+def refused(plan: Plan) -> Refused | None:
+    """The error for the first refusal, if there is one."""
+    found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
+    if not found:
+        return None
+    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
+    first = found[0]
+    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
+
+
+def in_flight(plan: Plan) -> list[str]:
+    """The codes of the refusals, if all of them may end without help."""
+    found = plan.refusals
+    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
+
+
+def pending(plan: Plan) -> list[SetPlan]:
+    """The sets that are to be written."""
+    return [set_plan for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE]

@@ -14,11 +14,12 @@ from typing import Final
 
 from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed, first_of
 from migrator.grove.objects import Ref
+from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.planning.webhooks import OPENED
 from migrator.resources import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import leases, operator, webhooks
-from migrator.run.observation import Observation, pending
+from migrator.run.observation import Observation
 from migrator.store import DryRun, Store
 
 WEBHOOK: Final = "authorizer.webhooks.grove.io"

@@ -14,13 +14,13 @@ from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import unjudged
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Disruption, NotChecked, Plan
+from migrator.planning.model import Disruption, NotChecked, Plan, in_flight, refused
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
 from migrator.run import admission, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
-from migrator.run.observation import Observation, check_there, in_flight, look_ahead, newest_record, refused
+from migrator.run.observation import Observation, check_there, look_ahead, newest_record
 from migrator.run.record import Record, State
 from migrator.run.snapshot import read_snapshot
 from migrator.store import DryRun, Store

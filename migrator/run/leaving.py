@@ -13,10 +13,11 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, LostReply, MigratorError
+from migrator.planning.model import pending
 from migrator.planning.planner import contradicting
 from migrator.run import endings
 from migrator.run.execute import SetConflict
-from migrator.run.observation import pending, read_sets
+from migrator.run.observation import read_sets
 from migrator.run.record import Record, State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
 
@@ -95,7 +96,7 @@ def _must_go_back(run: Session, error: BaseException, record: Record) -> bool:
     """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
     if run.options.revert or run.seen.other_migration or _beside_target(run, record):
         return False
-    if isinstance(error, ForeignOperator):
+    if isinstance(error, ForeignOperator | errors.LeaseHeld):
         return run.seen.acts
     lasting = isinstance(error, errors.Rejected) or type(error) is errors.ApiError
     return lasting or (isinstance(error, Exception) and not isinstance(error, MigratorError))

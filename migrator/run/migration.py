@@ -19,14 +19,13 @@ from typing import Final
 from migrator import errors
 from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
-from migrator.planning.model import Finding
+from migrator.planning.model import Finding, in_flight, pending, refused
 from migrator.planning.releases import release_in
 from migrator.run import admission, endings
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
 from migrator.run.dry_run import rehearse
 from migrator.run.execute import SetConflict
 from migrator.run.leaving import leave
-from migrator.run.observation import in_flight, pending, refused
 from migrator.run.record import State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
 from migrator.store import DryRun, Store

@@ -14,7 +14,7 @@ from migrator.hashing import schemes
 from migrator.planning import webhooks
 from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Finding, Plan, SetPlan, SetState, Severity
+from migrator.planning.model import Finding, Plan, Severity, pending
 from migrator.planning.options import AUTO, Direction
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, contradicting, holds_any_target, make_plan, make_revert
@@ -197,22 +197,19 @@ class Observation:
             found.append(report("GM-205", None, None, message, remedy))
         return found
 
-    def elsewhere_findings(self) -> Iterator[Finding]:
+    def elsewhere_findings(self) -> list[Finding]:
         """What other namespaces show; naming the operator overrules it: anybody may be able to write Leases there."""
-        named = self.options.flags.namespace is not None
-        contradicting = (
-            ()
-            if named
-            else operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
-        )
-        yield from contradicting
+        found, named = list[Finding](), self.options.flags.namespace is not None
+        if not named:
+            found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
         for namespace, what in self.witnesses.items():
             message = f"Lease {namespace}/{leases.OWN_LEASE} {what}"
             remedy = (
                 f"if that run is yours, finish it with --operator {namespace}/NAME, the operator's Deployment there"
             )
             finding = report("GM-205", None, None, message, remedy)
-            yield as_warning(finding) if named else finding
+            found.append(as_warning(finding) if named else finding)
+        return found
 
     def _of_operator(self) -> Iterator[Finding]:
         installed, options = self.operator, self.options
@@ -252,7 +249,8 @@ def read_sets(store: Store, seen: Observation, context: Context, *, search: bool
     else:
         known = Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
         plan = make_plan(snapshot, options.plan, known)
-    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or seen.elsewhere_findings():
+    told = seen.elsewhere_findings() if options.revert else seen.witnesses
+    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or told:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
@@ -345,24 +343,3 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
             f"{direction.candidates[0].name}: name the old release with --from, or migrate those sets first"
         )
     return plan
-
-
-def refused(plan: Plan) -> Refused | None:
-    """The error for the first refusal, if there is one."""
-    found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
-    if not found:
-        return None
-    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
-    first = found[0]
-    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
-
-
-def in_flight(plan: Plan) -> list[str]:
-    """The codes of the refusals, if all of them may end without help."""
-    found = plan.refusals
-    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
-
-
-def pending(plan: Plan) -> list[SetPlan]:
-    """The sets that are to be written."""
-    return [set_plan for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from migrator import __version__, errors
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
-from migrator.planning.model import Finding, Plan
+from migrator.planning.model import Finding, Plan, Severity
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
 from migrator.planning.releases import knows
@@ -109,7 +109,8 @@ class Session:
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
         for finding in self.seen.elsewhere_findings():
-            raise errors.Refused(str(finding), guard=finding.code)
+            if finding.severity is Severity.REFUSAL:
+                raise errors.Refused(str(finding), guard=finding.code)
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
