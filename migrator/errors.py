@@ -30,10 +30,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 #: What exit code 6 means, and what to do.
-HALF_WAY: Final = (
-    "Some sets may hold new hashes and others old ones. Keep the operator at zero replicas. "
-    "Run the same command again, or add `--revert`"
-)
+MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
+HALF_WAY: Final = f"{MAY_DIFFER} Keep the operator at zero replicas. Run the same command again, or add `--revert`"
 
 
 def first_of(texts: Sequence[str], limit: int) -> str:
@@ -251,7 +249,7 @@ class Unreadable(HalfWay):
 class VerificationFailed(MigratorError):
     """Values are not the target's.
 
-    ``problems`` are :class:`migrator.run.verify.Problem` objects.
+    ``problems`` are :class:`migrator.planning.verification.Problem` objects.
     """
 
     exit_code = 7

@@ -38,10 +38,11 @@ POD_GANGS: Final = Resource("scheduler.grove.io", "v1alpha1", "podgangs", "PodGa
 POD_GANG_MAPS: Final = Resource("grove.io", "v1alpha1", "podgangmaps", "PodGangMap")
 #: The kinds that hold hashes, in the order of reading.
 HOLDERS: Final = (POD_CLIQUE_SETS, POD_GANG_MAPS, POD_CLIQUE_SCALING_GROUPS, POD_GANGS, POD_CLIQUES, PODS)
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-SERVICES: Final = Resource("", "v1", "services", "Service")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+SELF_SUBJECT_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
 VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",

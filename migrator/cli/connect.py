@@ -25,9 +25,6 @@ from migrator.run.leases import monotonic
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
 from migrator.stores.dump.store import DumpStore
 
-#: The operator's namespace in Grove's documentation.
-GROVE_NAMESPACE: Final = "grove-system"
-
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -99,11 +96,6 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
 def now() -> datetime:
     """The time on the wall."""
     return datetime.now(UTC)
-
-
-def namespace_of_record() -> str:
-    """Where the record of a run is looked for if no operator is found."""
-    return own_namespace() or GROVE_NAMESPACE
 
 
 def own_namespace() -> str | None:

@@ -6,8 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -17,14 +16,14 @@ from migrator.cli.progress import Progress
 from migrator.errors import ClusterError, Declined, MigratorError, count
 from migrator.hashing import schemes
 from migrator.planning import crds
+from migrator.planning.model import pending
 from migrator.planning.releases import builds_with, knows, release_in
 from migrator.render import summary
 from migrator.render.table import finding_rows
 from migrator.render.text import row, rows, sentence
-from migrator.resources import DEPLOYMENTS
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import start_command, unread
-from migrator.run.observation import Observation, look_ahead, pending
+from migrator.run.observation import Observation, look_ahead
 from migrator.run.operator import Operator
 from migrator.store import DryRun, Store
 
@@ -100,7 +99,7 @@ def ending(
         may_start = operator is not None and not is_target and knows(operator.image, restored)
     if operator is not None and operator.deployment and may_start:
         return state, (*steps, start_command(operator), *verify)
-    release, namespace = _release(store, operator)
+    release, namespace = _release(operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
@@ -161,22 +160,18 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
         yield "Stop the operator, and leave it at zero replicas."
+    if preview.opened and preview.blocking:
+        names = ", ".join(sorted({one.configuration for one in preview.blocking}))
+        yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
     changes = sum(len(set_plan.changes) for set_plan in preview.plan.set_plans)
     patches = count(preview.patch_count, "patch", "patches")
     yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
 
 
-def _release(store: Store, operator: Operator | None) -> tuple[str, str]:
+def _release(operator: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to, for a shell."""
-    annotations: dict[str, Any] = {}
-    if operator is not None and operator.deployment:
-        with suppress(MigratorError):
-            deployment = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)
-            annotations = deployment["metadata"].get("annotations") or {}
+    annotations = operator.annotations if operator is not None else {}
     name = annotations.get(_RELEASE)
     namespace = annotations.get(_RELEASE_NAMESPACE) or (operator.namespace if operator is not None else None)
-    return (
-        shlex.quote(str(name)) if name else '"$RELEASE"',
-        shlex.quote(str(namespace)) if namespace else '"$NAMESPACE"',
-    )
+    return shlex.quote(name) if name else '"$RELEASE"', shlex.quote(namespace) if namespace else '"$NAMESPACE"'

@@ -97,14 +97,13 @@ def plan(
     progress = Progress(sys.stderr)
     store = connect.open_store(cluster, progress, *filename, dry_run=DryRun.CLIENT)
     header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
-    namespace_of_record = connect.namespace_of_record()
     with progress, progress.stage("planning"):
         try:
             if to is None:
-                look, targets = first_look(store, options, now=connect.now, namespace=namespace_of_record)
+                look, targets = first_look(store, options, now=connect.now)
                 text = _first_look_text(look, targets, output, source, header)
             else:
-                result = preview(store, options, now=connect.now, namespace=namespace_of_record)
+                result = preview(store, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
         except Forbidden as error:
             if namespace is not None:

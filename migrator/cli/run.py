@@ -191,7 +191,7 @@ def _same_file(dump: str, out: str) -> bool:
 
 
 def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
-    from migrator.run.observation import pending
+    from migrator.planning.model import pending
 
     planned = pending(result.plan)
     dump.write(out, (change for set_plan in planned for change in set_plan.changes))

@@ -26,7 +26,8 @@ from migrator.render.text import NO_SETS, command_row, readable, row, wrapped
 from migrator.store import DryRun
 
 if TYPE_CHECKING:
-    from migrator.run.verify import Problem, VerifyOptions, VerifyResult
+    from migrator.planning.verification import Problem
+    from migrator.run.verify import VerifyOptions, VerifyResult
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 10
@@ -48,8 +49,8 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
 @TO_BINARY
 @option(
     "--after-upgrade",
-    "Once the new operator runs: also check by the record of the run that no update that began since is unfinished "
-    "and no pod is missing. Then remove the record.",
+    "Once the new operator runs: also check that it is ready, that no other one runs, and that no update that began "
+    "after the migration is open or has replaced pods.",
 )
 @duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @OPERATOR
@@ -94,11 +95,10 @@ def verify(
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
-    store = connect.open_store(cluster, progress, *filter(None, [filename]), dry_run=writes)
+    store = connect.open_store(cluster, progress, *filter(None, [filename]), dry_run=DryRun.CLIENT)
     with progress, progress.stage("verifying"):
         try:
-            result = core.verify(store, options, run_context, namespace=connect.namespace_of_record())
+            result = core.verify(store, options, run_context)
         except VerificationFailed as error:
             failure = error
     problems = failure.problems if failure else ()
@@ -116,8 +116,17 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
         "podCliqueSets": result.sets if result else None,
         "storedHashes": result.stored if result else None,
         "comparedWithRecord": result.compared if result else None,
+        "podsOlderThanMigration": result.older if result else None,
+        "podsYoungerThanMigration": result.younger if result else None,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
     }
+
+
+def _promise(older: int, younger: int) -> str:
+    """What the migration promised, in numbers."""
+    are = "is" if older == 1 else "are"
+    rest = f"; {younger:,} {'is' if younger == 1 else 'are'} younger, and no update replaced them" if younger else ""
+    return f"{older:,} of {count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
@@ -129,7 +138,9 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.sets, "set")
         rows.append(row("verified", f"{stored} of {sets}, against {target}."))
         if options.after_upgrade and not result.compared:
-            rows.append(row("note", "No record lists the earlier pods, so it is not known whether one is missing."))
+            rows.append(row("note", "No record tells when the run was: only values and operators were checked."))
+        if result.older is not None and result.younger is not None:
+            rows.append(row("pods", _promise(result.older, result.younger)))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
     rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:

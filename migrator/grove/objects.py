@@ -50,6 +50,7 @@ class Pod:
     pod_clique_label: str | None
     phase: str | None = None
     in_other_gang: bool = False
+    created: str = ""  # metadata.creationTimestamp
 
     @property
     def labels(self) -> Mapping[str, str | None]:
@@ -113,10 +114,11 @@ class PodClique(GroveObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCliqueSet(GroveObject):
-    """A PodCliqueSet, with its whole spec and status."""
+    """A PodCliqueSet, with its whole spec and status; ``edits`` are who wrote its template, and when."""
 
     annotations: Mapping[str, str]
     generation: int
+    edits: tuple[tuple[str, datetime], ...] = ()
 
     @property
     def generation_hash(self) -> str | None:

@@ -6,8 +6,9 @@ checked here, once, and a part of the wrong shape is refused with its object and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
 from migrator.errors import InputError
@@ -24,6 +25,7 @@ from migrator.grove.objects import (
     PodClique,
     PodCliqueSet,
     Ref,
+    kubernetes_time,
 )
 from migrator.resources import DEFAULT_NAMESPACE
 
@@ -69,7 +71,19 @@ def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
     """Keep what a PodCliqueSet's hashes and guards need."""
     ref, meta = _identity(raw)
     annotations, generation = _strings(ref, meta, "annotations"), integer(meta.get("generation"))
-    return _trimmed(PodCliqueSet, raw, _SET, annotations=annotations, generation=generation)
+    edits = tuple(_edits(meta))
+    return _trimmed(PodCliqueSet, raw, _SET, annotations=annotations, generation=generation, edits=edits)
+
+
+def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
+    """Who owns fields of the template, and when each of them last wrote one of its fields."""
+    entries = meta.get("managedFields")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and not entry.get("subresource"):
+            fields, moment = entry.get("fieldsV1"), kubernetes_time(entry.get("time"))
+            spec = fields.get("f:spec") if isinstance(fields, dict) else None
+            if isinstance(spec, dict) and "f:template" in spec and moment is not None:
+                yield str(entry.get("manager", "")), moment
 
 
 def scaling_group(raw: JSONObject) -> GroveObject:
@@ -107,6 +121,7 @@ def pod(raw: JSONObject) -> Pod:
         pod_clique_label=labels.get(LABEL_POD_CLIQUE),
         phase=_phase(raw),
         in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
+        created=str(meta.get("creationTimestamp") or ""),
     )
 
 

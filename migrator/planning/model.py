@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+from migrator.errors import Refused, count
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.podcliqueset import SetHashes
 
@@ -59,37 +59,6 @@ class Advice:
     source: str
     remedy: str
     confidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyNew:
-    """A field that held the target's hash before our first write; a revert leaves it."""
-
-    ref: Ref
-    field: str  # JSON Pointer
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The old and the new hashes of a tree, computed before its first write by the run ``run``.
-
-    ``source`` and ``target`` are scheme names. ``template_digest`` shows whether the hashed part of the spec changed.
-    ``pods`` are those that existed when the run ended, by PodClique, as 8-byte digests of their uids; empty until then.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    generation: int
-    source: str
-    target: str
-    source_hashes: SetHashes
-    target_hashes: SetHashes
-    template_digest: str
-    kept: tuple[AlreadyNew, ...] = ()
-    run: str = ""
-    pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +155,26 @@ class Plan:
     def refusals(self) -> tuple[Finding, ...]:
         """Everything that forbids the run."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)
+
+
+def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
+    """The error for the first refusal, if there is one; ``skip_refused`` if refused sets were to be left out."""
+    found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
+    if not found:
+        return None
+    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
+    if skip_refused and not {plan.state for plan in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
+        more += "; --skip-refused would leave nothing to migrate"
+    first = found[0]
+    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
+
+
+def in_flight(plan: Plan) -> list[str]:
+    """The codes of the refusals, if all of them may end without help."""
+    found = plan.refusals
+    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
+
+
+def pending(plan: Plan) -> list[SetPlan]:
+    """The sets that are to be written."""
+    return [set_plan for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE]

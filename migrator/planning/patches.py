@@ -11,7 +11,7 @@ from migrator.exact_json import JSONObject
 from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import PodCliqueSet, Ref
 from migrator.planning.model import Change, SetPlan
-from migrator.resources import HOLDERS, Op, Resource, steps
+from migrator.resources import HOLDERS, POD_CLIQUE_SETS, Op, Resource, steps
 
 #: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100
@@ -51,24 +51,18 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One tree's changes, object by object; ``pcs`` is the set whose spec must not have changed, ``None`` for a revert.
-
-    ``reverse``: in the opposite order, so that the commit record is reverted first.
-    """
+    """Changes of one tree, object by object; ``pcs`` is the set whose spec must not have changed."""
 
     ref: Ref
     changes: tuple[Change, ...]
     pcs: PodCliqueSet | None = None
-    reverse: bool = False
 
     @property
     def patches(self) -> Iterator[Patch]:
         """One for each object and subresource, in the order of writing, each made when it is asked for."""
         order = sorted(self.changes, key=lambda change: RANKS[change.ref.kind, change.subresource])
-        if self.reverse:
-            order.reverse()
         for _, found in groupby(order, key=lambda change: (change.ref.name, change.ref.uid, change.subresource)):
-            group = tuple(found)[:: -1 if self.reverse else 1]
+            group = tuple(found)
             yield Patch(group[0].ref, group[0].subresource, group)
 
 
@@ -77,9 +71,18 @@ def forward(plan: SetPlan) -> Batch:
     return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
 
 
-def reverting(plan: SetPlan) -> Batch:
-    """The patches of a plan that goes back."""
-    return Batch(plan.tree.ref, plan.changes, reverse=True)
+def commit(plan: SetPlan) -> Batch:
+    """The patch of the commit record alone."""
+    return Batch(plan.tree.ref, tuple(filter(_commits, plan.changes)), plan.tree.pcs)
+
+
+def rest(plan: SetPlan) -> Batch:
+    """The patches of all but the commit record."""
+    return Batch(plan.tree.ref, tuple(one for one in plan.changes if not _commits(one)), plan.tree.pcs)
+
+
+def _commits(change: Change) -> bool:
+    return change.ref.kind == POD_CLIQUE_SETS.kind
 
 
 def patch_count(changes: Iterable[Change]) -> int:

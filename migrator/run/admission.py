@@ -1,77 +1,131 @@
-"""What stands between patches and objects: Grove's authorizer webhook, other webhooks, policies, validation.
+"""What stands between patches and objects: rights, webhooks, policies, validation; shown by dry runs.
 
 With ``config.authorizer.enabled`` the operator serves a webhook with ``failurePolicy: Fail``
-(``operator/charts/templates/authorizer-webhook-config.yaml``). While the operator is at zero, that denies every label
-patch of a PodClique, PodGang or pod; status patches pass, because its rules name no subresource. All requests here are
-dry runs.
+(``operator/charts/templates/authorizer-webhook-config.yaml``), which rejects patches of labels by any account but its
+own, and all of them while the operator is at zero. So a dry run before the stop finds it, and one after the stop too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
-from migrator.errors import Conflict, NotFound, Refused, Rejected, TestFailed
-from migrator.exact_json import JSONObject
-from migrator.grove.objects import LABEL_MANAGED_BY, MANAGED_BY_GROVE, Ref
-from migrator.planning.guards.base import report
-from migrator.planning.model import Finding
+from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed, first_of
+from migrator.grove.objects import Ref
+from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
-from migrator.resources import Resource
+from migrator.planning.webhooks import OPENED
+from migrator.resources import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
+from migrator.run import leases, operator, webhooks
+from migrator.run.observation import Observation
 from migrator.store import DryRun, Store
 
 WEBHOOK: Final = "authorizer.webhooks.grove.io"
-#: The name of the matchCondition that leaves our account out.
-EXEMPTION: Final = "grove-migrator"
-_GROVE: Final = ".webhooks.grove.io"
 
 REMEDY: Final = (
-    "exempt grove-migrator's account from it during the migration, with the kubectl patch of docs/upgrade.md, "
-    "section Webhooks of the operator"
+    "disable the authorizer with the old chart first (helm upgrade ... --set config.authorizer.enabled=false "
+    "--set replicaCount=0), migrate, then upgrade to the new chart with both values set back"
 )
+_SHOWN: Final = 12
 
 
-def authorizers(configurations: Iterable[JSONObject]) -> Iterator[Finding]:
-    """GM-202 for the first webhook that fails closed and is Grove's authorizer, by name or by what it selects.
+@dataclass
+class _Asked:
+    """The rights that are missing, and the rejections, of all dry runs."""
 
-    One that exempts our account, as docs/upgrade.md does it, is left to the dry run of each patch.
+    missing: list[str] = field(default_factory=list)
+    rejections: list[Refused] = field(default_factory=list)
+
+    def ask(self, right: str, request: Callable[[], object]) -> None:
+        """Note what prevents a request."""
+        try:
+            request()
+        except Forbidden:
+            self.missing.append(right)
+
+
+def prove(store: Store, seen: Observation) -> None:
+    """Dry-run every write of the run that an observation leads to, before anything is touched.
+
+    Raises everything that was found in one error: :class:`~migrator.errors.Refused` if something rejects a patch, and
+    :class:`~migrator.errors.Forbidden` if only rights are missing.
     """
-    for configuration in configurations:
-        for webhook in configuration.get("webhooks") or ():
-            closed = webhook.get("failurePolicy", "Fail") == "Fail"
-            exempt = any(one.get("name") == EXEMPTION for one in webhook.get("matchConditions") or ())
-            if closed and not exempt and (webhook.get("name") == WEBHOOK or _authorizes(webhook)):
-                what = f"ValidatingWebhookConfiguration {configuration['metadata']['name']} ({webhook.get('name')})"
-                message = f"{what} rejects every label change while the operator is stopped"
-                yield report("GM-202", None, None, message, REMEDY)
-                return
+    if not pending(seen.plan):
+        return
+    asked, dry = _Asked(), store.in_dry_run(DryRun.SERVER)
+    for patch, error in _rejected(dry, seen.patches):
+        if isinstance(error, Forbidden):
+            kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
+            asked.missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
+        elif error.denied_by not in seen.opened:
+            asked.rejections.append(refusal(patch.ref, error))
+    installed, home = seen.operator, seen.found.home
+    if seen.options.stop_operator and installed is not None and installed.replicas:
+        right = f"patch {DEPLOYMENTS.qualified_name}/scale {installed.namespace}/{installed.deployment}"
+        asked.ask(right, lambda: operator.scale(dry, installed, 0))
+    for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
+        right = f"get, create and patch {LEASES.qualified_name} {home}/{name}"
+        asked.ask(right, partial(leases.try_to_write, store, home or "", name))
+    for name in sorted({one.configuration for one in seen.blocking} & set(OPENED)) if seen.opened else ():
+        right = f"get and patch {VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
+        asked.ask(right, partial(webhooks.try_to_open, dry, name))
+    _tell(store, asked)
 
 
-def ask(store: Store, review: Resource, **content: JSONObject) -> JSONObject:
-    """The ``status`` of a review; in a dry run the answer is the same, and a retry is harmless."""
-    body = {"apiVersion": review.api_version, "kind": review.kind, "metadata": {}, **content}
-    return store.in_dry_run(DryRun.SERVER).create(review, "", body).get("status") or {}
+def _tell(store: Store, asked: _Asked) -> None:
+    """Raise what was found."""
+    texts = [str(one) for one in asked.rejections]
+    if asked.missing:
+        rights = first_of(list(dict.fromkeys(asked.missing)), _SHOWN)
+        texts.append(f"account {_account(store)} lacks the right to {rights}: manifests/job.yaml has the role")
+    if asked.rejections:
+        first = asked.rejections[0]
+        error = Refused("; ".join(texts))
+        error.details = first.details
+        raise error
+    if texts:
+        raise Forbidden(texts[0])
 
 
-def probe(store: Store, patches: Iterable[Patch]) -> None:
-    """Dry-run one patch for each kind, subresource and namespace, so that a certain rejection is found early.
+def _account(store: Store) -> str:
+    try:
+        return webhooks.account_of(store) or "unknown"
+    except MigratorError:
+        return "unknown"
 
-    A patch whose ``test`` fails never reaches a webhook, so the next one is tried. Raises
-    :class:`~migrator.errors.Refused` for a patch that is denied or invalid.
+
+def probe(store: Store, patches: Iterable[Patch], *, spreading: Callable[[Rejected], bool] = lambda _: False) -> None:
+    """Dry-run one patch for each kind, subresource and namespace, behind the fence.
+
+    Raises :class:`~migrator.errors.Refused` for a patch that is denied or invalid, and
+    :class:`~migrator.errors.NotAuthorised` for a missing right. A rejection that is ``spreading`` is raised as it is.
     """
-    asked, accepted = store.in_dry_run(DryRun.SERVER), set[tuple[str, str, str]]()
+    for patch, error in _rejected(store.in_dry_run(DryRun.SERVER), patches):
+        if isinstance(error, Forbidden) or spreading(error):
+            raise error
+        raise refusal(patch.ref, error) from error
+
+
+def _rejected(dry: Store, patches: Iterable[Patch]) -> Iterator[tuple[Patch, Forbidden | Rejected]]:
+    """One patch for each kind, subresource and namespace that is not accepted, and why.
+
+    A patch whose ``test`` fails never reaches a webhook, so the next one is tried.
+    """
+    known = set[tuple[str, str, str]]()
     for patch in patches:
         kind = (patch.ref.kind, patch.subresource, patch.ref.namespace)
-        if kind in accepted:
+        if kind in known:
             continue
         try:
             where = (RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name, patch.ops(None))
-            asked.patch(*where, subresource=patch.subresource)
+            dry.patch(*where, subresource=patch.subresource)
         except (TestFailed, NotFound, Conflict):
             continue
-        except Rejected as error:
-            raise refusal(patch.ref, error) from error
-        accepted.add(kind)
+        except (Forbidden, Rejected) as error:
+            yield patch, error
+        known.add(kind)
 
 
 def refusal(ref: Ref, error: Rejected) -> Refused:
@@ -79,15 +133,5 @@ def refusal(ref: Ref, error: Rejected) -> Refused:
     if not error.denied_by:
         return Refused(f"a dry run was rejected: {error}", ref=ref)
     others = f"let {error.denied_by} accept or answer it, or disable that meanwhile"
-    remedy = REMEDY if error.denied_by.endswith(_GROVE) else others
+    remedy = REMEDY if error.denied_by == WEBHOOK else others
     return Refused(f"a dry run was denied: {error}; {remedy}", guard="GM-202", ref=ref)
-
-
-def _authorizes(webhook: Mapping[str, Any]) -> bool:
-    """Whether a webhook guards updates of Grove's pods or PodCliques; subresources are separate resources."""
-    selector = ((webhook.get("objectSelector") or {}).get("matchLabels") or {}).get(LABEL_MANAGED_BY)
-    return selector == MANAGED_BY_GROVE and any(
-        {"UPDATE", "*"} & set(rule.get("operations") or ())
-        and {"pods", "podcliques", "*", "*/*"} & set(rule.get("resources") or ())
-        for rule in webhook.get("rules") or ()
-    )

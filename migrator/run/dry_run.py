@@ -15,14 +15,14 @@ from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import unjudged
 from migrator.planning.guards.base import as_warning, report
-from migrator.planning.model import Disruption, NotChecked, Plan
+from migrator.planning.model import Disruption, NotChecked, Plan, in_flight
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
-from migrator.run import admission, operator, rights
+from migrator.run import admission, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.execute import Executor, Outcome
-from migrator.run.observation import Observation, check_there, in_flight, look_ahead, refused
-from migrator.run.record import Recorded, Recorder, RunRecord
+from migrator.run.observation import Observation, check_there, look_ahead, newest_record
+from migrator.run.record import Record, State
 from migrator.run.snapshot import read_snapshot
 from migrator.store import DryRun, Store
 
@@ -44,15 +44,17 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
             break
         context.sleep(_PAUSE)
     log_findings(seen.plan, context.log, set())
-    refusal = refused(seen)
+    refusal = seen.refused
     if refusal is not None:
         raise refusal
-    result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
-    if not store.is_cluster:
+    result = RunResult(seen.plan, seconds=seconds)
+    if not store.is_cluster or store.dry_run is DryRun.CLIENT:
         return result
-    rights.check_run(store, seen, context.log)
-    if store.dry_run is DryRun.CLIENT:
+    admission.prove(store, seen)
+    if seen.opened and seen.blocking:
+        context.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
         return result
+    batches = [batch for phase in seen.phases for batch in phase]
     executor = Executor(
         store,
         check=lambda: None,
@@ -80,21 +82,19 @@ def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
         )
 
 
-def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str) -> Plan:
-    """Describe what a run would do; ``namespace`` is where the record is if no operator is found.
+def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime]) -> Plan:
+    """Describe what a run would do.
 
-    On a cluster the recorded tables count. What refuses only a run is a warning; what cannot be read is unchecked.
+    What refuses only a run is a warning; what cannot be read is unchecked.
     Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
-    read = _read(store, options, now, namespace)
+    read = _read(store, options, now)
     return read.added_to(make_plan(read.snapshot, options, read.known))
 
 
-def first_look(
-    store: Store, options: PlanOptions, *, now: Callable[[], datetime], namespace: str
-) -> tuple[Outlook, Iterator[Target]]:
+def first_look(store: Store, options: PlanOptions, *, now: Callable[[], datetime]) -> tuple[Outlook, Iterator[Target]]:
     """The cluster as it is, and a plan for every scheme that a release uses."""
-    read = _read(store, options, now, namespace)
+    read = _read(store, options, now)
     targets = (
         replace(target, plan=read.added_to(target.plan))
         for target in plans_for_all_releases(read.snapshot, options, read.known)
@@ -103,7 +103,7 @@ def first_look(
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
-    recorded, run = read.seen.recorded, read.seen.recorded.unfinished
+    run = read.seen.open
     look = Outlook(
         name=store.name,
         is_cluster=store.is_cluster,
@@ -112,22 +112,19 @@ def first_look(
         gpus=pods.gpus,
         operator=read.operator,
         running=read.known.running,
-        record="" if run is None else _story(run, recorded, read.snapshot),
+        record="" if run is None else _story(run),
         resumes=() if run is None else run.flags,
     )
     return look, targets
 
 
-def _story(run: RunRecord, recorded: Recorded, snapshot: Snapshot) -> str:
-    """What became of a run that did not end; a set is migrated once its own status has the new hash, which is last."""
-    stored = {tree.ref.uid: tree.pcs.status.get("currentGenerationHash") for tree in snapshot.trees}
-    tables = recorded.of_open_run()
-    done = sum(stored.get(uid) == table.target_hashes.generation for uid, table in tables.items())
-    kind = "A revert of the migration" if run.reverts else "A run"
+def _story(run: Record) -> str:
+    """What became of a run that did not end."""
+    kind = "A revert of the migration" if run.revert else "A run"
+    wrote = "may have written" if run.state is State.WRITING else "has written nothing"
     return (
-        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC; "
-        f"{done:,} of {len(tables):,} recorded sets have the new hashes."
-        + (f" Last error: {run.error}" if run.error else "")
+        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
+        f"{wrote}." + (f" Last error: {run.error}" if run.error else "")
     )
 
 
@@ -161,7 +158,7 @@ class _Read:
         return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
-def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
+def _read(store: Store, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
@@ -176,12 +173,17 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
     try:
         seen = replace(seen, found=operator.find(store, seen.options.flags))
     except NotAuthorised as error:
-        unseen += [unjudged(code, str(error)) for code in ("GM-122", "GM-202")]
+        unseen.append(unjudged("GM-122", str(error)))
     try:
-        seen = replace(seen, recorded=Recorder(store, seen.found.home or namespace).load())
+        seen = replace(seen, record=newest_record(store))
     except NotAuthorised as error:
         unseen.append(unjudged("GM-205", str(error)))
+    try:
+        seen = replace(seen, webhooks=webhooks.read(store))
+    except NotAuthorised as error:
+        unseen.append(unjudged("GM-202", str(error)))
     if options.selection.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
-    known = Known(seen.recorded.by_set(), now(), seen.release, short_names=store.short_names(crds.GROUP))
+    short_names = store.short_names(crds.GROUP)
+    known = Known(now(), seen.release, seen.open is not None, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
-from migrator.planning.releases import release_in
+from migrator.errors import MAY_DIFFER, HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
+from migrator.planning.model import SetState
+from migrator.planning.planner import holds_target
+from migrator.planning.releases import compares_idle_sets, release_in
+from migrator.run.observation import Observation
 from migrator.run.operator import Operator
-from migrator.run.record import OperatorBefore, Recorded
+from migrator.run.record import OperatorBefore
 from migrator.store import DryRun
 
 #: What exit code 6 says if nothing could be read.
@@ -19,12 +22,14 @@ UNREAD: Final = (
 
 #: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
-    "The operator's Lease could not be released, so the operator waits for up to an hour. Run the same command again"
+    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
+    "start. Run the same command again"
 )
 
-#: What is next for sets that are half-way while the target's operator runs.
+
+#: What is next for sets that are half-way where the target's operator has been installed.
 BESIDE_TARGET: Final = (
-    "Run again. If that is refused, let the target's operator run: it acts once its Lease is deleted, or after an hour"
+    "Run again. If that is refused, let the target's operator run: scale it up, and delete its Lease if that is parked"
 )
 
 
@@ -52,12 +57,35 @@ def start_command(installed: Operator) -> str:
     return f"kubectl scale {name} -n {namespace} --replicas=1"
 
 
-def scaled_up(installed: Operator) -> str:
+def scaled_up(installed: Operator | None) -> str:
     """The sentence about an operator that somebody starts during the run."""
+    what = installed.evidence if installed is not None else "it has no Deployment any more"
     return (
-        f"something scales the operator up again ({installed.evidence}), for instance GitOps or an autoscaler: pause "
+        f"something scales the operator up again ({what}), for instance GitOps or an autoscaler: pause "
         "it, or name the target's image with --target-image"
     )
+
+
+def half_way(error: BaseException, next_step: str) -> HalfWay:
+    """The error for what is half-way, or not known."""
+    true = HalfWay(f"{said(error)}. {next_step}")
+    true.details = getattr(error, "details", {})
+    return true
+
+
+def next_step(seen: Observation, *, revert: bool) -> str:
+    """What the sets are like after the last reading, and what is next: never more than was seen."""
+    plans = [one for one in seen.plan.set_plans if one.source_hashes is not None]
+    begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
+    left = any(one.changes for one in plans)
+    held = MAY_DIFFER
+    if plans and begun != left:
+        held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
+    release = release_in(seen.operator.image) if seen.operator is not None else None
+    at_once = release is None or compares_idle_sets((release.name,))
+    alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
+    back = "" if revert else ", or add `--revert`"
+    return f"{held} Keep the operator at zero replicas.{alone} Run the same command again{back}"
 
 
 def unchanged(error: BaseException) -> BaseException:
@@ -85,11 +113,6 @@ def said(error: BaseException) -> str:
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
-def reverted(error: BaseException, recorded: Recorded, gone: str) -> Reverted:
-    """The error of a run that has restored everything that it wrote; ``gone`` are pods that were lost meanwhile."""
-    run, sources = recorded.unfinished, sorted({table.source for table in recorded.of_open_run().values()})
-    more = f"you can start an operator of {' or '.join(sources)}"
-    if run is not None and any(table.run != run.run_id for table in recorded.tables):
-        more = "what an earlier run wrote stays, so do not start the old operator"
-    lost = f"; these pods are gone: {gone}" if gone else ""
-    return Reverted(f"{said(error)}. Every old hash that this run replaced was restored{lost}: {more}")
+def reverted(error: BaseException, scheme: str) -> Reverted:
+    """The error of a run that has restored every old hash."""
+    return Reverted(f"{said(error)}. Every old hash was restored: you can start an operator of {scheme}")

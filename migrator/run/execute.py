@@ -1,8 +1,9 @@
 """Writing patches, set by set, bottom-up.
 
 A patch tests the object's uid and the old value of each field, then replaces it; the server applies the tests again to
-the fresh object, so other changes of busy pods do not conflict. After a failed test or a lost reply it is read again.
-Several sets may be under way at once; within a set one rank is finished before the next begins.
+the fresh object, so other changes of busy pods do not conflict. What fails otherwise than for good ends its set, and is
+decided anew when all sets are read again. Several sets may be under way at once; within a set one rank is finished
+before the next begins.
 """
 
 from __future__ import annotations
@@ -19,19 +20,15 @@ import structlog
 
 from migrator import resources
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
-from migrator.grove.objects import PodCliqueSet
-from migrator.planning.patches import RESOURCES, Batch, Patch, value_at
+from migrator.planning.patches import RESOURCES, Batch, Patch
 from migrator.store import DryRun, Store
-
-#: How often one object is read again and retried before its set is given up.
-MAX_ATTEMPTS: Final = 5
 
 #: How many patches of a rank are made at a time: a set may have hundreds of thousands.
 _MADE: Final = 2000
 
 
 class SetConflict(LostRace):
-    """Another client changed a value or the template of the set, or keeps changing an object of it."""
+    """Another client changed a value or the template of the set."""
 
     code = "conflict"
 
@@ -78,8 +75,8 @@ class Executor:
     def run(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Carry out batches; returns an outcome for each that was begun.
 
-        A :class:`SetConflict` stops its own set only. After any other error nothing more is sent. An error that is not
-        ours is a bug: it is raised once what is under way has ended.
+        A :class:`SetConflict` or a lost reply stops its own set only. After any other error nothing more is sent. An
+        error that is not ours is a bug: it is raised once what is under way has ended.
         """
         try:
             with ThreadPoolExecutor(self._concurrency) as senders, ThreadPoolExecutor(self._concurrency) as writers:
@@ -126,10 +123,14 @@ class Executor:
     def _send(self, outcome: Outcome, patch: Patch) -> bool:
         """Write one patch; false if it, or another one before it, has ended in an error."""
         try:
-            return self._repeat(outcome, patch)
+            with self._lock:
+                if self._halted or outcome.error is not None:
+                    return False
+                self._check()
+            return self._patch(outcome, patch)
         except MigratorError as error:
             outcome.error = outcome.error or error
-            if not isinstance(error, SetConflict):
+            if not isinstance(error, SetConflict | LostReply):
                 self._halt()
             return False
         except BaseException:
@@ -140,72 +141,24 @@ class Executor:
                 self._due -= 1
                 self._lock.notify_all()
 
-    def _repeat(self, outcome: Outcome, patch: Patch) -> bool:
-        """Send a patch until it has taken effect, or its object is gone; raises what stops its set."""
-        pcs = outcome.batch.pcs if patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
-        names = {"kind": patch.ref.kind, "namespace": patch.ref.namespace, "name": patch.ref.name}
-        applied = False  # or may have been
-        try:
-            for attempt in range(1, MAX_ATTEMPTS + 1):
-                with self._lock:
-                    if self._halted or outcome.error is not None:
-                        return False
-                    self._check()
-                try:
-                    self._patch(patch, pcs)
-                except NotFound:
-                    self._log.warning("object_deleted", **names)
-                    return True
-                except (LostReply, TestFailed, Conflict) as error:
-                    applied = applied or isinstance(error, LostReply)
-                    self.unconfirmed = self.unconfirmed or applied
-                    self._log.info("retrying_after_conflict", **names, cause=error.code)
-                else:
-                    applied = True
-                    values = [{"field": c.field, "old": c.old, "new": c.new} for c in patch.changes]
-                    more = {"subresource": patch.subresource, "changes": values, "attempt": attempt}
-                    self._log.info("patched", **names, **more, **self._dry)
-                    return True
-                left = self._reread(patch, pcs)
-                if left is None:
-                    return True
-                if not left.changes:
-                    applied = True
-                    return True
-                patch = left
-        finally:
-            with self._lock:
-                outcome.written += applied
-        raise SetConflict(
-            f"{patch.ref}: {patch.changes[0].field} could not be replaced in {MAX_ATTEMPTS} attempts although its "
-            "value is the expected one; another client keeps changing it"
-        )
-
-    def _patch(self, patch: Patch, pcs: PodCliqueSet | None) -> None:
+    def _patch(self, outcome: Outcome, patch: Patch) -> bool:
         """Send a patch once."""
-        ref = patch.ref
-        self._store.patch(RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs), subresource=patch.subresource)
-
-    def _reread(self, patch: Patch, pcs: PodCliqueSet | None) -> Patch | None:
-        """What is left of a patch by the object as it is now; ``None`` if that is gone. Raises ``SetConflict``."""
+        ref, pcs = patch.ref, outcome.batch.pcs if patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
+        names = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+        where = (RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs))
         try:
-            found = self._store.get(RESOURCES[patch.ref.kind], patch.ref.namespace, patch.ref.name)
+            self._store.patch(*where, subresource=patch.subresource)
         except NotFound:
-            return None
-        if found.get("metadata", {}).get("uid") != patch.ref.uid:
-            return None  # another object of the same name: not ours to change
-        left = []
-        for change in patch.changes:
-            value = value_at(found, change.field)
-            identity = change.identity is None or value_at(found, change.identity[0]) == change.identity[1]
-            if value == change.new and identity:
-                continue
-            if value != change.old or not identity:
-                raise SetConflict(
-                    f"{patch.ref}: {change.field} is {value!r} now, neither {change.old} nor {change.new}: "
-                    "another client changed it"
-                )
-            left.append(change)
-        if left and pcs is not None and value_at(found, "/spec/template") != pcs.spec.get("template"):
-            raise SetConflict(f"{patch.ref}: its spec changed during the run")
-        return patch._replace(changes=tuple(left))
+            self._log.warning("object_deleted", **names)
+            return True
+        except (TestFailed, Conflict) as error:
+            raise SetConflict(f"{ref}: {patch.changes[0].field} was changed by another client") from error
+        except LostReply:
+            with self._lock:
+                self.unconfirmed, outcome.written = True, outcome.written + 1
+            raise
+        with self._lock:
+            outcome.written += 1
+        values = [{"field": c.field, "old": c.old, "new": c.new} for c in patch.changes]
+        self._log.info("patched", **names, subresource=patch.subresource, changes=values, **self._dry)
+        return True

@@ -1,59 +1,53 @@
-"""Who may write: the holder of our own Lease and of every Lease that an operator may use.
+"""Who may write: the holder of our own Lease, while the operator's Lease is parked.
 
 A Lease is free if it names no holder, if it is parked, or if we have seen it unchanged for its
-``leaseDurationSeconds``, by our own clock: times that other machines wrote are never compared. It is taken, renewed,
-parked and released by compare-and-swap. Ours lasts 60 seconds, and client-go obeys the duration in the Lease
-(``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``). Our hold ends for good 40 seconds after the *sending*
-of the last confirmed renewal, and every write must end before that: none is under way once others may take the Lease.
+``leaseDurationSeconds``, by our own clock: times that other machines wrote are never compared. Ours lasts 60 seconds
+and is renewed every 5. Our hold ends for good 40 seconds after the *sending* of the last confirmed renewal, and every
+write must end before that: none is under way once others may take the Lease. Its annotation is the record of the run,
+so whoever takes the Lease has the record with it.
 
-A *parked* Lease belongs to a holder that does not exist. It keeps every operator out for an hour, and any run that
-holds our own Lease takes it at once. A run parks the operator's Leases when it takes them, so that they stay parked if
-it is killed; a run that leaves nothing half-way releases them.
+The operator's Lease is *parked* once the operator is gone: it gets a holder that does not exist, and keeps every
+operator out for an hour (client-go, ``tools/leaderelection/leaderelection.go:tryAcquireOrRenew``), also if the run is
+killed. A run that leaves nothing half-way gives it back.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum, auto
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from migrator.errors import AlreadyExists, ClusterError, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
+from migrator.grove.objects import kubernetes_time
 from migrator.resources import LEASES, Op
-from migrator.run.context import Context
-from migrator.store import Store
+from migrator.store import FIELD_MANAGER, DryRun, Store
 
-#: Our own Lease has the same name in every cluster; a run without it writes nothing.
+if TYPE_CHECKING:
+    from migrator.run.context import Context
+
+#: Our own Lease, and the operator's (``operator/api/config/v1alpha1/defaults.go``).
 OWN_LEASE: Final = "grove-migrator"
+OPERATOR_LEASE: Final = "grove-operator-leader-election"
+RECORD: Final = "grove-migrator/run"  # the annotation
 
 DURATION: Final = 60.0
 HOLD: Final = 40.0
 RENEW_EVERY: Final = 5.0
 RETRY_EVERY: Final = 2.0
 
-#: For how long, in seconds, a run writes nothing after the expiry of a Lease that it took and its holder had not
-#: released: a request of that holder may still be under way.
+#: For how many seconds nothing is written after the expiry of a Lease whose holder had not released it: a request of
+#: that holder may still be under way.
 QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
-_RELEASED_SECONDS: Final = 1
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
-
-
-class LeaseState(StrEnum):
-    """The state of a Lease."""
-
-    FREE = auto()  # nobody's, expired, or parked
-    HELD = auto()
-    QUIET = auto()  # ours, but a write of its last holder may still be under way
-    OURS = auto()
-    LOST = auto()  # it was ours
 
 
 def monotonic() -> float:
@@ -68,11 +62,28 @@ def micro_time(moment: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseRecord:
-    """A Lease as the API server returned it."""
+class Lease:
+    """A Lease as the API server returned it; all of it is empty if there is none."""
 
-    resource_version: str
-    spec: Mapping[str, Any]
+    version: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    written: datetime | None = None  # when we last wrote it, by the API server's clock
+
+    @classmethod
+    def of(cls, raw: JSONObject) -> Lease:
+        """A proxy may answer anything, and a renewal must not end the thread."""
+        metadata = raw.get("metadata") or {}
+        ours = (one for one in metadata.get("managedFields") or () if one.get("manager") == FIELD_MANAGER)
+        times = [moment for one in ours if (moment := kubernetes_time(one.get("time"))) is not None]
+        return cls(
+            str(metadata.get("resourceVersion", "")),
+            dict(raw.get("spec") or {}),
+            dict(metadata.get("annotations") or {}),
+            str(metadata.get("namespace", "")),
+            max(times, default=None),
+        )
 
     @property
     def holder(self) -> str:
@@ -80,9 +91,12 @@ class LeaseRecord:
         return str(self.spec.get("holderIdentity") or "")
 
     @property
-    def term(self) -> tuple[str, object, object]:
-        """What stays the same from an acquisition to its end: holder, acquireTime and transitions."""
-        return self.holder, self.spec.get("acquireTime"), self.spec.get("leaseTransitions")
+    def term(self) -> tuple[Op, ...]:
+        """Tests of what stays the same from an acquisition to its end."""
+        return tuple(
+            Op("test", f"/spec/{name}", self.spec.get(name))
+            for name in ("holderIdentity", "acquireTime", "leaseTransitions")
+        )
 
     @property
     def seconds(self) -> float:
@@ -90,46 +104,36 @@ class LeaseRecord:
         return float(max(integer(self.spec.get("leaseDurationSeconds")), 0) or _DEFAULT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSeen:
-    """A Lease as it was seen."""
-
-    name: str
-    state: LeaseState
-    holder: str = ""
-
-    @property
-    def obstacle(self) -> str:
-        """Why it cannot be used yet, as a sentence."""
-        if self.state is LeaseState.QUIET:
-            return f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
-        return f"Lease {self.name} is held by {self.holder}"
+def read(store: Store, namespace: str, name: str) -> Lease:
+    """A Lease as it is now."""
+    try:
+        return Lease.of(store.get(LEASES, namespace, name))
+    except NotFound:
+        return Lease()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sighting:
-    """Another holder's Lease, and since when it is unchanged; ``found`` is ``None`` if it is deleted."""
-
-    holder: LeaseRecord
-    found: LeaseRecord | None
-    since: float
+def everywhere(store: Store, name: str) -> dict[str, Lease]:
+    """The Leases of this name in all namespaces, by namespace."""
+    found = store.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")
+    return {lease.namespace: lease for lease in found}
 
 
-@dataclass(slots=True)
-class _Term:
-    """A term of ours; ``sent`` is when the last confirmed renewal was sent, ``due`` when the next one is to be."""
+def try_to_write(store: Store, namespace: str, name: str) -> None:
+    """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
+    asked = store.in_dry_run(DryRun.SERVER)
+    if read(store, namespace, name).version:
+        asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
+    else:
+        asked.create(LEASES, namespace, _body(namespace, name, {}))
 
-    record: LeaseRecord
-    sent: float
-    due: float
-    lost: str = ""
+
+def _body(namespace: str, name: str, spec: Mapping[str, Any]) -> JSONObject:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": dict(spec)}
 
 
 class Leases:
-    """The Leases of one namespace that a run holds or waits for; only the owner's thread changes which are held.
-
-    The context's ``clock`` should be :func:`monotonic`, and its ``repeat`` renews them meanwhile.
-    """
+    """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile."""
 
     def __init__(self, store: Store, namespace: str, context: Context) -> None:
         self._store = store
@@ -137,215 +141,192 @@ class Leases:
         self._context = context
         self._clock = context.clock
         self._log = context.log
-        self._held: dict[str, _Term] = {}
-        self._asked: dict[str, _Term] = {}  # terms that we asked for without an answer so far
-        self._sightings: dict[str, _Sighting] = {}
+        self._held: Lease | None = None
+        self._record = ""  # what it holds, whatever others do to the annotation
+        self._parked = False  # by this run, or renewed by it
+        self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
+        self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
+        self._why_lost = ""
+        self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
         self._last = datetime.min.replace(tzinfo=UTC)
-        self._end_renewals: Callable[[], None] | None = None
-        self.quiet_until = 0.0
+        self._end_renewals: Callable[[], None] = lambda: None
+        self._lock = threading.RLock()  # the renewals' thread and ours write one object
 
-    def look(self, name: str) -> LeaseSeen:
-        """Read one Lease, unless it is ours; raises what the store raises."""
-        if name not in self._held:
-            began, record = self._clock(), self._read(name)
-            asked = self._asked.get(name)
-            if record is None or asked is None or asked.record.term != record.term:
-                return self._judge(name, record, began)
-            self._hold(name, record, asked.sent)  # the reply to our acquisition was lost
-        state = LeaseState.OURS if self._clock() >= self.quiet_until else LeaseState.QUIET
-        if self._lost(self._held[name]):
-            state = LeaseState.LOST
-        return LeaseSeen(name, state, self._context.identity)
+    # --- what is held -----------------------------------------------------------------------------------------------
 
-    def holds(self, *names: str) -> bool:
-        """Whether all of these are ours now, and may be used; asks no server."""
-        usable = all(name in self._held and not self._lost(self._held[name]) for name in names)
-        return usable and self._clock() >= self.quiet_until
+    @property
+    def taken(self) -> bool:
+        """Whether this run has taken its Lease and not released it; it may be lost, or not usable yet."""
+        return self._held is not None
 
-    def was_taken(self, name: str) -> bool:
-        """Whether this run has taken the Lease and not released it; it may be lost, or not usable yet."""
-        return name in self._held
-
-    def _judge(self, name: str, record: LeaseRecord | None, began: float) -> LeaseSeen:
-        seen = self._sightings.get(name)
-        if record is not None and record.holder in {"", PARKED}:
-            self._sightings.pop(name, None)
-            return LeaseSeen(name, LeaseState.FREE, record.holder)
-        if seen is None or seen.found != record:
-            holder = record if record is not None or seen is None else seen.holder
-            if holder is None:
-                return LeaseSeen(name, LeaseState.FREE)
-            # The holder of a deleted Lease goes on until its next renewal fails.
-            seen = self._sightings[name] = _Sighting(holder, record, self._clock())
-        expired = began >= seen.since + seen.holder.seconds
-        return LeaseSeen(name, LeaseState.FREE if expired else LeaseState.HELD, seen.holder.holder)
-
-    def obtain(self, *names: str) -> str:
-        """Take each of these Leases that is free; returns the first obstacle, empty once this run holds all of them.
-
-        Raises :class:`~migrator.errors.LeaseLost` if this run has lost one, and
-        :class:`~migrator.errors.ClusterError` if one stays free.
-        """
-        obstacle = ""
-        for name in names:
-            seen, attempts = self.look(name), 0
-            while seen.state is LeaseState.FREE:
-                if attempts == _ATTEMPTS:
-                    raise ClusterError(f"Lease {self.namespace}/{name} is free, and could not be taken")
-                self.take(name)
-                seen, attempts = self.look(name), attempts + 1
-            if seen.state is LeaseState.LOST:
-                raise LeaseLost(self._held[name].lost)
-            if seen.state is not LeaseState.OURS:
-                obstacle = obstacle or seen.obstacle
-        return obstacle
-
-    def take(self, name: str) -> None:
-        """Take a Lease if it is free, the operator's as a parked one; if another is faster, :meth:`look` shows that."""
-        began, before = self._clock(), self._read(name)
-        if self._judge(name, before, began).state is not LeaseState.FREE:
-            return
-        sent, transitions = self._clock(), integer(before.spec.get("leaseTransitions")) + 1 if before else 0
-        holder, seconds = (self._context.identity, int(DURATION)) if name == OWN_LEASE else (PARKED, _PARKED_SECONDS)
-        spec = self._spec(before, holder, seconds) | {"leaseTransitions": transitions}
-        self._asked[name] = _Term(LeaseRecord("", spec), sent, sent)
-        try:
-            taken = self._create(name, spec) if before is None else self._swap(name, before, Op("add", "/spec", spec))
-        except (AlreadyExists, TestFailed, NotFound, LostReply):
-            return
-        self._hold(name, taken, sent)
-
-    def _hold(self, name: str, record: LeaseRecord, sent: float) -> None:
-        waited = self._sightings.pop(name, None)
-        del self._asked[name]
-        if waited is not None:
-            self.quiet_until = max(self.quiet_until, waited.since + waited.holder.seconds + QUIET)
-        self._held[name] = _Term(record, sent, sent + RENEW_EVERY)
-        self._log.info("lease_held", lease=f"{self.namespace}/{name}", taken_over=waited is not None)
-        if self._end_renewals is None:
-            self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
+    @property
+    def held(self) -> bool:
+        """Whether our own Lease is ours now, and may be used; asks no server."""
+        return self.taken and not self._lost() and self._clock() >= self._quiet_until
 
     def seconds_left(self) -> float:
-        """Seconds for which every Lease that was taken is certainly ours; asks no server.
-
-        Raises :class:`~migrator.errors.LeaseLost` if there is none, or once one is lost, and from then on always.
-        """
-        if OWN_LEASE not in self._held:
-            raise LeaseLost(f"Lease {self.namespace}/{OWN_LEASE} was never taken: nothing more may be written")
-        terms = self._held.values()
-        if why := next(filter(None, map(self._lost, terms)), ""):
+        """Seconds for which it is certainly ours; raises :class:`~migrator.errors.LeaseLost` if there is none."""
+        why = self._lost() if self.taken else f"Lease {self.namespace}/{OWN_LEASE} was never taken"
+        if why:
             raise LeaseLost(f"{why}: nothing more may be written")
-        return min(term.sent for term in terms) + HOLD - self._clock()
+        return self._sent + HOLD - self._clock()
 
-    def _lost(self, term: _Term) -> str:
-        if not term.lost and self._clock() - term.sent >= HOLD:
-            term.lost = f"the Lease was last renewed {self._clock() - term.sent:.1f} s ago, and may be somebody else's"
-        return term.lost
+    def _lost(self) -> str:
+        if not self._why_lost and self._clock() - self._sent >= HOLD:
+            late = self._clock() - self._sent
+            self._why_lost = f"the Lease was last renewed {late:.1f} s ago, and may be somebody else's"
+        return self._why_lost
+
+    @property
+    def server_time(self) -> datetime:
+        """When our own Lease was last written, by the API server's clock where it tells."""
+        return (self._held.written if self._held else None) or self._context.now()
+
+    @property
+    def record(self) -> str:
+        """The text of the record; empty without one. While the Lease is ours nobody else writes it."""
+        if self._held is not None:
+            return self._record
+        return read(self._store, self.namespace, OWN_LEASE).annotations.get(RECORD, "")
+
+    def save(self, text: str) -> None:
+        """Replace the record; raises :class:`~migrator.errors.LeaseLost` if the Lease is not ours any more."""
+        self.seconds_left()
+        before = self._held.annotations if self._held else {}
+        annotations = {key: value for key, value in before.items() if key != RECORD} | ({RECORD: text} if text else {})
+        if annotations != before:
+            self._write(Op("add", "/metadata/annotations", annotations))
+        self._record = text
+
+    # --- taking, renewing, releasing --------------------------------------------------------------------------------
+
+    def obtain(self) -> str:
+        """Take our own Lease if it is free; returns what is in the way, empty once it may be used."""
+        if self.taken:
+            self.seconds_left()
+            left = self._quiet_until - self._clock()
+            return "" if left <= 0 else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
+        for _ in range(_ATTEMPTS):
+            began, found = self._clock(), read(self._store, self.namespace, OWN_LEASE)
+            if self._asked is not None and self._asked[0].term == found.term:
+                self._hold(found, self._asked[1])  # the reply to our acquisition was lost
+                return self.obtain()
+            if why := self._obstacle(OWN_LEASE, found, began):
+                return why
+            sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
+            self._asked = Lease(spec=spec), sent
+            with suppress(AlreadyExists, TestFailed, NotFound, LostReply):
+                self._hold(self._replace(OWN_LEASE, found, spec), sent)
+                return self.obtain()
+        raise ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
+
+    def park(self) -> str:
+        """Take the operator's Lease from operators, if it is free; returns what is in the way, empty once it is.
+
+        One that an earlier run parked is renewed once: from its own start, each operator waits for its duration.
+        """
+        for _ in range(_ATTEMPTS):
+            began, found = self._clock(), read(self._store, self.namespace, OPERATOR_LEASE)
+            if found.holder == PARKED and self._parked:
+                return self.obtain()
+            if why := self._obstacle(OPERATOR_LEASE, found, began):
+                return why
+            with suppress(AlreadyExists, TestFailed, NotFound, LostReply):
+                self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
+                self._parked = True
+                self._wait_for_late_writes(OPERATOR_LEASE)
+        raise ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
+
+    def unpark(self) -> None:
+        """Give the operator's Lease back; raises :class:`~migrator.errors.ClusterError` if that fails."""
+        for _ in range(_ATTEMPTS):
+            try:
+                found = read(self._store, self.namespace, OPERATOR_LEASE)
+                if found.holder != PARKED:
+                    return
+                self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
+            except (MigratorError, KeyboardInterrupt) as error:
+                self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
+        raise ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released")
+
+    def release(self) -> None:
+        """Release our own Lease; that it cannot be is ignored: the next run waits a minute."""
+        self._end_renewals()
+        mine, self._held = self._held, None
+        if mine is not None and not self._why_lost:
+            with suppress(Exception, KeyboardInterrupt):
+                self._store.patch(
+                    LEASES, self.namespace, OWN_LEASE, (*mine.term, Op("add", "/spec", self._spec(mine, "", 1)))
+                )
 
     def renew_if_due(self) -> None:
         """Renew what was not renewed for five seconds; never raises a store's error."""
-        for name, term in tuple(self._held.items()):
-            if name in self._held and not self._lost(term) and self._clock() >= term.due:
-                self._renew(name, term)
-
-    def _renew(self, name: str, term: _Term) -> None:
+        if not self.taken or self._lost() or self._clock() < self._due:
+            return
         sent = self._clock()
-        term.due = sent + RETRY_EVERY
+        self._due = sent + RETRY_EVERY
         try:
-            term.record = self._swap(name, term.record, Op("add", "/spec/renewTime", self._moving()))
-            term.sent, term.due = sent, sent + RENEW_EVERY
-        except (TestFailed, NotFound):  # a renewal of ours whose reply was lost, or another holder
-            self._resolve(name, term)
+            self._write(Op("add", "/spec/renewTime", self._moving()), attempts=1)
+            self._sent, self._due = sent, sent + RENEW_EVERY
         except MigratorError as error:
-            self._log.warning("lease_renewal_failed", lease=name, error=str(error))
+            self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
 
-    def _resolve(self, name: str, term: _Term) -> None:
-        try:
-            found = self._read(name)
-        except MigratorError as error:
-            self._log.warning("lease_read_failed", lease=name, error=str(error))
-            return
-        if found is not None and found.term == term.record.term:
-            term.record, term.due = found, self._clock()
-            return
-        if name not in self._held:
-            return  # it was released meanwhile
-        why = "was deleted" if found is None else "was taken over by another holder"
-        term.lost = term.lost or f"Lease {self.namespace}/{name} {why}"
-        self._log.error("lease_lost", lease=name, reason=why)
-
-    def release_all(self, *, park: bool) -> None:
-        """Release every Lease that is ours, the operator's first; with ``park`` those stay parked.
-
-        Raises :class:`~migrator.errors.ClusterError` for an operator's that cannot be released. That our own cannot be
-        is ignored: the next run waits a minute.
-        """
-        if self._end_renewals is not None:
-            self._end_renewals()
-            self._end_renewals = None
-        operators = sorted(self._held.keys() - {OWN_LEASE})
-        if park:
-            for name in operators:
-                del self._held[name]
-                self._log.warning("lease_parked", lease=f"{self.namespace}/{name}", holder=PARKED)
-        try:
-            self.release(*operators)
-        finally:
-            with suppress(ClusterError, KeyboardInterrupt):
-                self.release(OWN_LEASE)
-
-    def release(self, *names: str) -> None:
-        """Release those of these Leases that we took; raises :class:`~migrator.errors.ClusterError` if that fails."""
-        taken = [(name, self._held.pop(name)) for name in names if name in self._held]
-        kept = [name for name, term in taken if not self._release(name, term.record)]
-        if kept:
-            raise ClusterError(f"Lease {self.namespace}/{kept[0]} could not be released")
-
-    def _release(self, name: str, record: LeaseRecord) -> bool:
-        """Release one Lease by compare-and-swap; false if it may still be ours."""
-        for _ in range(_ATTEMPTS):
+    def _write(self, change: Op, *, attempts: int = _ATTEMPTS) -> None:
+        """Change our own Lease, as long as it is ours."""
+        for attempt in range(1, attempts + 1):
             try:
-                self._swap(name, record, Op("add", "/spec", self._spec(record, "", _RELEASED_SECONDS)))
-            except (MigratorError, KeyboardInterrupt) as error:
-                self._log.warning("lease_release_failed", lease=name, error=str(error))
-            else:
-                return True
-            with suppress(MigratorError):
-                found = self._read(name)
-                if found is None or found.term != record.term:
-                    return True
-                record = found
-        return False
+                with self._lock:
+                    ops = (*(self._held or Lease()).term, change)
+                    self._held = Lease.of(self._store.patch(LEASES, self.namespace, OWN_LEASE, ops))
+                    return
+            except (TestFailed, NotFound) as error:
+                self._why_lost = f"Lease {self.namespace}/{OWN_LEASE} was taken over by another holder, or deleted"
+                self._log.error("lease_lost", lease=OWN_LEASE)
+                raise LeaseLost(f"{self._why_lost}: nothing more may be written") from error
+            except LostReply:
+                if attempt == attempts:
+                    raise
 
-    def _read(self, name: str) -> LeaseRecord | None:
-        try:
-            return _record(self._store.get(LEASES, self.namespace, name))
-        except NotFound:
-            return None
+    def _hold(self, lease: Lease, sent: float) -> None:
+        self._held, self._sent, self._due = lease, sent, sent + RENEW_EVERY
+        self._record = lease.annotations.get(RECORD, "")
+        taken_over = self._wait_for_late_writes(OWN_LEASE)
+        self._log.info("lease_held", lease=f"{self.namespace}/{OWN_LEASE}", taken_over=taken_over)
+        self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
 
-    def _create(self, name: str, spec: Mapping[str, Any]) -> LeaseRecord:
-        metadata = {"name": name, "namespace": self.namespace}
-        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": dict(spec)}
-        return _record(self._store.create(LEASES, self.namespace, body))
+    def _wait_for_late_writes(self, name: str) -> bool:
+        waited = self._seen.pop(name, None)
+        if waited is not None:
+            self._quiet_until = max(self._quiet_until, waited[1] + waited[0].seconds + QUIET)
+        return waited is not None
 
-    def _swap(self, name: str, record: LeaseRecord, change: Op) -> LeaseRecord:
-        tests = [Op("test", "/metadata/resourceVersion", record.resource_version)]
-        if record.spec:
-            tests.append(Op("test", "/spec/holderIdentity", record.spec.get("holderIdentity")))
-        return _record(self._store.patch(LEASES, self.namespace, name, (*tests, change)))
+    def _obstacle(self, name: str, found: Lease, began: float) -> str:
+        """Who holds a Lease; empty if it is free. The holder of a deleted one goes on until its next renewal fails."""
+        seen = self._seen.get(name)
+        if found.version and found.holder in {"", PARKED}:
+            self._seen.pop(name, None)
+            return ""
+        if not found.version and seen is None:
+            return ""
+        if seen is None or (found.version and seen[0].spec != found.spec):
+            seen = self._seen[name] = found, self._clock()
+        return "" if began >= seen[1] + seen[0].seconds else f"Lease {name} is held by {seen[0].holder}"
 
-    def _spec(self, before: LeaseRecord | None, holder: str, seconds: int) -> dict[str, Any]:
+    def _replace(self, name: str, found: Lease, spec: Mapping[str, Any]) -> Lease:
+        """Write a Lease as it was found; a faster writer lets this fail."""
+        if found.version:
+            ops = Op("test", "/metadata/resourceVersion", found.version), Op("add", "/spec", spec)
+            return Lease.of(self._store.patch(LEASES, self.namespace, name, ops))
+        return Lease.of(self._store.create(LEASES, self.namespace, _body(self.namespace, name, spec)))
+
+    def _spec(self, before: Lease, holder: str, seconds: int) -> dict[str, Any]:
         """A new term; what else the Lease holds stays."""
         moment = self._moving()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
-        return {**(before.spec if before else {}), "holderIdentity": holder, **times}
+        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.version else 0
+        return {**before.spec, "holderIdentity": holder, **times, "leaseTransitions": transitions}
 
     def _moving(self) -> str:
         """A time later than every one before: contenders see by the change that we are alive."""
         self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
         return micro_time(moment)
-
-
-def _record(raw: JSONObject) -> LeaseRecord:
-    metadata = raw.get("metadata") or {}  # a proxy may answer anything, and a renewal must not end the thread
-    return LeaseRecord(str(metadata.get("resourceVersion", "")), dict(raw.get("spec") or {}))

@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import ClusterError, Refused, UsageError, count
-from migrator.grove.hash_fields import stored_hashes
+from migrator.errors import ClusterError, Refused, Unreadable, UsageError, count
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
-from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging
-from migrator.planning.guards.base import report
-from migrator.planning.model import Change, Finding, Plan, SetPlan, SetState, Table
-from migrator.planning.patches import Batch, Patch, forward, patch_count, reverting
-from migrator.planning.planner import Known, belongs_to, changes_of, make_plan, make_revert, template_digest
-from migrator.planning.releases import knows, release_in
-from migrator.run import operator
+from migrator.planning import webhooks
+from migrator.planning.detect import hashes_of
+from migrator.planning.guards.base import as_warning, report
+from migrator.planning.model import Finding, Plan, Severity, pending, refused
+from migrator.planning.options import AUTO, Direction
+from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
+from migrator.planning.planner import Known, contradicting, holds_any_target, make_plan, make_revert
+from migrator.planning.releases import release_in
+from migrator.planning.webhooks import Webhook
+from migrator.run import leases, operator
+from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
-from migrator.run.endings import is_same
+from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
-from migrator.run.record import OperatorBefore, Recorded, Recorder, RecordState, RunRecord, pods_of, table_of
+from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.store import Store
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
-
-#: An edit of a half-written set: its old hashes are restored.
-_EDITED: Final = "GM-130"
-_FOREIGN: Final = "GM-101"
 
 
 @dataclass(frozen=True)
 class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
-    ``to_revert`` are the sets of the open run that hold what it wrote, as they go back. ``foreign`` are the values in
-    its sets that are neither scheme's. ``possible_hashes`` are what the last search for hashes in unknown places found.
-    ``fenced``: the run holds its own Lease, and each by which an operator may elect its leader.
+    ``possible_hashes`` are what the last search for hashes in unknown places found. ``fenced``: the run holds its own
+    Lease, and no operator acts. ``dirty``: an earlier run may have written. ``begun``: the uids of the sets that this
+    run writes. ``elsewhere``: our Leases in other namespaces, and ``moving`` where operators renew theirs.
     """
 
     options: RunOptions
     found: Found = field(default_factory=Found)
-    recorded: Recorded = field(default_factory=Recorded)
+    record: Record | None = None
     plan: Plan = field(default_factory=lambda: Plan("", "", ()))
     trees: tuple[Tree, ...] = ()
-    to_revert: tuple[SetPlan, ...] = ()
-    foreign: tuple[str, ...] = ()
     possible_hashes: tuple[PossibleHash, ...] = ()
     fenced: bool = False
+    dirty: bool = False
+    begun: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, Lease] = field(default_factory=dict)
+    moving: frozenset[str] = frozenset()
+    webhooks: tuple[Webhook, ...] = ()
+    account: str = ""
 
     @property
     def operator(self) -> Operator | None:
@@ -58,21 +62,80 @@ class Observation:
         return self.found.operator
 
     @property
-    def home(self) -> str:
-        """Where Lease and record are kept; raises :class:`~migrator.errors.UsageError` if that is not known."""
-        if self.found.home is None:
-            raise UsageError(NO_HOME)
-        return self.found.home
+    def open(self) -> Record | None:
+        """The record of a run that did not end: this one, or one that died."""
+        return self.record if self.record is not None and self.record.is_open else None
+
+    @property
+    def elects(self) -> bool:
+        """Whether the operator waits for its Lease, as far as it is known."""
+        if self.record is not None:
+            return self.record.elects
+        return self.operator is None or self.operator.elects
+
+    @property
+    def acts(self) -> bool:
+        """Whether an operator may act: it runs, and no Lease that we hold keeps it out."""
+        ours = self.operator is not None and self.operator.live and not (self.elects and self.locked_out)
+        return ours or bool(self.found.others)
+
+    @property
+    def locked_out(self) -> bool:
+        """Whether the operator's Lease is parked: a run may have written, even if it left no record."""
+        return self.found.parked
+
+    @property
+    def wrong_operator(self) -> bool:
+        """Whether an operator runs that does not know the hashes with which the run ends."""
+        installed, targets = self.operator, self.options.is_target
+        images = {*self.found.others.values(), *(installed.images if installed and installed.live else ())}
+        if self.options.revert:
+            return any(map(targets, images))
+        return not all(map(targets, images)) and (self.open is not None or self.locked_out)
 
     @cached_property
-    def batches(self) -> list[Batch]:
-        """The patches of the plan, set by set."""
-        return [reverting(one) if self.options.revert else forward(one) for one in pending(self.plan)]
+    def phases(self) -> list[list[Batch]]:
+        """The patches of the plan, set by set; no set is begun in one phase before all are written in the one before.
+
+        A revert writes the commit records of all sets first, unless an operator of the target can start: until
+        alpha.11, the old operator begins no update of a set whose generation hash is current.
+        """
+        plans = pending(self.plan)
+        if not self.options.revert or self.target_may_start:
+            return [[forward(one) for one in plans]]
+        return [[part for one in plans if (part := commit(one)).changes], [rest(one) for one in plans]]
+
+    @property
+    def target_may_start(self) -> bool:
+        """Whether the Deployment that would start, or an operator that runs, is the target's."""
+        image = [self.operator.image] if self.operator is not None else []
+        return any(map(self.options.is_target, (*image, *self.found.others.values())))
 
     @property
     def patches(self) -> Iterator[Patch]:
         """The patches of all sets, each made when it is asked for because all of them take much memory."""
-        return (patch for batch in self.batches for patch in batch.patches)
+        return (patch for phase in self.phases for batch in phase for patch in batch.patches)
+
+    @property
+    def blocking(self) -> list[Webhook]:
+        """The operator's webhooks that would reject our writes while it is at zero."""
+        return webhooks.in_the_way(self.webhooks, self.found.home, self.account)
+
+    @property
+    def opened(self) -> frozenset[str]:
+        """The webhooks whose denials are no refusal: with ``--allow GM-202`` a run leaves itself out of them."""
+        allowed = webhooks.CODE in self.options.plan.allow
+        return webhooks.names(self.webhooks) if allowed else frozenset()
+
+    @property
+    def witnesses(self) -> dict[str, str]:
+        """The namespaces in which a Lease of ours shows a run that may not have ended, and what it shows."""
+        return {namespace: what for namespace, one in self.elsewhere.items() if (what := _shown(one))}
+
+    @property
+    def may_be_half_way_elsewhere(self) -> bool:
+        """Whether a run that is not followed from here may have written."""
+        return any("has written nothing" not in what for what in self.witnesses.values())
 
     @cached_property
     def patch_count(self) -> int:
@@ -80,20 +143,19 @@ class Observation:
         return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
-    def restores_old_hashes(self) -> bool:
-        """Whether old hashes come back, by this run or by the open one."""
-        run = self.recorded.unfinished
-        return self.options.revert or (run is not None and run.state == RecordState.REVERTING)
-
-    @property
     def continues(self) -> bool:
         """Whether an earlier run did not end."""
-        return self.recorded.unfinished is not None
+        return self.open is not None
 
     @property
     def writes(self) -> bool:
         """Whether a run would write anything: not if it is refused or has nothing to do."""
         return self.continues or (bool(pending(self.plan)) and not self.plan.refusals)
+
+    @property
+    def refused(self) -> Refused | None:
+        """The error for the first refusal, if there is one."""
+        return refused(self.plan, skip_refused=self.options.plan.skip_refused)
 
     @property
     def release(self) -> str | None:
@@ -103,93 +165,56 @@ class Observation:
         return release.name if release else None
 
     @property
-    def pods(self) -> dict[str, str]:
-        """The pods of the sets that are not being deleted, by uid."""
-        pods = (pod for tree in self.trees for clique in tree.pod_cliques for pod in clique.pods)
-        return {pod.ref.uid: str(pod.ref) for pod in pods if not pod.terminating}
-
-    @property
-    def tables_with_pods(self) -> tuple[Table, ...]:
-        """The tables of the record, each with the pods that its set has now."""
-        trees = {tree.ref.uid: tree for tree in self.trees}
-        return tuple(replace(t, pods=pods_of(trees[t.uid])) if t.uid in trees else t for t in self.recorded.tables)
-
-    @property
-    def edited(self) -> list[SetPlan]:
-        """The sets of the open run whose spec changed while they were half-written, as they are brought back."""
-        tables = self.recorded.of_open_run() if not self.options.revert else {}
-        known = (plan for plan in self.plan.set_plans if plan.changes and plan.tree.ref.uid in tables)
-        return [plan for plan in known if any(finding.code == _EDITED for finding in plan.findings)]
+    def scheme(self) -> str:
+        """The source that explains every set that is to be written, as long as the run is open; empty if none does."""
+        if self.open is not None and self.open.scheme and is_same_target(self.open, self.options):
+            return self.open.scheme
+        plans = pending(self.plan)
+        if self.options.revert:
+            return plans[0].target if plans else ""
+        explain = [
+            scheme
+            for scheme in self.options.direction.candidates
+            if plans and all(plan.source_hashes == hashes_of(plan.tree.pcs)(scheme) for plan in plans)
+        ]
+        release = release_in(self.operator.image) if self.operator is not None else None
+        if release is not None and release.scheme in explain:
+            return release.scheme.name
+        return explain[0].name if len(explain) == 1 else ""
 
     @property
     def other_migration(self) -> bool:
-        """Whether the open record is of other schemes and may have written, or cannot be made sense of."""
-        run, direction = self.recorded.unfinished, self.options.direction
-        if run is None or run.state == RecordState.STOPPING:
-            return False
-        if run.state not in {RecordState.WRITING, RecordState.REVERTING}:
-            return True
-        tables = self.recorded.of_open_run().values()
-        if not tables:
-            return run.target != self.options.plan.target
-        return not all(belongs_to(table, direction) for table in tables)
-
-    @property
-    def own_tables(self) -> tuple[Table, ...]:
-        """The tables of the record that are of the schemes of this run."""
-        direction = self.options.direction
-        return tuple(table for table in self.recorded.tables if belongs_to(table, direction))
-
-    @property
-    def is_of_this_pair(self) -> bool:
-        """Whether no table of the record is of other schemes."""
-        return self.own_tables == self.recorded.tables
-
-    def operator_before(self, run: RunRecord, stopped: OperatorBefore | None) -> OperatorBefore | None:
-        """The operator of the old hashes: the one that ``run`` has stopped, or the recorded one if that is still there.
-
-        If this run undoes or continues what another one began, an operator that does not name a release of the old
-        hashes by its tag may be the target's: then the recorded one is returned.
-        """
-        last = self.recorded.run
-        is_ours = last is not None and (last.finished is None or self.is_of_this_pair)  # else of an earlier migration
-        known = last.operator if last is not None and is_ours else None
-        begun = self.options.revert or (known is not None and not run.is_early)
-        if begun and not self.knows_old_hashes(stopped):
-            return known
-        return stopped or (known if known is not None and is_same(self.operator, known) else None)
-
-    def knows_old_hashes(self, was: OperatorBefore | None) -> bool:
-        """Whether an operator's tag names a release of the old hashes, as far as the record tells them."""
-        sources = {table.source for table in self.own_tables} or set(map(str, self.options.direction.candidates))
-        return was is not None and knows(was.image, sources)
-
-    @property
-    def operator_to_restore(self) -> OperatorBefore | None:
-        """The operator that a revert starts again: the recorded one, unless its tag names a release of other hashes."""
-        was = self.recorded.run.operator if self.recorded.run is not None else None
-        is_named = was is not None and release_in(was.image) is not None
-        return None if is_named and not self.knows_old_hashes(was) else was
-
-    @property
-    def target_was_running(self) -> bool:
-        """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
-        run, installed = self.recorded.unfinished, self.operator
-        was = (run.stopped or run.operator) if run is not None else None
-        images = {was.image} if was is not None else set[str]()
-        if installed is not None and installed.live:
-            images |= installed.images
-        return any(map(self.options.is_target, images))
+        """Whether the open record is of another target and may have written."""
+        run = self.open
+        return run is not None and run.state is State.WRITING and not is_same_target(run, self.options)
 
     def findings(self) -> list[Finding]:
-        """The objections of operators, webhooks and the record to a run."""
-        found, run = [*self.found.findings, *self._of_operator()], self.recorded.unfinished
+        """The objections of operators, webhooks and records to a run."""
+        found = [one for one in self.found.findings if one.code != operator.NO_ELECTION or not self.elects]
+        found += [*self.elsewhere_findings(), *self._of_operator()]
+        allowed = webhooks.CODE in self.options.plan.allow
+        found += webhooks.findings(self.blocking, self.account, allowed=allowed)
+        run = self.open
         if self.other_migration and run is not None:
-            what = "the revert of an earlier migration" if run.reverts else "an earlier migration"
+            what = "the revert of an earlier migration" if run.revert else "an earlier migration"
             message = f"{what} to {run.target} did not end"
             again = f"run {shlex.join(run.flags)} --stop-operator"
-            remedy = f"finish it with `{again}`" + ("" if run.reverts else f", or undo it with `{again} --revert`")
+            remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
             found.append(report("GM-205", None, None, message, remedy))
+        return found
+
+    def elsewhere_findings(self) -> list[Finding]:
+        """What other namespaces show; naming the operator overrules it: anybody may be able to write Leases there."""
+        found, named = list[Finding](), self.options.flags.namespace is not None
+        if not named:
+            found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
+        for namespace, what in self.witnesses.items():
+            message = f"Lease {namespace}/{leases.OWN_LEASE} {what}"
+            remedy = (
+                f"if that run is yours, finish it with --operator {namespace}/NAME, the operator's Deployment there"
+            )
+            finding = report("GM-205", None, None, message, remedy)
+            found.append(as_warning(finding) if named else finding)
         return found
 
     def _of_operator(self) -> Iterator[Finding]:
@@ -207,149 +232,120 @@ class Observation:
             yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
-def read_sets(
-    store: Store, seen: Observation, context: Context, *, search: bool = True, written: bool = False
-) -> Observation:
-    """Read the sets and plan: by the guards, until all sets of the open run are ``written``.
+def is_same_target(record: Record, options: RunOptions) -> bool:
+    """Whether a record is of a run to the target that is asked for now."""
 
-    Raises what the store, :func:`check_there` and the planner raise.
-    """
-    options, recorded, direction = seen.options, seen.recorded, seen.options.direction
+    def scheme(text: str) -> str:
+        with suppress(UsageError):  # a layout whose file is not given now
+            return text if text == schemes.CANONICAL else schemes.resolve(text).name
+        return text
+
+    return scheme(record.target) == scheme(options.plan.target)
+
+
+def read_sets(store: Store, seen: Observation, context: Context, *, search: bool = True) -> Observation:
+    """Read the sets and plan; raises what the store, :func:`check_there` and the planner raise."""
+    options = seen.options
     snapshot = read_snapshot(store, search=search)
     if not search:
         snapshot = replace(snapshot, possible_hashes=seen.possible_hashes)
     check_there(snapshot, seen)
-    tables = {uid: table for uid, table in recorded.of_open_run().items() if belongs_to(table, direction)}
-    trees = tuple(tree for tree in snapshot.trees if tree.ref.uid in tables and not tree.pcs.terminating)
-    unfinished = {tree.ref.uid for tree in trees if remaining_changes(tree, tables[tree.ref.uid])}
-    is_finished = written and bool(trees) and not unfinished
-    undo = make_revert(Snapshot(trees), options.plan, tables=tables).set_plans
-    to_revert = tuple(set_plan for set_plan in undo if set_plan.changes)
-    plan = Plan(options.plan.source, options.plan.target, ())
-    foreign = tuple(text for tree in trees for text in _foreign(tree, tables[tree.ref.uid], options.plan.allow))
     if options.revert:
-        foreign, plan = (), _revert_plan(snapshot, seen)
-    elif not is_finished:
-        begun = frozenset(unfinished & {set_plan.tree.ref.uid for set_plan in to_revert})
-        plan = make_plan(snapshot, options.plan, Known(recorded.by_set(), context.now(), seen.release, begun))
-    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration:
+        plan = _revert_plan(snapshot, seen)
+    else:
+        known = Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
+        plan = make_plan(snapshot, options.plan, known)
+    told = seen.elsewhere_findings() if options.revert else seen.witnesses
+    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or told:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
-    return replace(
-        seen,
-        plan=plan,
-        trees=snapshot.trees,
-        to_revert=to_revert,
-        foreign=foreign,
-        possible_hashes=snapshot.possible_hashes,
-    )
+    return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
+
+
+def newest_record(store: Store) -> Record | None:
+    """The newest record in any namespace; raises :class:`~migrator.errors.Unreadable` for one that proves a run."""
+    found = leases.everywhere(store, leases.OWN_LEASE)
+    records = [parse(lease.annotations.get(leases.RECORD, ""), namespace) for namespace, lease in found.items()]
+    return max((one for one in records if one is not None), key=lambda one: one.started, default=None)
+
+
+def look_around(store: Store, seen: Observation) -> Observation:
+    """What no run reads again and again: other namespaces' Leases, and the webhooks."""
+    elsewhere = {
+        namespace: lease
+        for namespace, lease in leases.everywhere(store, leases.OWN_LEASE).items()
+        if namespace != seen.found.home
+    }
+    found = changing.read(store)
+    account = changing.account_of(store) if any(one.fails_closed and one.matches_us for one in found) else ""
+    return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
 
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
     """Read what a run reads first, without a Lease; raises what the run would raise."""
-    found = operator.find(store, options.flags) if store.is_cluster else Found()
-    recorded = Recorder(store, found.home).load() if found.home else Recorded()
-    return read_sets(store, Observation(options, found, recorded), context)
+    if not store.is_cluster:
+        return read_sets(store, Observation(options), context)
+    found = operator.find(store, options.flags, own=context.namespace)
+    own = leases.everywhere(store, leases.OWN_LEASE).get(found.home or "", Lease())
+    record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
+    dirty = record is not None and record.state is State.WRITING
+    return read_sets(store, look_around(store, Observation(options, found, record, dirty=dirty)), context)
+
+
+def _shown(lease: Lease) -> str:
+    """What a Lease of ours in another namespace shows of a run; empty if none is under way or half-way."""
+    try:
+        run = parse(lease.annotations.get(leases.RECORD, ""), lease.namespace)
+    except Unreadable:
+        return "has a record that cannot be read"
+    if run is not None and run.is_open:
+        wrote = "may have written" if run.state is State.WRITING else "has written nothing"
+        return f"has the record of a run to {run.target} that did not end and {wrote}"
+    return f"is held by {lease.holder}, whose run has written nothing yet" if lease.holder else ""
 
 
 def check_there(snapshot: Snapshot, seen: Observation) -> None:
     """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
-    recorded = seen.recorded
-    if not snapshot.installed and (seen.operator is not None or recorded.run is not None):
+    if not snapshot.installed and (seen.operator is not None or seen.record is not None):
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
-    tables = recorded.by_set() if seen.options.revert else recorded.of_open_run()
-    run = recorded.unfinished
-    has_ended = run is None or run.state == RecordState.STOPPING  # the run that wrote to these sets
-    deleted = has_ended and bool(snapshot.trees)  # since then, and others are there
-    if tables and not deleted and not tables.keys() & {tree.ref.uid for tree in snapshot.trees}:
+    if seen.open is not None and seen.open.state is State.WRITING and not snapshot.trees:
         raise ClusterError(
-            f"the record has {count(len(tables), 'PodCliqueSet')}, and none was read; if all of them were deleted on "
-            "purpose, delete the record: docs/upgrade.md has the command"
+            "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, delete the "
+            "record: docs/upgrade.md has the command"
         )
 
 
 def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
-    """The plan of ``--revert``; raises ``UsageError`` if the record is of other schemes."""
-    options, run, tables = seen.options.plan, seen.recorded.unfinished, seen.recorded.tables
-    empty = Plan(options.source, options.target, ())
-    early = run is not None and run.is_early and not run.revert and not seen.own_tables
-    if early and run is not None and run.target == options.target:
-        return empty  # the run that is undone died before its first patch
-    other = next((table for table in tables if not belongs_to(table, seen.options.direction)), None)
-    if other is not None:
-        raise UsageError(
-            f"by the record, PodCliqueSet {other.namespace}/{other.name} was migrated from {other.source} to "
-            f"{other.target}: undo that with `run --revert --to {shlex.quote(other.target)}`"
+    """The plan of ``--revert``: by ``--from``, or by the source that the record names.
+
+    Raises ``Refused`` beside a record of another target, and ``UsageError`` without a source, or with one that a stored
+    value contradicts. Sets that hold no hash of the target need no source.
+    """
+    options, record, direction = seen.options, seen.record, seen.options.direction
+    if any(one.severity is Severity.REFUSAL for one in seen.elsewhere_findings()):
+        return Plan(options.plan.source, options.plan.target, ())  # the record may be there
+    if record is not None and not is_same_target(record, options):
+        raise Refused(
+            f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
+            f"with `run --revert --to {shlex.quote(record.target)}`"
         )
-    there = replace(snapshot, trees=tuple(tree for tree in snapshot.trees if not tree.pcs.terminating))
-    return make_revert(there, options, tables=seen.recorded.by_set())
-
-
-def _foreign(tree: Tree, table: Table, allow: frozenset[str]) -> Iterator[str]:
-    """The values that are neither scheme's and on which pods depend, unless GM-101 is allowed.
-
-    An operator of the target that has rolled out an edit since stores the target's hashes of the present spec.
-    """
-    now = hashes_of(tree.pcs)(schemes.by_name(table.target))
-    pairs = [HashPair(table.source_hashes, table.target_hashes), HashPair(now, now)]
-    verdicts = ((item, {pair.classify(item) for pair in pairs}) for item in stored_hashes(tree))
-    other = [item for item, found in verdicts if found == {Verdict.FOREIGN}]
-    late = lagging(tree, other)
-    for item in other:
-        if (item.ref.uid, item.field) not in late and _FOREIGN not in allow:
-            yield f"{item.ref}: {item.field} is {item.value}, neither the old hash nor the new one"
-
-
-def tables_of(seen: Observation, run: RunRecord) -> tuple[Table, ...]:
-    """One table for each set; the first that a migration saves for a set is kept until the run has ended.
-
-    Empty if an earlier run's record is lost: which hashes were there before it is unknown, and no revert may guess.
-    """
-    if run.found_parked and not seen.recorded.tables:
-        return ()
-    present = {tree.ref.uid for tree in seen.trees}
-    tables = {table.uid: table for table in seen.own_tables if table.uid in present}
-    if run.state == RecordState.REVERTING:  # it may have written to every set that it had a table of
-        tables = {uid: replace(table, run=run.run_id) for uid, table in tables.items()}
-    begun = {plan.tree.ref.uid for plan in seen.to_revert}
-    for plan in pending(seen.plan):
-        uid, known = plan.tree.ref.uid, tables.get(plan.tree.ref.uid)
-        if known is None:
-            tables[uid] = table_of(plan, run.run_id)
-        elif known.source == plan.source and known.template_digest == template_digest(plan.tree.pcs):
-            due = {(change.ref.uid, change.field) for change in plan.changes}  # an operator has written its own there
-            kept = tuple(one for one in known.kept if (one.ref.uid, one.field) not in due)
-            tables[uid] = replace(known, run=run.run_id, kept=kept)
-        elif uid not in begun:
-            fresh = table_of(plan, run.run_id)  # what an earlier run wrote was not there before
-            tables[uid] = replace(fresh, kept=tuple(kept for kept in fresh.kept if kept in known.kept))
-    return tuple(sorted(tables.values(), key=lambda table: table.uid))
-
-
-def remaining_changes(tree: Tree, table: Table) -> tuple[Change, ...]:
-    """The changes that a tree still needs by its table: those of the values that are the source's."""
-    return changes_of(stored_hashes(tree), HashPair(table.source_hashes, table.target_hashes))
-
-
-def refused(seen: Observation) -> Refused | None:
-    """The error for the first refusal, if there is one."""
-    found = sorted(seen.plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
-    if not found:
-        return None
-    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
-    states = {set_plan.state for set_plan in seen.plan.set_plans}
-    if seen.options.plan.skip_refused and not states & {SetState.MIGRATE, SetState.DONE}:
-        more += "; --skip-refused would leave nothing to migrate"
-    first = found[0]
-    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
-
-
-def in_flight(plan: Plan) -> list[str]:
-    """The codes of the refusals, if all of them may end without help."""
-    found = plan.refusals
-    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
-
-
-def pending(plan: Plan) -> list[SetPlan]:
-    """The sets that are to be written."""
-    return [set_plan for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE]
+    scheme = record.scheme if record is not None else ""
+    if options.plan.source == AUTO and scheme:
+        direction = Direction((schemes.by_name(scheme),), direction.target)
+    elif options.plan.source == AUTO:
+        if any(holds_any_target(tree, direction) for tree in snapshot.trees):
+            raise UsageError("--revert found no record of the old release: name it with --from")
+        return Plan(options.plan.source, options.plan.target, ())
+    elif scheme and scheme not in {one.name for one in direction.candidates}:
+        raise UsageError(
+            f"by the record, the old hashes are those of {scheme}, not of --from {options.plan.source}: undo that with "
+            f"`run --revert --to {shlex.quote(record.target if record is not None else options.plan.target)}`"
+        )
+    plan = make_revert(snapshot, direction)
+    if (contradiction := contradicting(plan)) is not None:
+        item, other = contradiction
+        raise UsageError(
+            f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
+            f"{direction.candidates[0].name}: name the old release with --from, or migrate those sets first"
+        )
+    return plan

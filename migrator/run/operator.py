@@ -1,27 +1,25 @@
 """Find the operator's installation, and scale it.
 
-An operator is a Deployment with the chart's labels or container name (``operator/charts/values.yaml:deployment``), a
-Deployment that the Service of Grove's validating webhook selects, even at zero, or a pod of one of these. It serves the
-whole cluster, so there must be no second one. A pod elsewhere that has only the labels does not count as an operator.
+An operator is a Deployment with the chart's labels (``operator/charts/values.yaml:deployment``) or the one that
+``--operator`` names, or a pod of it. It serves the whole cluster, so there must be no second one, in any namespace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from migrator import errors
-from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, NotFound, Refused, TestFailed, UsageError
+from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, Severity
-from migrator.planning.releases import image_tag
-from migrator.resources import DEPLOYMENTS, PODS, SERVICES, VALIDATING_WEBHOOK_CONFIGURATIONS, Op
-from migrator.run.admission import authorizers
-from migrator.run.operator_config import DEFAULT_LEASE_NAME, elects_by
+from migrator.resources import DEPLOYMENTS, PODS, Op
+from migrator.run import leases
+from migrator.run.leases import PARKED, Lease
 from migrator.selectors import matches_selector
 from migrator.store import Store
 
@@ -32,18 +30,10 @@ OPERATOR_LABELS: Final = {
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
 
-#: Its Service selects the operator's pods (``operator/charts/templates/pcs-validating-webhook-config.yaml``).
-VALIDATING_WEBHOOK: Final = "podcliqueset-validating-webhook"
-
-#: Releases that elect no leader: ``LeaderElection`` has no JSON name there, so the configuration's key is not read
-#: (``operator/api/config/v1alpha1/types.go: OperatorConfiguration``), and their charts grant no Lease either.
-_NO_ELECTION: Final = frozenset({"v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"})
-
-#: Codes of guards: no leader election; several Deployments that may be the operator.
+#: Codes of guards: no leader election; several operators, or one that is not where it seems to be.
 NO_ELECTION: Final = "GM-207"
-_SEVERAL: Final = "GM-203"
+UNCLEAR: Final = "GM-203"
 
-_CHART: Final = {"matchLabels": OPERATOR_LABELS}
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
@@ -91,9 +81,10 @@ class Operator:
     replicas: int
     image: str
     pods: tuple[OperatorPod, ...]
-    lease_name: str | None  # by which it elects its leader, if it does
+    elects: bool = True  # one of its pods holds the Lease
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
     uid: str = ""  # the Deployment's
+    annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
@@ -126,61 +117,83 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known."""
+    """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known.
+
+    ``parked``: the operator's Lease there is. ``others`` are the images of other operators that run, by what they are:
+    each of them acts, whatever we hold.
+    """
 
     home: str | None = None
     operator: Operator | None = None
     findings: tuple[Finding, ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict)  # images of other operators that have replicas, by name
+    others: Mapping[str, str] = field(default_factory=dict)
+    parked: bool = False
 
     def refuse_several(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
-            if found.code == _SEVERAL and found.severity is Severity.REFUSAL:
+            if found.code == UNCLEAR and found.severity is Severity.REFUSAL:
                 raise errors.ForeignOperator(str(found), guard=found.code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Service:
-    """The Service of Grove's validating webhook, and its LabelSelector; both are empty if there is none."""
+def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: str | None = None) -> Found:
+    """Find the installation.
 
-    namespace: str = ""
-    selector: Mapping[str, Any] = field(default_factory=dict)
-
-
-def find(store: Store, flags: OperatorFlags, *, everywhere: bool = True) -> Found:
-    """Find the installation; without ``everywhere`` other namespaces are searched by the chart's labels only.
-
-    Raises :class:`~migrator.errors.UsageError` for a named Deployment that does not exist while another one looks like
-    the operator, and :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not
-    count as absent, except the webhook's Service (a finding warns) and, with ``--operator``, Deployments elsewhere.
+    ``home`` is its namespace once that is settled: one elsewhere is another one. ``own`` is the namespace of our pod,
+    which is the home where no operator shows another. Raises :class:`~migrator.errors.UsageError` for a named
+    Deployment that does not exist while another one looks like the operator, and
+    :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not count as absent.
     """
-    configurations = store.list(VALIDATING_WEBHOOK_CONFIGURATIONS, lambda raw: raw)
-    service, behind = _service(store, configurations)
-    chosen, others, findings = _choose(_deployments(store, flags, service, everywhere=everywhere), flags, service)
-    its = _namespace(chosen) if chosen else None
-    home = its or service.namespace or flags.namespace
-    if chosen and service.namespace and its != service.namespace:
-        message = (
-            f"{_name(chosen)} is not in the namespace of the webhook {VALIDATING_WEBHOOK}, {service.namespace}: it is "
-            "not clear which of them is the operator"
-        )
-        findings.append(report(_SEVERAL, None, None, message, "remove what is left of the other installation"))
-    namespaces = {each for each in (home, service.namespace) if each}
-    selectors = (_CHART, service.selector, chosen["spec"].get("selector") if chosen else None)
-    pods = [pod for each in sorted(namespaces) for pod in _pods(store, each, selectors)]
-    findings += [*behind, *(_elsewhere(store, namespaces) if everywhere else ())]
-    operator = None
-    if chosen or pods:
-        operator, unknown = _operator(store, chosen, pods)
-        findings += unknown
-    return Found(home, operator, (*findings, *authorizers(configurations)), others)
+    candidates = _deployments(store, flags)
+    labelled = _pods(store, label_selector=_CHART_LABELS)
+    chosen, several = _choose(store, candidates, flags, home)
+    home = home or (_namespace(chosen) if chosen else flags.namespace)
+    home = home or next(map(_namespace, labelled), None) or own
+    pods = [raw for raw in labelled if _namespace(raw) == home]
+    if chosen is not None:  # its pods need not have the chart's labels
+        selector, names = chosen["spec"].get("selector"), {raw["metadata"]["name"] for raw in pods}
+        beside = (raw for raw in _pods(store, namespace=home) if raw["metadata"]["name"] not in names)
+        pods += [raw for raw in beside if matches_selector(selector, _labels(raw))]
+    running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
+    others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
+    strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
+    others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in strange}
+    findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
+    lease = leases.everywhere(store, leases.OPERATOR_LEASE).get(home or "", Lease())
+    parked = lease.holder == PARKED
+    if chosen is None and not pods:
+        return Found(home, None, tuple(findings), others, parked)
+    operator = _operator(chosen, pods, lease)
+    if not operator.elects:
+        seen = "the operator that runs does not hold" if operator.live else "no operator was seen that holds"
+        name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
+        message = f"{seen} Lease {name} for its leader election, so perhaps no Lease keeps it out"
+        remedy = "make sure that nothing scales it up until the run has ended"
+        findings.append(report(NO_ELECTION, None, None, message, remedy))
+    return Found(home, operator, tuple(findings), others, parked)
 
 
-def lease_names(operator: Operator | None) -> tuple[str, ...]:
-    """The Leases that an operator may elect its leader by: that of its configuration, and the default."""
-    names = {operator.lease_name if operator is not None else None, DEFAULT_LEASE_NAME}
-    return tuple(sorted(name for name in names if name))
+def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
+    return report(UNCLEAR, None, None, f"{message}, and every operator serves the whole cluster", remedy)
+
+
+def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:
+    """What shows an operator elsewhere: the Service of its webhook, and its Leases that are being renewed.
+
+    What is not there contradicts nothing.
+    """
+    home = found.operator.namespace if found.operator is not None else None
+    shown = {
+        f"webhook podcliqueset-validating-webhook calls a Service in namespace {webhook}": webhook,
+        **{f"somebody renews Lease {one}/{leases.OPERATOR_LEASE}": one for one in moving},
+    }
+    where = f"is {found.operator}" if found.operator is not None else "was not found by the chart's labels"
+    remedy = "name the operator's Deployment with --operator NAMESPACE/NAME"
+    return [
+        report(UNCLEAR, None, None, f"the operator {where}, but {what}", remedy)
+        for what, namespace in shown.items()
+        if namespace is not None and namespace != home
+    ]
 
 
 def scale(store: Store, operator: Operator, replicas: int) -> None:
@@ -200,7 +213,10 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         with suppress(TestFailed, LostReply):
             store.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
             return
-        current = store.get(DEPLOYMENTS, operator.namespace, operator.deployment)["spec"]["replicas"]
+        found = _named(store, operator.namespace, operator.deployment)
+        if not found:
+            raise NotFound(f"{operator} does not exist any more")
+        current = found[0]["spec"]["replicas"]
     if current != replicas:
         raise LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
@@ -208,157 +224,74 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         )
 
 
-def watch(
-    store: Store,
-    flags: OperatorFlags,
-    acts: Callable[[Operator], bool],
-    every: float,
-    clock: Callable[[], float],
-) -> Callable[[], bool]:
-    """A function that looks for an operator that ``acts``, every so many seconds, and says whether there was one."""
-    due, found = clock(), False
-
-    def look() -> bool:
-        nonlocal due, found
-        if not found and (began := clock()) >= due:
-            with suppress(MigratorError):  # an operator that cannot be read now is seen after the last write
-                now = find(store, flags, everywhere=False).operator
-                found = now is not None and acts(now)
-            due = clock() + max(every, clock() - began)  # slow reads take half of the time at most
-        return found
-
-    return look
-
-
-def _service(store: Store, configurations: Sequence[JSONObject]) -> tuple[_Service, list[Finding]]:
-    """The Service behind Grove's own webhook."""
-    named = [raw for raw in configurations if raw["metadata"]["name"] == VALIDATING_WEBHOOK]
-    clients = [webhook.get("clientConfig") or {} for raw in named for webhook in raw.get("webhooks") or ()]
-    service = next((client["service"] for client in clients if client.get("service")), None)
-    if service is None:
-        message = f"ValidatingWebhookConfiguration {VALIDATING_WEBHOOK} calls a URL: the operator behind it is not seen"
-        by_url = any(client.get("url") for client in clients)
-        return _Service(), [as_warning(report("GM-122", None, None, message))] if by_url else []
-    namespace, name = str(service.get("namespace") or ""), str(service.get("name") or "")
+def _deployments(store: Store, flags: OperatorFlags) -> list[JSONObject]:
+    """The Deployments that look like an operator, and the one that the user names."""
+    named = list[JSONObject]()
+    if flags.deployment is not None:
+        named += _named(store, flags.namespace or "", flags.deployment)
     try:
-        raw = store.get(SERVICES, namespace, name)
-    except NotFound:
-        return _Service(namespace), []
-    except NotAuthorised:
-        message = f"you cannot read Service {namespace}/{name}, so an operator with other labels is not seen"
-        return _Service(namespace), [as_warning(report("GM-122", None, None, message, "grant `get` on services"))]
-    return _Service(namespace, {"matchLabels": (raw.get("spec") or {}).get("selector")}), []
-
-
-def _deployments(store: Store, flags: OperatorFlags, service: _Service, *, everywhere: bool) -> list[JSONObject]:
-    """The Deployments that look like an operator, or have the name that the user gives."""
-
-    def listed(namespace: str | None = None, labels: str | None = None) -> list[JSONObject]:
-        def if_wanted(raw: JSONObject) -> JSONObject | None:
-            return raw if raw["metadata"]["name"] == flags.deployment or _recognised(raw, service) else None
-
-        found = store.list(DEPLOYMENTS, if_wanted, namespace=namespace, label_selector=labels)
-        return [raw for raw in found if raw is not None]
-
-    home = service.namespace or flags.namespace
-    try:
-        if everywhere or home is None:
-            return listed()
-        return [*(raw for raw in listed(labels=_CHART_LABELS) if _namespace(raw) != home), *listed(home)]
+        found = store.list(DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
     except NotAuthorised as error:
-        if flags.namespace is not None:
-            return listed(flags.namespace)
+        if flags.deployment is not None:
+            return named
         raise NotAuthorised(
             f"you are not allowed to list Deployments in all namespaces, so an operator could run unseen: {error}. "
             "Grant `list` on deployments, or name the operator's Deployment with --operator"
         ) from error
+    return named + [raw for raw in found if _name(raw) not in map(_name, named)]
+
+
+def _named(store: Store, namespace: str, name: str) -> tuple[JSONObject, ...]:
+    """One Deployment, by a list: a run needs no other right on Deployments."""
+    return store.list(DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _choose(
-    deployments: Sequence[JSONObject], flags: OperatorFlags, service: _Service
-) -> tuple[JSONObject | None, dict[str, str], list[Finding]]:
-    """The operator's Deployment, the images of others that run, and findings about them."""
-    chosen = candidates = [raw for raw in deployments if _recognised(raw, service)]
+    store: Store, candidates: Sequence[JSONObject], flags: OperatorFlags, home: str | None
+) -> tuple[JSONObject | None, list[Finding]]:
+    """The operator's Deployment, and a finding if there are several that may be it."""
+    chosen = [raw for raw in candidates if home is None or _namespace(raw) == home]
     if flags.deployment is not None:
-        named = (flags.namespace, flags.deployment)
-        chosen = [raw for raw in deployments if (_namespace(raw), raw["metadata"]["name"]) == named]
-        if not chosen and candidates:
-            raise UsageError(
+        chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
+        if not chosen and candidates and flags.namespace not in leases.everywhere(store, leases.OWN_LEASE):
+            raise UsageError(  # without a Lease of ours, no run was there before Grove moved
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
             )
-    running = (raw for raw in candidates if raw not in chosen[:1] and raw["spec"]["replicas"])
-    others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     if len(chosen) > 1:
-        names = ", ".join(map(_name, chosen))
-        message = f"{len(chosen)} operator Deployments: {names}, and every operator serves the whole cluster"
-        remedy = "choose one with --operator, and remove the other"
-        return chosen[0], others, [report(_SEVERAL, None, None, message, remedy)]
-    what, remedy = "looks like an operator and has replicas, but was not chosen", "scale it to zero, or remove it"
-    refusals = [report(_SEVERAL, None, None, f"{name} {what}", remedy) for name in others]
-    return next(iter(chosen), None), others, refusals
+        message = f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}"
+        return chosen[0], [_unclear(message, "choose one with --operator, and remove the other")]
+    return next(iter(chosen), None), []
 
 
-def _recognised(deployment: JSONObject, service: _Service) -> bool:
-    """Whether a Deployment has the chart's labels or container name, or is behind the webhook."""
-    template = deployment["spec"]["template"]
-    return (
-        matches_selector(_CHART, _labels(deployment))
-        or any(container["name"] == OPERATOR_CONTAINER for container in template["spec"]["containers"])
-        or (_namespace(deployment) == service.namespace and matches_selector(service.selector, _labels(template)))
-    )
+def _pods(store: Store, namespace: str | None = None, label_selector: str | None = None) -> list[JSONObject]:
+    """The pods that may run."""
+    found = store.list(PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
+    return [raw for raw in found if _may_run(raw)]
 
 
-def _pods(store: Store, namespace: str, selectors: Iterable[Mapping[str, Any] | None]) -> list[JSONObject]:
-    def if_operators(raw: JSONObject) -> JSONObject | None:
-        ours = _may_run(raw) and any(matches_selector(selector, _labels(raw)) for selector in selectors)
-        return raw if ours else None
-
-    return [raw for raw in store.list(PODS, if_operators, namespace=namespace) if raw is not None]
-
-
-def _elsewhere(store: Store, namespaces: Collection[str]) -> Iterator[Finding]:
-    """Warnings of pods with the chart's labels in other namespaces, where anybody may have set them."""
-    for ref in store.list(PODS, lambda raw: _ref(raw) if _may_run(raw) else None, label_selector=_CHART_LABELS):
-        if ref is not None and ref.namespace not in namespaces:
-            message = f"{ref} carries the operator's labels, and is not in the operator's namespace"
-            yield as_warning(report("GM-122", ref, None, f"{message}: it does not count as an operator"))
-
-
-def _operator(store: Store, chosen: JSONObject | None, pods: Sequence[JSONObject]) -> tuple[Operator, list[Finding]]:
+def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Lease) -> Operator:
     namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
-    image, unknown = _image(spec), list[Finding]()
-    lease: str | None = DEFAULT_LEASE_NAME
-    try:
-        lease = elects_by(store, namespace, spec)
-    except Refused as error:
-        unknown.append(report("GM-122", None, None, str(error)))
-    if f"v{(image_tag(image) or '').removeprefix('v')}" in _NO_ELECTION:
-        lease = None
-    if lease is None:
-        message = (
-            f"the operator in namespace {namespace} runs without leader election, so no Lease keeps it out during the "
-            "run"
-        )
-        remedy = "make sure that nothing scales it up until the run has ended"
-        unknown.append(report(NO_ELECTION, None, None, message, remedy))
-    found = tuple(sorted(map(_pod, pods), key=lambda pod: pod.ref))
+    found = tuple(sorted(map(_pod, pods), key=_by_ref))
+    # client-go's identity is the pod's name, an underscore and a uuid.
+    holds = {pod.ref.name for pod in found if not pod.terminating} & {lease.holder.partition("_")[0]}
+    elects = bool(holds)
     if chosen is None:
-        return Operator(namespace, "", 0, image, found, lease), unknown
+        return Operator(namespace, "", 0, _image(spec), found, elects)
     observed = (chosen.get("status") or {}).get("observedGeneration")
-    # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
-    settled = observed is None or observed >= chosen["metadata"].get("generation", 0)
     return Operator(
         namespace,
         chosen["metadata"]["name"],
         chosen["spec"]["replicas"],
-        image,
+        _image(spec),
         found,
-        lease,
-        settled,
-        chosen["metadata"]["uid"],
-    ), unknown
+        elects,
+        # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
+        settled=observed is None or observed >= chosen["metadata"].get("generation", 0),
+        uid=chosen["metadata"]["uid"],
+        annotations=chosen["metadata"].get("annotations") or {},
+    )
 
 
 def _namespace(raw: JSONObject) -> str:
@@ -391,6 +324,10 @@ def _pod(raw: JSONObject) -> OperatorPod:
     up = all(container.get("ready", True) for container in status.get("containerStatuses") or ())
     ready = up and not ending and status.get("phase") == "Running"
     return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready)
+
+
+def _by_ref(pod: OperatorPod) -> Ref:
+    return pod.ref
 
 
 def _image(pod_spec: JSONObject) -> str:

@@ -28,6 +28,7 @@ NAMESPACE: Final = installation.NAMESPACE
 DEPLOYMENT: Final = installation.NAME
 LEASE: Final = installation.LEASE
 LABELS: Final = installation.LABELS
+HASH_LABEL: Final = LABEL_POD_TEMPLATE_HASH
 OLDER: Final = "4567b"  # the hash of a template of long ago
 
 RESOURCES: Final = {resource.kind: resource for resource in GROVE}
@@ -69,7 +70,12 @@ def sets() -> list[tuple[Object, State]]:
 
 def grown() -> list[Object]:
     """Every object of the three sets under ``SOURCE``."""
-    source = schemes.by_name(SOURCE)
+    return grown_under(SOURCE)
+
+
+def grown_under(scheme: str) -> list[Object]:
+    """Every object of the three sets under a scheme."""
+    source = schemes.by_name(scheme)
     return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.SetHasher(pcs).under(source), state)]
 
 
@@ -130,6 +136,11 @@ def by_key(objects: Iterable[Object]) -> dict[Key, Object]:
 def migrated(before: Mapping[Key, Object]) -> dict[Key, Object]:
     """What the objects must be after the migration: every source hash, where it is a whole value, the target's."""
     return translated(before, _new_hashes(before.values()))
+
+
+def reverted(before: Mapping[Key, Object]) -> dict[Key, Object]:
+    """The opposite: also where a hash was the target's from the beginning."""
+    return translated(before, {new: old for old, new in _new_hashes(before.values()).items()})
 
 
 @cache

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.errors import Interrupted, MigratorError
+from migrator.errors import Interrupted, LostReply, MigratorError
 from migrator.planning.options import PlanOptions
 from migrator.resources import LEASES, Resource
 from migrator.run import migration, verify
@@ -107,6 +107,7 @@ class Process:
         self._renewals: list[Callable[[], object]] = []
         self._steps = count(1)
         self._dead = False
+        self._delay: float | None = None
         self._gate = gate
         self._sleep = sleep or world.advance
         self._at = at or (lambda _step: None)
@@ -136,6 +137,27 @@ class Process:
         """End it here and now: what it would do next never happens."""
         self._dead = True
         raise Killed
+
+    def hold_back(self, seconds: float) -> None:
+        """Let the write that is about to be sent get no reply, and arrive only after so many seconds."""
+        self._delay = seconds
+
+    def _send_later(self, request: Request, step: Step, seconds: float) -> None:
+        """The network has it, and the process has given it up."""
+
+        def arrive() -> None:
+            with suppress(MigratorError):  # as the API server would answer, to nobody
+                cluster_of = self.world.store
+                if request.verb == "create":
+                    cluster_of.create(request.resource, request.namespace, dict(request.body))
+                else:
+                    where = (request.resource, request.namespace, request.name, request.ops)
+                    cluster_of.patch(*where, subresource=request.subresource)
+                self.applied.append(step)
+                self.world.checker.after_write(step)
+
+        self.world.later(seconds, arrive)
+        raise LostReply("no answer")
 
     def beside(self, *, alive: bool) -> Process:
         """Another process, which begins while this one stands still or, ``alive``, renews its Leases."""
@@ -180,6 +202,9 @@ class Process:
             step = Step(next(self._steps), "before", kind, request.verb, target, self)
         self._at(step)
         self.world.checker.remember(step)
+        if step.write and self._delay is not None:
+            seconds, self._delay = self._delay, None
+            self._send_later(request, step, seconds)
         yield
         if step.write:
             self.applied.append(step)

@@ -20,7 +20,7 @@ from migrator.errors import (
 )
 from migrator.resources import LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import PARKED
-from migrator.run.record import RUN_NAME
+from migrator.store import LONGEST_WRITE
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.invariants import none
@@ -46,6 +46,7 @@ from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
 RESTORED: Final = "replicas that come back"
 _YEAR: Final = timedelta(days=365)
 _SHORTER_THAN_A_HOLD: Final = 20.0
+_LATE: Final = LONGEST_WRITE - 1  # sockets are set up so that nothing arrives later
 _STEPS: Final = 2000  # more than any command takes that ends by itself
 
 
@@ -95,6 +96,7 @@ _SENT: Final = frozenset({"write", "dry run"})
 _ALL: Final = (
     Fault("a kill", Process.kill, moments=MOMENTS),
     Fault("a lost reply", raising(lambda: LostReply("no answer")), _SENT, MOMENTS),
+    Fault("a write that arrives late", lambda process: process.hold_back(_LATE), frozenset({"write"})),
     Fault("an outage", raising(lambda: Unreachable("HTTP 503, 8 times")), _REQUESTS),
     Fault("a lasting outage", raising(lambda: Unreachable("HTTP 503, at every request")), _REQUESTS, lasts=True),
     Fault("a bug of the server", raising(lambda: ApiError("HTTP 400")), _REQUESTS),
@@ -159,7 +161,7 @@ def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> i
     ending = perform(process, command)
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)
-    assert world.records or world.holder != PARKED, "operators are kept out, and no record says why"
+    assert world.record or world.holder != PARKED, "operators are kept out, and no record says why"
     put_right(world, command, back=back)
     return ending.code
 
@@ -186,7 +188,7 @@ def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None
     if ending.code in {FAILED, NO_RECORD, REFUSED} and not isinstance(ending.error, Reverted):
         assert not process.wrote, str(ending)
     if command == "verify":
-        assert {step.resource.plural for step in process.writes if step.resource} <= {LEASES.plural, "configmaps"}
+        assert {step.resource.plural for step in process.writes if step.resource} <= {LEASES.plural}
 
 
 def put_right(world: World, command: Command, *, back: bool) -> None:
@@ -200,18 +202,19 @@ def put_right(world: World, command: Command, *, back: bool) -> None:
         _revert(world)
     ending = world.run()
     assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
-    assert (world.holder != PARKED, RUN_NAME in world.records) == (True, True)
+    assert (world.holder != PARKED, bool(world.record)) == (True, True)
     if not back:
         _revert(world)
 
 
 def _revert(world: World) -> None:
-    """A revert ends well; without a record there is nothing to undo, and after it there is none."""
+    """A revert ends well, and leaves no record; without one it asks for --from, unless every hash is old."""
     stopped = world.replicas == 0
-    code = DONE if RUN_NAME in world.records else NO_RECORD
+    code = DONE if world.record or world.grove() == world.undone else NO_RECORD
     ending = world.run(revert=True)
-    assert (ending.code, world.grove() == world.before, world.replicas) == (code, True, 1), str(ending)
-    assert world.records == [] or not stopped
+    back = world.undone if world.grove() != world.before else world.before
+    assert (ending.code, world.grove() == back, world.replicas) == (code, True, 1), str(ending)
+    assert not world.record or not stopped
 
 
 def _last_look(command: Command) -> int:
@@ -235,7 +238,7 @@ def overtaken(first: Command, second: Command, where: Step, *, alive: bool) -> N
         other = step.process.beside(alive=alive)
         met[:] = [perform(other, second)]
         if met[0].code == DONE and second != "verify":
-            assert world.grove() == (world.after if second == "forward" else world.before), str(met[0])
+            assert world.grove() == (world.after if second == "forward" else world.undone), str(met[0])
         wrote_as_claimed(other, second, met[0])
 
     process = world.start(at=at)
@@ -243,15 +246,12 @@ def overtaken(first: Command, second: Command, where: Step, *, alive: bool) -> N
     assert met
     if ending.code == DONE and first != "verify":
         seen = found[0] if where.number > _last_look(first) else world.grove()
-        assert seen == (world.after if first == "forward" else world.before), (str(ending), str(met[0]))
+        assert seen == (world.after if first == "forward" else world.undone), (str(ending), str(met[0]))
     wrote_as_claimed(process, first, ending)
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()
     assert (last.code, world.grove() == world.after) == (DONE, True), str(last)
-    recorded = bool(world.records)
     back = world.run(revert=True, source=cluster.SOURCE)
-    assert back.code == DONE, str(back)
-    if recorded:  # without a record nobody knows which values were the target's before
-        assert world.grove() == world.before
+    assert (back.code, world.grove() == world.undone) == (DONE, True), str(back)
     assert world.replicas == (1 if world.image == cluster.OLD_IMAGE else 0)

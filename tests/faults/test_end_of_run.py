@@ -10,11 +10,9 @@ import pytest
 
 from migrator.errors import LostReply, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
-from migrator.run.record import RUN_NAME
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.invariants import all_hash_fields
-from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, STUCK, At, Ending, Step, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, At, Ending, Step, kill_at, raising, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -56,8 +54,9 @@ def closes(world: World, moment: str = "after") -> Callable[[Step], bool]:
     """Whether a step is the write to the record that comes once every hash is the target's."""
 
     def is_that(step: Step) -> bool:
-        saves = step.name == RUN_NAME and step.write > 0 and step.moment == moment
-        return saves and world.grove() == world.after
+        saves = step.target == f"leases/{OWN_LEASE}" and step.write > 0 and step.moment == moment
+        done = world.record_state == ("done" if moment == "after" else "writing") and world.grove() == world.after
+        return saves and done and world.holder == PARKED
 
     return is_that
 
@@ -123,9 +122,15 @@ NOTHING_TO_UNDO: Final = pytest.mark.parametrize("what", [what for what in LEFT 
 @NOTHING_TO_UNDO
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_controller_that_starts_the_old_operator_beside_a_parked_lease(what: str, replicas: int) -> None:
-    """The operator is started again after each stop: 6, the Lease is parked again, and the record remembers why."""
+    """The operator is started again after each stop: 6, and the Lease stays parked.
+
+    Without a record it is taken for one that acts; where the source is certain, every old hash is restored: 3.
+    """
     world = left(what, cluster.OLD_IMAGE, replicas=replicas)
     ending = world.run(users.restores(world))
+    if what == "half of the writes, and no record":
+        assert (ending.code, world.grove() == world.undone, world.record) == (REFUSED, True, ""), str(ending)
+        return
     assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
     again = world.run(stop_operator=False)
     assert (again.code, world.holder) == (STUCK, PARKED), str(again)
@@ -151,28 +156,28 @@ def test_a_revert_does_not_take_a_lost_record_for_nothing_written(what: str, mom
     world.advance(LONGER_THAN_A_LEASE)
     known = world.run(revert=True)
     assert known.code in {DONE, STUCK}, str(known)
-    assert known.code == STUCK or (world.grove() == world.before, world.replicas) == (True, 1)
+    assert known.code == STUCK or (world.grove() == world.undone, world.replicas) == (True, 1)
     assert known.code == DONE or world.holder == PARKED
 
 
-@pytest.mark.parametrize("forgotten", [False, True], ids=["Ctrl-C", "a deleted record"])
+@pytest.mark.parametrize("interrupted", [False, True])
 @pytest.mark.parametrize("prepare", [World, LEFT["every write"]], ids=["a run", "a rerun"])
-def test_an_old_operator_that_starts_as_the_record_is_closed_is_kept_out(
-    prepare: Callable[[], World], *, forgotten: bool
+def test_an_old_operator_that_starts_as_the_record_is_closed_is_stopped_again(
+    prepare: Callable[[], World], *, interrupted: bool
 ) -> None:
-    """Ctrl-C or a deleted record in the same moment: exit code 6, and the Lease stays parked."""
+    """It waits for its Lease, every hash is new, and stops are left: it is put to zero, and the run ends with 0."""
     world = prepare()
     world.forbid_unknown_hashes()
 
     def start(_: Step) -> None:
         world.deploy(replicas=1)
-        if not forgotten:
+        if interrupted:
             raise KeyboardInterrupt
-        world.forget_record()
 
-    ending = world.run(when(closes(world, "before" if forgotten else "after"), start, times=1))
+    ending = world.run(when(closes(world), start, times=1))
     world.advance(20)
-    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
+    assert (ending.code, world.replicas, world.holder) == (DONE, 0, ""), str(ending)
+    assert (world.grove() == world.after, world.record_state) == (True, "done")
 
 
 @pytest.mark.parametrize("error", [partial(Unreachable, "HTTP 503"), KeyboardInterrupt], ids=["an outage", "Ctrl-C"])
@@ -207,7 +212,7 @@ def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(n
             times=10**6 if lasts else 1,
         )
         ending = world.run(scales, revert=True)
-        assert (ending.code, world.replicas, world.records) == ((STUCK, 0, [RUN_NAME]) if lasts else (DONE, 1, [])), (
+        assert (ending.code, world.replicas, bool(world.record)) == ((STUCK, 0, True) if lasts else (DONE, 1, False)), (
             lasts
         )
 
@@ -249,7 +254,7 @@ def test_beside_a_half_revert_the_targets_operator_is_not_started(*, elects: boo
 def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, times: int, *, elects: bool) -> None:
     """Another run writes half and dies meanwhile, and its record cannot be read: 6, it stays, and a revert restores."""
     world = World(elects=elects)
-    saves = when(lambda step: step.name == RUN_NAME and step.write > 0 and step.moment == "after", _kill)
+    saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", _kill)
     assert world.run(saves).code == KILLED
     world.hand_lease_to("", seconds=1, name=OWN_LEASE)
     world.forbid_unknown_hashes()
@@ -259,7 +264,12 @@ def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, time
         if step.moment == "before" and not met and step.target == f"leases/{OWN_LEASE}":
             met.append("another run")
             assert world.run(_at_grove_write(_HALF)).code == KILLED
-        elif step.moment == "before" and 0 < len(met) <= times and step.target == f"configmaps/{RUN_NAME}":
+        elif (
+            step.moment == "before"
+            and 0 < len(met) <= times
+            and step.kind == "read"
+            and step.target == f"leases/{OWN_LEASE}"
+        ):
             met.append(name)
             FAULTS[name].strike(step.process)
 
@@ -267,7 +277,7 @@ def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, time
     assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
     assert (world.record_state, met[1:]) == ("writing", times * [name])
     world.advance(LONGER_THAN_A_LEASE)
-    assert (world.run(revert=True).code, world.grove() == world.before) == (DONE, True)
+    assert (world.run(revert=True).code, world.grove() == world.undone) == (DONE, True)
 
 
 @pytest.mark.parametrize("last", [0, 1, 2, 3])
@@ -277,7 +287,7 @@ def test_a_record_of_before_the_lock_does_not_count_in_the_quiet(last: int, *, e
     world = World(elects=elects)
 
     def stopping() -> None:
-        saves = when(lambda step: step.name == RUN_NAME and step.write > 0 and step.moment == "after", _kill)
+        saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", _kill)
         assert world.run(saves).code == KILLED
         world.hand_lease_to("", seconds=1, name=OWN_LEASE)
 
@@ -330,20 +340,13 @@ def test_a_rerun_after_a_lost_record_can_be_verified() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["done", "killed in mid-write"])
-def test_a_revert_does_not_guess_what_was_there_before_a_lost_record(*, killed: bool) -> None:
-    """A rerun after the loss of the record cannot tell whose new hashes it found: a revert demands --from."""
+def test_a_revert_after_a_lost_record_computes_the_old_hashes(*, killed: bool) -> None:
+    """The rerun found a source that explains every value, so its record names it: a revert needs no --from."""
     world = left("half of the writes, and no record", cluster.OLD_IMAGE)
     assert world.run(_at_grove_write(3) if killed else None).code == (KILLED if killed else DONE)
     world.advance(LONGER_THAN_A_LEASE)
-    found = world.grove()
     ending = world.run(revert=True)
-    assert (ending.code, world.grove() == found, world.replicas) == (STUCK if killed else NO_RECORD, True, 0)
-    assert "--from" in str(ending)
-    world.on_awake = lambda _image: None  # values that were the target's before are the source's now
-    assert world.run(revert=True, source=cluster.SOURCE).code == DONE
-    before, table = all_hash_fields(world.before), world.checker.table
-    for place, value in all_hash_fields(world.grove()).items():
-        assert value == before[place] or value in {pair.old for pair in table.of(place)}, place
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
 
 
 @pytest.mark.parametrize("name", ["a kill", "two signals", "a lost reply"])
@@ -361,7 +364,7 @@ def test_an_undone_run_leaves_no_parked_lease_without_a_record(name: str) -> Non
     ending = world.run(at)
     assert ending.code in {KILLED, FAILED}, str(ending)
     world.advance(20)
-    assert (world.grove() == world.before, world.replicas, world.records) == (True, 1, [])
+    assert (world.grove() == world.before, world.replicas, world.record) == (True, 1, "")
     assert world.holder.startswith("grove-operator")
 
 
@@ -386,5 +389,7 @@ def test_ctrl_c_at_our_own_lease_is_no_other_ending() -> None:
     """Ctrl-C while our own Lease is released changes nothing: 0."""
     world = World()
     strike = raising(KeyboardInterrupt)
-    at_own = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "done", strike)
-    assert (world.run(at_own).code, world.holder) == (DONE, "")
+    released = when(
+        lambda step: step.target == f"leases/{OWN_LEASE}" and (world.record_state, world.holder) == ("done", ""), strike
+    )
+    assert (world.run(released).code, world.holder) == (DONE, "")

@@ -9,12 +9,12 @@ import pytest
 from migrator import resources
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
-from migrator.run.record import RUN_NAME, Recorder
+from migrator.run.leases import OWN_LEASE
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.invariants import HashTable
-from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, At, Step, kill_at, raising, when
+from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, At, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -49,7 +49,7 @@ def generations(objects: dict[cluster.Key, Object]) -> dict[str, str]:
 def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     """Once the record is closed, a revert needs --from, and knows by the image that the operator is the target's."""
     world = migrated_world(upgraded=True)
-    Recorder(world.store, cluster.NAMESPACE).delete()
+    world.forget_record()
     ending = world.run(revert=True)
     assert ending.code == 2
     assert "--from" in str(ending.error)
@@ -57,33 +57,33 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert world.run(revert=True, source=cluster.SOURCE).code == DONE
     assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
-    assert world.records == []
+    assert not world.record
 
 
-def test_a_revert_of_sets_that_were_all_made_again_has_nothing_to_restore() -> None:
-    """Beside the next operator it opens a record of its own, and that it has written nothing is believed: 0."""
+def test_a_revert_of_sets_that_were_all_made_again_gives_them_the_old_hashes() -> None:
+    """Values decide, whoever wrote them: it stops the next operator, and ends with 0."""
     world = migrated_world(upgraded=True)
     users.make_again(world)
-    before = world.grove()
+    wanted = cluster.reverted(world.grove())
     ending = world.run(revert=True)
-    assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
-    assert world.grove() == before
+    assert (ending.code, world.replicas, world.record) == (DONE, 0, ""), str(ending)
+    assert world.grove() == wanted
 
 
 def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
     """The record is deleted last: the old operator that was started again must not wait for an hour."""
     world = migrated_world()
-    forgets = when(lambda step: (step.verb, step.moment) == ("delete", "after"), lambda step: step.process.kill())
+    forgets = when(lambda _: not world.record, lambda step: step.process.kill())
     assert world.run(forgets, revert=True).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
-    assert (world.replicas, world.records, world.grove() == world.before) == (1, [], True)
+    assert (world.replicas, world.record, world.grove() == world.undone) == (1, "", True)
     assert world.holder.startswith("grove-operator")
 
 
 def test_an_interruption_while_the_error_is_recorded_is_no_other_ending() -> None:
     """Half-way stays 6, whoever presses Ctrl-C once more."""
     told = of_trees()[5].write
-    saves = when(lambda step: step.name == RUN_NAME and step.write > told, raising(KeyboardInterrupt))
+    saves = when(lambda step: step.name == OWN_LEASE and step.write > told, raising(KeyboardInterrupt))
 
     def at(step: Step) -> None:
         if step.write == told:
@@ -100,7 +100,7 @@ def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
     The machine found it: the revert was killed at its end, so the next run continued with its record.
     """
     world = migrated_world()
-    forgets = when(lambda step: step.verb == "delete", lambda step: step.process.kill())
+    forgets = when(lambda _: world.replicas == 1, lambda step: step.process.kill())
     assert world.run(forgets, revert=True).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
 
@@ -114,16 +114,14 @@ def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
     assert world.grove() == before
 
 
-def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
-    """A run after one that ended well puts back only what it wrote itself, keeps the record, and starts no operator."""
+def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
+    """W5: an automatic revert restores every set, also those that an earlier run had migrated; run again."""
     world = World()
     refused = (resources.POD_CLIQUES, "default", "web-0-router")
     own = world.store.read(*refused)["metadata"]["labels"][HASH]
     world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}))
     assert world.run(skip_refused=True).code == DONE
     world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: own}))
-    halfway = world.grove()
-    assert halfway not in (world.before, world.after)
 
     labels: list[str] = []
 
@@ -135,35 +133,27 @@ def test_a_later_run_that_fails_leaves_an_earlier_migration_alone() -> None:
 
     ending = world.run(reject_the_second_label)
     assert isinstance(ending.error, Reverted), str(ending)
-    assert "earlier run" in str(ending.error)
-    assert (world.grove() == halfway, world.replicas) == (True, 0)
+    assert (world.grove() == world.undone, world.replicas) == (True, 0)
     assert world.run().code == DONE
     assert world.grove() == world.after
-    assert world.run(revert=True).code == DONE
-    assert (world.grove() == world.before, world.replicas) == (True, 1)
 
 
 @table(
-    "source target later",
-    ("A wrong --from.", ("legacy-1.33", cluster.TARGET, False)),
-    ("The flags of another run.", ("legacy-1.33", cluster.SOURCE, False)),
-    ("A later run that died before its first table hides no earlier one.", ("legacy-1.33", cluster.TARGET, True)),
+    "source target code",
+    ("A wrong --from.", ("legacy-1.33", cluster.TARGET, NO_RECORD)),
+    ("The flags of another run.", ("legacy-1.33", cluster.SOURCE, REFUSED)),
 )
-def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str, *, later: bool) -> None:
-    """It writes nothing where the record has what was there before."""
+def test_a_revert_to_other_hashes_than_the_recorded_ones_is_refused(source: str, target: str, code: int) -> None:
+    """It writes nothing where the record names others."""
     world = migrated_world()
-    if later:
-        assert world.run(kill_at(3, "after"), target=LATER, source=cluster.TARGET).code == KILLED
-        assert world.record_state == "stopping"
-        world.advance(100)
-    records, process = world.records, world.start(at=kill_at(100, "before"))
+    records, process = world.record, world.start(at=kill_at(100, "before"))
     ending = process.run(revert=True, source=source, target=target)
-    assert ending.code == NO_RECORD
+    assert ending.code == code, str(ending)
     assert f"run --revert --to {cluster.TARGET}" in str(ending.error)
-    assert (world.grove(), world.replicas, world.records) == (world.after, 0, records)
+    assert (world.grove(), world.replicas, world.record) == (world.after, 0, records)
     assert process.writes == []
     assert world.run(revert=True).code == DONE
-    assert world.grove() == world.before
+    assert world.grove() == world.undone
 
 
 def test_a_later_migration_can_be_undone_alone() -> None:
@@ -206,7 +196,7 @@ def test_a_revert_starts_no_operator_of_the_target_with_an_unknown_tag(*, record
         assert world.run(kill_at(8, "before")).code == KILLED
         world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
-    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 0), str(ending)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
 
 
 def reinstalled(world: World) -> None:
@@ -234,7 +224,7 @@ def test_a_revert_starts_the_operator_of_the_old_hashes_that_was_there_last(
     ending = world.run()
     assert (ending.code, world.replicas) == (DONE, 0), str(ending)
     ending = world.run(revert=True)
-    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
 
 
 def test_a_revert_that_stops_an_operator_of_the_old_hashes_starts_it_again() -> None:
@@ -244,7 +234,7 @@ def test_a_revert_that_stops_an_operator_of_the_old_hashes_starts_it_again() -> 
     world.deploy(replicas=1)
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
-    assert (ending.code, world.grove() == world.before, world.replicas) == (DONE, True, 1), str(ending)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
 
 
 def test_a_later_migration_knows_no_operator_of_an_earlier_one() -> None:
@@ -261,15 +251,21 @@ def test_a_later_migration_knows_no_operator_of_an_earlier_one() -> None:
 
 @pytest.mark.parametrize("source", ["auto", cluster.TARGET])
 @pytest.mark.parametrize("image", [cluster.NEW_IMAGE, UNKNOWN_IMAGE])
-def test_a_run_that_died_early_is_undone_beside_an_earlier_record(source: str, image: str) -> None:
-    """It has only stopped the operator, which runs again; the earlier migration can be undone as before."""
+def test_a_run_that_died_early_leaves_no_record_of_an_earlier_one(source: str, image: str) -> None:
+    """W6: its own revert restores what it stopped; that of the earlier migration asks for --from."""
     world = migrated_world()
     world.deploy(replicas=1, image=image)
     world.advance(20)
     stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), lambda step: step.process.kill())
     assert world.run(stopped, target=LATER, source=source).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert ending.code == REFUSED, str(ending)
+    assert LATER in str(ending.error)
+    assert cluster.TARGET in str(ending.error)
     ending = world.run(target=LATER, revert=True)
-    assert (ending.code, world.replicas, world.record_state) == (DONE, 1, "done"), str(ending)
-    assert world.run(revert=True).code == DONE
-    assert (world.grove() == world.before, world.replicas) == (True, 0)
+    assert (ending.code, world.replicas, world.record) == (DONE, 1, ""), str(ending)
+    ending = world.run(revert=True)
+    assert (ending.code, "--from" in str(ending.error)) == (NO_RECORD, True), str(ending)
+    assert world.run(revert=True, source=cluster.SOURCE).code == DONE
+    assert (world.grove() == world.undone, world.replicas) == (True, 0)

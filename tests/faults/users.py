@@ -151,7 +151,7 @@ def restores(world: World, *, begins: int = 0) -> At:
         since[:] = since or [world.seconds]
         if world.seconds - since[0] >= 3:
             world.deploy(replicas=1)
-        if stops(step.process.writes) > 5:
+        if stops(step.process.writes) > 20:
             step.process.kill()
 
     return at

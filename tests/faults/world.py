@@ -12,9 +12,10 @@ from itertools import count
 from typing import Any, Final, Literal
 
 from migrator import resources
+from migrator.errors import Reverted
 from migrator.exact_json import JSONObject
-from migrator.run.leases import OWN_LEASE, PARKED, micro_time
-from migrator.run.record import RUN_NAME, Recorder
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD, micro_time
+from migrator.run.record import parse
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
@@ -54,6 +55,7 @@ class World:
         self.checker = InvariantChecker(self)
         self.checker.learn()
         self.on_awake: Callable[[str], None] = lambda _image: None
+        self._late: list[tuple[float, Callable[[], None]]] = []
         self._controllers = Controllers(self)
         self._controllers.step()
 
@@ -64,7 +66,14 @@ class World:
     def advance(self, seconds: float) -> None:
         """Let time pass, and everything that goes on by itself."""
         self.seconds += max(seconds, 0.01)
+        for due in [late for late in self._late if late[0] <= self.seconds]:
+            self._late.remove(due)
+            due[1]()
         self._controllers.step()
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Let something happen in a while."""
+        self._late.append((self.seconds + seconds, action))
 
     def grove(self) -> dict[cluster.Key, Object]:
         """Grove's objects."""
@@ -75,19 +84,22 @@ class World:
         untouched, migrated = (self.before, 1), (self.after, 0)
         before, done = {
             "forward": (untouched, migrated),
-            "revert": (migrated, untouched),
+            "revert": (migrated, (self.undone, 1)),
             "verify": ((self.after, 1), (self.after, 1)),
         }[command]
         found = self.grove()
         wrong = half_committed(found, self.checker.table)
         if ending.code not in {STUCK, KILLED} or command == "verify":
             claimed, replicas = done if ending.code == DONE else before
+            if isinstance(ending.error, Reverted):
+                claimed = self.undone
             wrong += _differences("not as claimed", found, claimed)
             wrong += [] if self.replicas == replicas else [f"replicas are {self.replicas}"]
         if ending.code not in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED} and command != "verify":
             wrong.append("no exit code that a run may have")
         if self.replicas and self.holder != PARKED and self.image == cluster.OLD_IMAGE:
-            wrong += _differences("the old operator may run beside what is migrated", found, self.before)
+            safe = self.undone if found == self.undone else self.before
+            wrong += _differences("the old operator may run beside what is migrated", found, safe)
         return [f"exit {ending.code}: {problem} ({ending})" for problem in wrong]
 
     @property
@@ -106,20 +118,27 @@ class World:
         return str((self.lease().get("spec") or {}).get("holderIdentity") or "")
 
     @property
-    def records(self) -> list[str]:
-        """The names of what runs have recorded."""
-        names = (item["metadata"]["name"] for item in self.store.everything(resources.CONFIG_MAPS))
-        return [name for name in names if name.startswith("grove-migrator")]
+    def record(self) -> str:
+        """What runs have recorded."""
+        return str((self.lease(OWN_LEASE).get("metadata", {}).get("annotations") or {}).get(RECORD, ""))
 
     def forget_record(self) -> None:
-        """Somebody deletes the record."""
-        self.store.drop(resources.CONFIG_MAPS, cluster.NAMESPACE, RUN_NAME)
+        """Somebody removes the annotation that is the record."""
+        if self.record:
+            self.store.edit(
+                resources.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations")
+            )
 
     @property
     def record_state(self) -> str | None:
         """What the record says of the last run, if there is one."""
-        run = Recorder(self.store, cluster.NAMESPACE).load().run
+        run = parse(self.record, cluster.NAMESPACE)
         return run.state if run is not None else None
+
+    @property
+    def undone(self) -> dict[cluster.Key, Object]:
+        """What the objects must be after a revert: every hash of the target is the source's."""
+        return cluster.reverted(self.before)
 
     def forbid_unknown_hashes(self) -> None:
         """From now on, an operator that is awake beside hashes that it does not know raises ``AssertionError``."""
@@ -127,8 +146,8 @@ class World:
 
         def awake(image: str) -> None:
             if (image, self.store.version) not in known:
-                right = self.before if image == cluster.OLD_IMAGE else self.after
-                assert self.grove() == right, f"{image} is awake beside hashes that it does not know"
+                right = [self.before, self.undone] if image == cluster.OLD_IMAGE else [self.after]
+                assert self.grove() in right, f"{image} is awake beside hashes that it does not know"
                 known.add((image, self.store.version))
 
         self.on_awake = awake

@@ -22,7 +22,7 @@ from migrator.errors import (
     Unreachable,
 )
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import CONFIG_MAPS, PODS
+from migrator.resources import PODS
 from migrator.store import LONGEST_WRITE, Deadline, DryRun
 from migrator.stores.kube.store import KubeStore
 from migrator.stores.kube.transport import ATTEMPTS, BUDGET, NOT_SENT, delay
@@ -43,6 +43,7 @@ from tests.support.fake_api import (
     status,
     store_on,
 )
+from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")

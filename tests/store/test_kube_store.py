@@ -9,11 +9,11 @@ import pytest
 
 from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
+from migrator.resources import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
 from migrator.store import PAGE_SIZE, DryRun
 from migrator.stores.kube.store import MAX_LIST_STARTS, KubeStore
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
-from tests.support.memory_objects import NAMESPACES
+from tests.support.memory_objects import CONFIG_MAPS, NAMESPACES
 from tests.support.tables import table
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,10 +19,9 @@ from migrator.grove.hash_fields import HashSearch, stored_hashes
 from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards.base import allowed_codes
-from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
-from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
+from migrator.planning.options import PlanOptions, Selection, direction_of
 from migrator.planning.planner import Known, make_plan, make_revert
-from migrator.run.record import table_of
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow
@@ -148,11 +147,9 @@ class World:
         jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)
         return self
 
-    def begin(self, written: int | None = None) -> dict[str, Table]:
-        """Write the first changes of a run, or all of them; returns what the run recorded before."""
-        tables = self.tables()
+    def begin(self, written: int | None = None) -> None:
+        """Write the first changes of a run, or all of them."""
         self.apply(self.decide().changes[:written])
-        return tables
 
     def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
         """Edit clique ``work`` and let an operator of a scheme begin to roll that out: hash first, then progress."""
@@ -214,7 +211,7 @@ class World:
         allow: Iterable[str] = (),
         skip_refused: bool = False,
         selection: Selection | None = None,
-        tables: dict[str, Table] | None = None,
+        resumes: bool = False,
         now: datetime | None = NOW,
         is_cluster: bool = True,
     ) -> Plan:
@@ -226,7 +223,7 @@ class World:
             skip_refused=skip_refused,
             selection=selection or Selection(),
         )
-        return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(tables or {}, now))
+        return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(now, resumes=resumes))
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
         """What a run would do with the only tree."""
@@ -237,11 +234,9 @@ class World:
         """All findings of the only tree."""
         return list(self.decide(source, target, **options).findings)
 
-    def revert(
-        self, source: str = "auto", target: str = "legacy-1.35", tables: Mapping[str, Table] | None = None
-    ) -> Plan:
+    def revert(self, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Plan:
         """What undoes that run."""
-        return make_revert(self.snapshot(), PlanOptions(source=source, target=target), tables=tables or {})
+        return make_revert(self.snapshot(), direction_of(PlanOptions(source=source, target=target)))
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write changes as an API server would: test the old value, then replace it."""
@@ -252,10 +247,6 @@ class World:
                 {"op": "replace", "path": change.field, "value": change.new},
             ]
             jsonpatch.apply_patch(by_uid[change.ref.uid], operations, in_place=True)
-
-    def tables(self, source: str = "auto", target: str = "legacy-1.35") -> dict[str, Table]:
-        """What a run would record before its first write."""
-        return {p.tree.ref.uid: table_of(p) for p in self.plan(source, target).set_plans if p.changes}
 
 
 def refusals(findings: Iterable[Finding]) -> list[tuple[str, str | None, str | None]]:

@@ -17,19 +17,17 @@ from migrator.resources import Resource
 
 T = TypeVar("T")
 
-SELF_SUBJECT_REVIEWS: Final = Resource(
-    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-)
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 RESOURCES: Final = (
     *(resource for resource in vars(resources).values() if isinstance(resource, Resource)),
-    *(SELF_SUBJECT_REVIEWS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
+    *(CONFIG_MAPS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset({resources.CONFIG_MAPS, resources.LEASES, NAMESPACES})
+_WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, resources.LEASES, NAMESPACES})
 
 
 def epoch() -> datetime:

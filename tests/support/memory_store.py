@@ -22,7 +22,7 @@ from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun
-from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
+from tests.support.memory_objects import RESOURCES, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Request:
     @property
     def reads(self) -> bool:
         """Whether it asks, and could not change anything."""
-        return self.verb in {"list", "get"}
+        return self.verb in {"list", "get"} or self.resource == resources.SELF_SUBJECT_REVIEWS
 
     @property
     def writes(self) -> bool:
@@ -77,7 +77,7 @@ class MemoryStore(Objects):
 
     ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
     raise: before, it never arrived; after, it was applied and its answer got lost. ``requests`` are all that were
-    sent, oldest first. ``allows`` answers SelfSubjectAccessReviews. ``served`` are Grove's kinds by short name.
+    sent, oldest first. ``served`` are Grove's kinds by short name.
     """
 
     name, context = "https://lab.test", "lab"
@@ -94,7 +94,6 @@ class MemoryStore(Objects):
         self.before: list[Hook] = []
         self.after: list[Hook] = []
         self.requests: list[Request] = []
-        self.allows: Callable[[JSONObject], bool] = lambda _attributes: True
         self.served = dict(SHORT_NAMES)
         self._numbers = count(1)
         self._left: Callable[[], float] = lambda: 1.0
@@ -165,7 +164,7 @@ class MemoryStore(Objects):
                     if key[0] == resource
                     and namespace in {None, body["metadata"].get("namespace")}
                     and matches_labels(label_selector, body["metadata"].get("labels") or {})
-                    and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
+                    and matches_labels(field_selector, _fields(body))
                 ]
             return tuple(map(project, found))
 
@@ -190,10 +189,8 @@ class MemoryStore(Objects):
         metadata = wanted.setdefault("metadata", {})
         name = metadata.get("name", "")
         with self._sent(Request("create", resource, namespace, name, body=copied(body), dry_run=self.dry_run)) as sent:
-            if resource == SELF_SUBJECT_REVIEWS:
+            if resource == resources.SELF_SUBJECT_REVIEWS:
                 return {**wanted, "status": {"userInfo": {"username": _USER}}}
-            if "resourceAttributes" in wanted.get("spec", {}):
-                return {**wanted, "status": {"allowed": self.allows(wanted["spec"]["resourceAttributes"])}}
             with self._state.lock:
                 if (resource, namespace, name) in self._state.objects:
                     raise AlreadyExists(f"{sent.target} already exists")
@@ -258,6 +255,11 @@ class MemoryStore(Objects):
         if body is None:
             raise NotFound(f'{resource.qualified_name} "{name}" not found')
         return body
+
+
+def _fields(body: JSONObject) -> dict[str, str]:
+    """The fields by which a list can be narrowed."""
+    return {"status.phase": (body.get("status") or {}).get("phase", ""), "metadata.name": body["metadata"]["name"]}
 
 
 def _brief(body: JSONObject) -> JSONObject:

@@ -183,9 +183,85 @@ Otherwise it stays as evidence.
 {{- end }}
 {{- end }}
 
-{{- /* The Leases that the account may write: the operator's, of its configuration and by default, and its own. */}}
+{{- /* The Leases that the account may write: the operator's and its own. */}}
 {{- define "grove-migrator.leases" -}}
-grove-operator-leader-election{{ with .Values.operator.lease }}, {{ . }}{{ end }}, grove-migrator
+grove-operator-leader-election, grove-migrator
+{{- end }}
+
+{{- /* What exemptFromWebhooks adds; without it a manifest has it commented out, for whoever needs it. */}}
+{{- define "grove-migrator.optIn" }}
+{{- $root := first . }}
+{{- if $root.Values.exemptFromWebhooks }}{{ last . }}
+{{- else if eq $root.Values.mode "manifest" }}
+# For `--allow GM-202` (docs/guards.md): remove "# " from these lines.
+{{- regexReplaceAll "(?m)^([^\n])" (last .) "# ${1}" }}
+{{- end }}
+{{- end }}
+
+{{- /* One condition in two configurations. The policy grove-migrator-webhooks limits what the patch may change. */}}
+{{- define "grove-migrator.webhookRule" }}
+  - apiGroups: [admissionregistration.k8s.io]
+    resources: [validatingwebhookconfigurations]
+    resourceNames: [podclique-validating-webhook, authorizer-webhook]
+    verbs: [get, patch]
+{{- end }}
+
+{{- define "grove-migrator.binding" }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: grove-migrator-{{ last . }}
+  {{- include "grove-migrator.annotations" (list (first .) -20) }}
+  labels:
+    app.kubernetes.io/name: grove-migrator
+spec:
+  policyName: grove-migrator-{{ last . }}
+  validationActions: [Deny]
+{{- end }}
+
+{{- /* The account may leave itself out of a webhook, and nobody else; nothing else of the configuration may change. */}}
+{{- define "grove-migrator.webhookPolicy" }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: grove-migrator-webhooks
+  {{- include "grove-migrator.annotations" (list . -20) }}
+  labels:
+    app.kubernetes.io/name: grove-migrator
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [admissionregistration.k8s.io]
+        apiVersions: ["*"]
+        operations: [UPDATE]
+        resources: [validatingwebhookconfigurations]
+  {{- include "grove-migrator.account" . }}
+  variables:
+    - name: old
+      expression: dyn(oldObject)
+    - name: new
+      expression: dyn(object)
+  validations:
+    - expression: >-
+        variables.new.metadata.all(key, key in ['managedFields', 'generation']
+        || key in variables.old.metadata && variables.new.metadata[key] == variables.old.metadata[key])
+        && variables.old.metadata.all(key, key == 'managedFields' || key in variables.new.metadata)
+      message: grove-migrator must not change metadata
+      reason: Forbidden
+    - expression: >-
+        variables.new.webhooks.map(hook, hook.name) == variables.old.webhooks.map(hook, hook.name)
+        && variables.new.webhooks.all(hook, variables.old.webhooks.exists(old, old.name == hook.name
+        && hook.all(key, key == 'matchConditions' || key in old && old[key] == hook[key])
+        && old.all(key, key == 'matchConditions' || key in hook)
+        && ('matchConditions' in hook ? hook.matchConditions : []).filter(one, one.name != 'grove-migrator')
+        == ('matchConditions' in old ? old.matchConditions : []).filter(one, one.name != 'grove-migrator')
+        && ('matchConditions' in hook ? hook.matchConditions : []).all(one, one.name != 'grove-migrator'
+        || one.expression == "request.userInfo.username != '" + request.userInfo.username + "'")))
+      message: grove-migrator may only leave itself out of a webhook
+      reason: Forbidden
 {{- end }}
 
 {{- /* A policy applies to requests of the account only. */}}

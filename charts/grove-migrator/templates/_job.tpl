@@ -75,6 +75,11 @@ spec:
             - --wait={{ . }}
             {{- end }}
             - --timeout={{ .timeout }}
+            {{- if .root.Values.exemptFromWebhooks }}
+            - --allow=GM-202
+            {{- else if eq .root.Values.mode "manifest" }}
+            # - --allow=GM-202
+            {{- end }}
             {{- range .root.Values.extraArguments }}
             - {{ . | quote }}
             {{- end }}

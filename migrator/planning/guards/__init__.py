@@ -37,7 +37,7 @@ _QUESTIONS: Final = {
     "GM-116": "whether a gang would be terminated during the downtime",
     "GM-122": "whether an operator is running",
     "GM-201": "whether other sets need this migration too",
-    "GM-202": "whether the authorizer webhook rejects label changes",
+    "GM-202": "whether a webhook of the operator rejects our writes while it is stopped",
     "GM-205": "whether an earlier run left a record",
 }
 

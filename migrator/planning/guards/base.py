@@ -35,7 +35,7 @@ RETIRED: Final = tuple(
     f"GM-{number}"
     for numbers in (
         (103, 106, 108, 109, 110, 111, 113, 114, 115, 117, 118, 119, 121),
-        (123, 124, 126, 127, 128, 129, 131, 132, 133, 135, 204, 206, 310),
+        (123, 124, 126, 127, 128, 129, 130, 131, 132, 133, 135, 204, 206, 310),
     )
     for number in numbers
 )
@@ -53,13 +53,14 @@ CATALOGUE: Final = {
         _refuses("GM-120", "controller-revisions", "ControllerRevisions manage the set"),
         _refuses("GM-122", "operator-running", "An operator is running"),
         _refuses("GM-125", "field-of-target", "The template has fields that only the target operator knows"),
-        _refuses("GM-130", "edited-half-way", "The spec changed after the migration had begun"),
         _warns("GM-134", "field-of-source", "The template has fields that the target operator does not know"),
         _refuses("GM-136", "unknown-place", "A hash is stored in an unknown place"),
         _refuses_unless_allowed("GM-137", "kind-not-listed", "You are not allowed to list a kind of Grove"),
         _warns("GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have"),
         _warns("GM-201", "other-sets", "Other sets need this migration too"),
-        _refuses("GM-202", "authorizer", "The authorizer webhook rejects label changes"),
+        _refuses_unless_allowed(
+            "GM-202", "webhook", "A webhook of the operator rejects our writes while it is stopped"
+        ),
         _refuses("GM-203", "operator-unclear", "The operator's installation is not clear"),
         _refuses("GM-205", "open-record", "Another migration has not ended"),
         _warns("GM-207", "no-election", "No Lease keeps the operator out"),
@@ -90,14 +91,14 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
 class SetFacts:
     """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
 
-    ``recorded`` is the source of the run that left a table of the set. ``possible_hashes`` are all of the cluster.
+    ``resumes``: an earlier run did not end. ``possible_hashes`` are all of the cluster.
     """
 
     tree: Tree
     detection: Detection
     pair: HashPair
     values: Mapping[Verdict, Sequence[StoredHash]]
-    recorded: str | None
+    resumes: bool
     possible_hashes: tuple[PossibleHash, ...]
 
     @property

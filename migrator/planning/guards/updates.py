@@ -80,7 +80,7 @@ def observed_generation(facts: SetFacts) -> Iterator[Finding]:
     pcs = facts.tree.pcs
     observed = pcs.status.get("observedGeneration")
     is_seen = isinstance(observed, int) and observed >= pcs.generation
-    if is_seen or facts.source.algorithm != CANONICAL or facts.recorded == facts.source.name:
+    if is_seen or facts.source.algorithm != CANONICAL or facts.resumes:
         return
     seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
     message = (

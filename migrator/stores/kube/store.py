@@ -97,6 +97,7 @@ class KubeStore:
             f"list {resource.qualified_name}",
             {key: value for key, value in query.items() if value},
             accept=_METADATA_LIST if metadata_only else JSON,
+            of_list=True,
         )
         for _ in range(MAX_LIST_STARTS):
             items: list[T] = []

@@ -22,14 +22,15 @@ from urllib3 import exceptions as http
 from migrator import __version__
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Unreachable
 from migrator.store import LONGEST_WRITE, Deadline
-from migrator.stores.kube import responses
+from migrator.stores.kube import connections, responses
 from migrator.stores.kube.kubeconfig import Credentials
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 
-#: How long one write may take, and each part of a read, in seconds.
-_REQUEST_TIMEOUT: Final = 15.0
+#: How long the answer to one request may take as a whole, and a page of a list, in seconds.
+_REQUEST_TIMEOUT: Final = 10.0
+_PAGE_TIMEOUT: Final = 60.0
 
 #: How often one request is sent at most. A server that has never answered is more likely a wrong address than one that
 #: is just being restarted.
@@ -67,8 +68,8 @@ NOT_SENT: Final = (
 class Request(NamedTuple):
     """One request; ``what`` names it in messages.
 
-    ``of_lease``: it has a time limit of its own. ``left``: how many seconds remain in which it may be under way; it may
-    raise.
+    ``of_lease``, ``of_list``: it has a time limit of its own. ``left``: how many seconds remain in which it may be
+    under way; it may raise.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Request(NamedTuple):
     left: Callable[[], float] | None = None
     dry_run: bool = False
     of_lease: bool = False
+    of_list: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -120,7 +122,8 @@ class Timing:
 class Transport:
     """Sends requests, from any number of threads.
 
-    ``request_timeout`` is how long a write may take with all its attempts, and each part of a read, in seconds.
+    ``request_timeout`` is how long a write may take with all its attempts, and the answer to a read, in seconds;
+    ``page_timeout`` is that of a page of a list.
     ``renew`` reads the credentials of the client anew.
     """
 
@@ -130,12 +133,15 @@ class Transport:
         *,
         renew: Callable[[], object],
         request_timeout: float = _REQUEST_TIMEOUT,
+        page_timeout: float = _PAGE_TIMEOUT,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
     ) -> None:
         self._request_timeout = request_timeout
+        self._page_timeout = page_timeout
         self.server = str(api_client.configuration.host)
         self._pool = api_client.rest_client.pool_manager
+        connections.prepare(self._pool)
         self._timing = timing or Timing()
         self._credentials = Credentials(api_client.configuration, renew, self._timing.clock)
         self._deadline = deadline or Deadline(self._timing.clock)
@@ -148,7 +154,8 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied; and what the hold on the Lease raises.
         """
-        longest = _LEASE_TIMEOUT if request.of_lease else self._request_timeout
+        longest = self._page_timeout if request.of_list else self._request_timeout
+        longest = _LEASE_TIMEOUT if request.of_lease else longest
         patient = request.repeatable and self._has_answered
         until = self._timing.clock() + (BUDGET if patient else longest)
         attempt, in_doubt = 0, False

@@ -6,12 +6,12 @@ import pytest
 
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, PODS, Op
+from migrator.resources import DEPLOYMENTS, LEASES, PODS, Op
 from migrator.store import FIELD_MANAGER, DryRun
 from migrator.stores.kube.store import KubeStore
 from testbed import operator_installation as installation
 from tests.cluster.store.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
-from tests.support.memory_objects import SELF_SUBJECT_REVIEWS
+from tests.support.memory_objects import CONFIG_MAPS, SELF_SUBJECT_REVIEWS
 
 pytestmark = pytest.mark.controlplane
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from migrator.errors import NotFound
-from migrator.resources import CONFIG_MAPS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.resources import LEASES, POD_CLIQUE_SETS, PODS
 from tests.store.dump.dumps import OBJECTS, PCS, read
+from tests.support.memory_objects import CONFIG_MAPS
 
 
 def test_reading_what_is_there(tmp_path: Path) -> None:

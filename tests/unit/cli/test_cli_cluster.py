@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from migrator import __version__, cli
-from migrator.cli import connect
 from migrator.errors import Forbidden
 from migrator.resources import POD_CLIQUE_SETS, PODS
 from migrator.store import CONCURRENCY
@@ -85,15 +84,12 @@ def test_plan_as_a_page_is_one_document(invoke: Invoke) -> None:
     assert "by label app" in other
 
 
-def test_in_a_pod_the_record_is_looked_for_beside_it(
-    cluster: MemoryStore, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without an operator only the namespace of the Job's pod can have it."""
-    monkeypatch.setattr(connect, "own_namespace", lambda: "tools")
+def test_the_record_is_looked_for_in_every_namespace(cluster: MemoryStore, invoke: Invoke) -> None:
+    """Without an operator nothing tells where it is, so Leases of our name are listed."""
     seen = set()
-    cluster.before.append(lambda request: seen.add((request.resource.plural, request.namespace)))
+    cluster.before.append(lambda request: seen.add((request.verb, request.resource.plural, request.namespace)))
     invoke("plan", *TO)
-    assert ("configmaps", "tools") in seen
+    assert ("list", "leases", "") in seen
 
 
 @pytest.mark.parametrize("target", [TO, ()])

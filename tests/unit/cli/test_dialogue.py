@@ -33,12 +33,11 @@ def after_revert(
     ``ct`` is the kind that has this short name.
     """
     world = World().grow()
-    tables = world.tables()
     world.apply(world.decide().changes)
     store = MemoryStore(installation.deployment(installation.image(tag), replicas=replicas, observed=True))
     store.served["ct"] = ct
     options = RunOptions(PlanOptions(source, target="legacy-1.35"), revert=True)
-    plan = world.revert(tables=tables) if sets else Plan("auto", "legacy-1.35", ())
+    plan = world.revert() if sets else Plan("auto", "legacy-1.35", ())
     return ending(store, RunResult(plan, operator=operator.find(store, options.flags).operator), options)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch, patch_count, value_at
+from migrator.planning.patches import Batch, commit, patch_count, rest, value_at
 from migrator.resources import Op
+from tests.support.builders import World
 
 POD = Ref("Pod", "default", "web-0", "uid-1")
 MAP = Ref("PodGangMap", "default", "web", "uid-2")
@@ -49,14 +49,19 @@ def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
 
 
 def test_patches_are_sent_in_the_order_of_their_places() -> None:
-    """Pods come first, and what tells the operator that a set is done comes last; on the way back it is the first."""
-    commit = Change(Ref("PodCliqueSet", "default", "web", "u"), "/status/currentGenerationHash", "a", "b")
+    """Pods come first, and what tells the operator that a set is done comes last."""
+    generation = Change(Ref("PodCliqueSet", "default", "web", "u"), "/status/currentGenerationHash", "a", "b")
     label = Change(POD, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
-    other = Change(POD, "/metadata/labels/another", "a", "b")
-    batch = Batch(commit.ref, (commit, label, other))
-    found = [*batch.patches]
+    found = [*Batch(generation.ref, (generation, label)).patches]
     assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
-    assert [*replace(batch, reverse=True).patches] == found[::-1]
+
+
+def test_the_commit_record_can_be_written_apart() -> None:
+    """A revert writes those of all sets first: both parts together are the whole plan, and the first has one patch."""
+    plan = World().grow(scheme="legacy-1.35").revert().set_plans[0]
+    assert [patch.ref.kind for patch in commit(plan).patches] == ["PodCliqueSet"]
+    assert {*commit(plan).changes, *rest(plan).changes} == {*plan.changes}
+    assert "PodCliqueSet" not in {patch.ref.kind for patch in rest(plan).patches}
 
 
 def test_label_and_status_of_one_object_are_two_patches() -> None:

@@ -14,12 +14,23 @@ import pytest
 from migrator.errors import ClusterError, LeaseLost, LostReply, NotAuthorised, Unreachable
 from migrator.resources import LEASES
 from migrator.run.context import periodically
-from migrator.run.leases import DURATION, HOLD, OWN_LEASE, PARKED, QUIET, RENEW_EVERY, Leases, LeaseState, monotonic
+from migrator.run.leases import (
+    DURATION,
+    HOLD,
+    OPERATOR_LEASE,
+    OWN_LEASE,
+    PARKED,
+    QUIET,
+    RECORD,
+    RENEW_EVERY,
+    Leases,
+    monotonic,
+)
 from tests.support.clock import START, Clock, context_of
 from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 
-NAMESPACE, OPERATORS = "grove-system", "grove-operator-leader-election"
+NAMESPACE, OPERATORS = "grove-system", OPERATOR_LEASE
 
 
 @pytest.fixture
@@ -43,8 +54,7 @@ def leases(cluster: MemoryStore, clock: Clock) -> Leases:
 @pytest.fixture
 def ours(leases: Leases) -> Leases:
     """Those, once our own is held."""
-    leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is LeaseState.OURS
+    assert leases.obtain() == ""
     return leases
 
 
@@ -91,8 +101,7 @@ def renew(leases: Leases, clock: Clock, times: int = 1, *, every: float = RENEW_
 
 def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: Leases) -> None:
     """It names us, says 60 seconds, and has times of six fraction digits."""
-    assert leases.look(OWN_LEASE).state is LeaseState.FREE
-    leases.take(OWN_LEASE)
+    assert leases.obtain() == ""
     spec = spec_of(cluster)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("we_1", DURATION, 0)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", spec["renewTime"])
@@ -103,10 +112,17 @@ def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: L
 def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, ours: Leases, holder: str) -> None:
     """Nobody holds it, so nobody is waited for; one transition more."""
     put_lease(cluster, holder, seconds=3600, name=OPERATORS)
-    assert ours.look(OPERATORS).state is LeaseState.FREE
-    ours.take(OPERATORS)
-    assert ours.look(OPERATORS).state is LeaseState.OURS
-    assert spec_of(cluster, OPERATORS)["leaseTransitions"] == 4
+    assert ours.park() == ""
+    spec = spec_of(cluster, OPERATORS)
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == (PARKED, 4)
+
+
+def test_a_lease_that_is_parked_already_is_renewed_once(cluster: MemoryStore, ours: Leases) -> None:
+    """An operator waits for its duration from its own first sight of it, and a rerun may come after half an hour."""
+    assert [ours.park(), ours.park()] == ["", ""]
+    spec = spec_of(cluster, OPERATORS)
+    assert ours.park() == ""
+    assert spec_of(cluster, OPERATORS) == spec
 
 
 @pytest.mark.parametrize("skew", [timedelta(days=-400), timedelta(0), timedelta(days=400)])
@@ -116,18 +132,24 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
 ) -> None:
     """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
     put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
-    assert leases.look(OWN_LEASE).state is LeaseState.HELD
+    assert "held by dead_1" in leases.obtain()
     clock.advance(seconds - 0.1)
-    assert leases.look(OWN_LEASE).state is LeaseState.HELD
-    leases.take(OWN_LEASE)
-    assert spec_of(cluster)["holderIdentity"] == "dead_1"
+    assert "held by dead_1" in leases.obtain()
     clock.advance(0.2)
-    assert leases.look(OWN_LEASE).state is LeaseState.FREE
-    leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is LeaseState.QUIET, "it is ours, and nothing may be written yet"
-    assert not leases.holds(OWN_LEASE)
+    assert "late writes" in leases.obtain(), "it is ours, and nothing may be written yet"
+    assert (spec_of(cluster)["holderIdentity"], leases.held) == ("we_1", False)
     renew(leases, clock, 4, every=QUIET / 4 + 0.01)
-    assert leases.look(OWN_LEASE).state is LeaseState.OURS
+    assert (leases.obtain(), leases.held) == ("", True)
+
+
+def test_a_moving_annotation_is_no_sign_of_life(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+    """Whoever writes one, the holder is waited out by what its spec says."""
+    put_lease(cluster, "dead_1")
+    leases.obtain()
+    clock.advance(14)
+    cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations={"a": "b"}))
+    clock.advance(2)
+    assert "late writes" in leases.obtain()
 
 
 def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
@@ -135,85 +157,100 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
 ) -> None:
     """Between our look and our swap the holder renewed: the swap fails, and the wait begins again."""
     put_lease(cluster, "slow_1")
-    leases.look(OWN_LEASE)
+    leases.obtain()
     clock.advance(20)
     cluster.meanwhile(lambda: write(cluster, renewTime="later"), verb="patch")
-    leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is LeaseState.HELD
+    assert "held by slow_1" in leases.obtain()
     assert not held(leases)
 
 
 def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
     """The holder may have renewed it after the server read it, so what counts is when the read was sent."""
     put_lease(cluster, "slow_1")
-    leases.look(OWN_LEASE)
+    leases.obtain()
     clock.advance(14)
     cluster.meanwhile(lambda: clock.advance(2), verb="get", applied=True)
-    assert [leases.look(OWN_LEASE).state for _ in range(2)] == [LeaseState.HELD, LeaseState.FREE]
+    assert "held by" in leases.obtain()
+    assert "late writes" in leases.obtain()
 
 
 def test_a_create_that_loses_the_race_waits(cluster: MemoryStore, leases: Leases) -> None:
     """AlreadyExists means that somebody else holds it now."""
     cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
-    leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).holder == "fast_1"
+    assert "held by fast_1" in leases.obtain()
 
 
 def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
-    """Its holder may write until it next tries to renew."""
+    """Its holder may write until it next tries to renew, which it last did when we saw it move."""
     put_lease(cluster, "operator_1")
-    leases.look(OWN_LEASE)
+    leases.obtain()
     clock.advance(14)
     cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
-    for seconds, state in ((0, LeaseState.HELD), (14.9, LeaseState.HELD), (0.2, LeaseState.FREE)):
+    for seconds, free in ((0, False), (0.9, False), (0.2, True)):
         clock.advance(seconds)
-        assert leases.look(OWN_LEASE).state is state
+        assert ("held by" not in leases.obtain()) is free
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
-def test_a_lost_reply_to_the_acquisition_is_found_out(
-    cluster: MemoryStore, clock: Clock, leases: Leases, verb: str
-) -> None:
-    """The Lease says our own term, so it is ours, counted from when it was asked for."""
+def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryStore, leases: Leases, verb: str) -> None:
+    """The Lease says our own term, so it is ours."""
     if verb == "patch":
         put_lease(cluster, "")
     cluster.lose_reply(verb=verb)
-    leases.take(OWN_LEASE)
-    clock.advance(1)
-    assert leases.look(OWN_LEASE).state is LeaseState.OURS
-    assert leases.seconds_left() == HOLD - 1
+    assert leases.obtain() == ""
+    assert leases.seconds_left() == HOLD
 
 
 def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
     """The dead holder's last request may still be under way, so nothing may be written at once."""
     put_lease(cluster, "dead_1")
-    leases.look(OWN_LEASE)
+    leases.obtain()
     clock.advance(15.1)
     cluster.lose_reply(verb="patch")
-    leases.take(OWN_LEASE)
-    assert leases.look(OWN_LEASE).state is LeaseState.QUIET
+    assert "late writes" in leases.obtain()
     clock.advance(QUIET)
-    assert leases.look(OWN_LEASE).state is LeaseState.OURS
+    assert leases.obtain() == ""
 
 
 def test_a_namesake_is_somebody_else(cluster: MemoryStore, leases: Leases) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")
-    assert leases.look(OWN_LEASE).state is LeaseState.HELD
+    assert "held by we_1" in leases.obtain()
 
 
 def test_an_unreadable_lease_fails_closed(cluster: MemoryStore, leases: Leases) -> None:
     """What may not be read is not free."""
     cluster.fail(NotAuthorised("HTTP 403"), verb="get")
     with pytest.raises(NotAuthorised):
-        leases.look(OWN_LEASE)
+        leases.obtain()
 
 
 def test_nothing_may_be_written_without_our_own_lease(leases: Leases) -> None:
-    """The operator's alone is not enough."""
-    leases.take(OPERATORS)
+    """Not even the record."""
     with pytest.raises(LeaseLost):
-        leases.seconds_left()
+        leases.save("{}")
+
+
+def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryStore, leases: Leases) -> None:
+    """It is read with the Lease, kept by a renewal, and goes alone."""
+    put_lease(cluster, "")
+    cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations={"a": "b"}))
+    assert leases.obtain() == ""
+    leases.save("a record")
+    stored = cluster.read(LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"]
+    assert stored == {"a": "b", RECORD: "a record"}
+    leases.release()
+    again = leases_of(cluster, Clock(), "again_1")
+    assert (again.obtain(), again.record) == ("", "a record")
+    again.save("")
+    assert cluster.read(LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_a_record_that_is_removed_by_hand_still_counts(cluster: MemoryStore, ours: Leases) -> None:
+    """While the Lease is held, what we have saved is what is recorded."""
+    ours.save("a record")
+    cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations"))
+    assert ours.record == "a record"
 
 
 def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
@@ -229,19 +266,6 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
     assert spec_of(cluster)["renewTime"] != before
 
 
-def test_a_lease_that_cannot_be_read_in_a_renewal_is_lost_with_its_hold(
-    cluster: MemoryStore, clock: Clock, ours: Leases
-) -> None:
-    """A swap fails and the read after it too: nothing is known, so it stays ours until 40 seconds are over."""
-    cluster.lose_reply(verb="patch")
-    renew(ours, clock)
-    cluster.fail(NotAuthorised("HTTP 403"), verb="get", times=1000)
-    while clock() < 1000 + HOLD:
-        assert held(ours)
-        renew(ours, clock, every=2.5)
-    assert not held(ours)
-
-
 def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
     """A paused process has lost it when it wakes up, 40 seconds after the sending of its last renewal."""
     clock.advance(HOLD - 0.1)
@@ -249,7 +273,6 @@ def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
     clock.advance(0.1)
     assert not held(ours)
     ours.renew_if_due()
-    assert ours.look(OWN_LEASE).state is LeaseState.LOST
     assert not held(ours)
 
 
@@ -280,52 +303,39 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, c
 def test_another_term_ends_ours_at_once(
     cluster: MemoryStore, clock: Clock, ours: Leases, change: dict[str, Any] | None
 ) -> None:
-    """Another term is another holder, whatever it calls itself; and of two Leases one is enough."""
-    ours.take(OPERATORS)
+    """Another term is another holder, whatever it calls itself."""
     if change is None:
-        cluster.drop(LEASES, NAMESPACE, OPERATORS)
+        cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
     else:
-        write(cluster, OPERATORS, **change)
+        write(cluster, **change)
     renew(ours, clock)
-    assert ours.look(OPERATORS).state is LeaseState.LOST
     assert not held(ours)
 
 
 def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryStore, ours: Leases) -> None:
-    """No holder, one second, transitions kept: a process that waits takes it at once."""
-    ours.take(OPERATORS)
-    ours.release_all(park=False)
+    """No holder, one second: a process that waits takes it at once."""
+    ours.park()
+    ours.unpark()
+    ours.release()
     for name in (OWN_LEASE, OPERATORS):
         spec = spec_of(cluster, name)
-        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("", 1, 0)
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
     assert not held(ours)
 
 
-@pytest.mark.parametrize("ended", [False, True], ids=["killed", "parks"])
-def test_parking_keeps_operators_out_and_lets_runs_in(
-    cluster: MemoryStore, clock: Clock, ours: Leases, *, ended: bool
-) -> None:
-    """From when it is taken the operator's Lease names nobody that lives, for an hour; a rerun takes it at once."""
-    ours.take(OPERATORS)
-    if ended:
-        ours.release_all(park=True)
-        assert spec_of(cluster)["holderIdentity"] == ""
+def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryStore, ours: Leases) -> None:
+    """It names nobody that lives; a run that ends half-way leaves it so."""
+    ours.park()
+    ours.release()
     spec = spec_of(cluster, OPERATORS)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
-    again = leases_of(cluster, clock, "again_1")
-    if not ended:
-        assert again.look(OWN_LEASE).state is LeaseState.HELD
-        clock.advance(DURATION)
-    again.take(OWN_LEASE)
-    again.take(OPERATORS)
-    renew(again, clock, 0 if ended else 4, every=QUIET / 4)
-    assert again.holds(OWN_LEASE, OPERATORS)
+    assert spec_of(cluster)["holderIdentity"] == ""
 
 
 def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, ours: Leases) -> None:
     """Its next holder's term is not ours to end."""
     put_lease(cluster, "next_1")
-    ours.release_all(park=False)
+    ours.release()
     assert spec_of(cluster)["holderIdentity"] == "next_1"
 
 
@@ -336,26 +346,26 @@ def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, our
         cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
     else:
         cluster.fail(LostReply("no answer"), verb="patch", times=99)
-    ours.release_all(park=False)
+    ours.release()
     assert cluster.names(LEASES) == ([] if deleted else [OWN_LEASE])
 
 
 def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryStore, ours: Leases) -> None:
-    """It keeps operators out for an hour; our own is released all the same."""
-    ours.take(OPERATORS)
+    """It keeps operators out for an hour."""
+    ours.park()
     cluster.fail(LostReply("no answer"), verb="patch", times=3)
     with pytest.raises(ClusterError, match=OPERATORS):
-        ours.release_all(park=False)
-    assert [spec_of(cluster, name)["holderIdentity"] for name in (OPERATORS, OWN_LEASE)] == [PARKED, ""]
+        ours.unpark()
+    assert spec_of(cluster, OPERATORS)["holderIdentity"] == PARKED
 
 
 def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
     """In the background, for as long as the Lease is held."""
     before = threading.active_count()
     leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
-    leases.take(OWN_LEASE)
+    leases.obtain()
     assert threading.active_count() == before + 1
-    leases.release_all(park=False)
+    leases.release()
     until = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
@@ -367,19 +377,23 @@ def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
     """Whatever the order of their steps, and however long each is paused, at most one may write at any time."""
     chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
     cluster, clock = MemoryStore(), Clock()
-    contenders = [leases_of(cluster, clock, name) for name in ("first_1", "second_1")]
+    contenders = [leases_of(cluster, clock, name) for name in ("first_0", "second_0")]
     writers = 0
-    for _ in range(400):
-        leases = chance.choice(contenders)
+    for step in range(400):
+        number = chance.randrange(len(contenders))
+        leases = contenders[number]
         clock.advance(chance.choice([0.1, 0.5, 1.0, 3.0]) if chance.random() < 0.97 else 50.0)
         if chance.random() < 0.6:
             leases.renew_if_due()
-        seen = leases.look(OWN_LEASE)
-        if seen.state is LeaseState.FREE:
-            leases.take(OWN_LEASE)
-        elif seen.state is LeaseState.LOST or chance.random() < 0.02:
-            leases.release_all(park=False)
-        able = [other for other in contenders if held(other) and clock() >= other.quiet_until]
+        try:
+            leases.obtain()
+            ends = chance.random() < 0.02
+        except LeaseLost:
+            ends = True
+        if ends:  # as each run does, which takes its Lease once
+            leases.release()
+            contenders[number] = leases_of(cluster, clock, f"another_{step}")
+        able = [other for other in contenders if other.held]
         writers += bool(able)
         assert len(able) <= 1
     assert writers > 20

@@ -11,7 +11,7 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, U
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SERVICES, Resource
+from migrator.resources import DEPLOYMENTS, PODS, Resource
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.observation import Observation
@@ -35,7 +35,6 @@ def test_an_installation_is_found_by_its_labels() -> None:
     assert (found.namespace, found.deployment, found.replicas) == (NAMESPACE, "grove-operator", 2)
     assert found.image == IMAGE
     assert [(p.ref.name, p.image, p.terminating) for p in found.pods] == [("grove-operator-1", IMAGE, False)]
-    assert found.lease_name == "grove-operator-leader-election"
     assert str(found) == "Deployment grove-system/grove-operator"
     assert look(installed()).home == NAMESPACE
 
@@ -59,55 +58,15 @@ def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(
     assert found_in(MemoryStore(body, installation.config_map())).gone is gone
 
 
-def test_other_labels_are_recognised_by_the_container() -> None:
-    """A chart whose labels were changed by value still runs a container of the operator's name."""
-    labels = {"app": "my-grove"}
-    cluster = MemoryStore(deployment(labels=labels), installation.config_map(), pod("own-1", labels=labels))
-    assert [p.ref.name for p in found_in(cluster).pods] == ["own-1"]
-
-
-@pytest.mark.parametrize("replicas", [0, 1])
-def test_the_webhook_leads_to_an_operator_under_its_own_labels(replicas: int) -> None:
-    """Its Service's selector finds the Deployment by its pod template, at zero too, and its pods; others do not."""
-    labels = {"app": "own"}
-    cluster = MemoryStore(
-        manager(labels=labels, replicas=replicas),
-        manager(name="web", labels={"app": "web"}, namespace="tenant"),
-        installation.config_map(),
-        pod("own-1", labels=labels),
-        *installation.webhook(selector=labels),
-    )
-    _, other = installation.webhook(namespace="tenant")
-    cluster.put({**other, "metadata": {"name": "a-tenants"}})
-    found = found_in(cluster)
-    assert (found.deployment, found.replicas) == ("grove-operator", replicas)
-    assert [p.ref.name for p in found.pods] == ["own-1"]
-
-
-def test_a_webhook_behind_a_url_is_reported() -> None:
-    """What is behind it is not seen."""
-    _, hook = installation.webhook()
-    hook["webhooks"][0]["clientConfig"] = {"url": "https://elsewhere.example"}
-    assert any("URL" in finding.message for finding in look(installed(hook)).findings)
-
-
-def test_a_service_that_may_not_be_read_is_reported() -> None:
-    """The operator is found by its labels all the same."""
-    cluster = installed(*installation.webhook())
-    cluster.fail(NotAuthorised("HTTP 403"), resource=SERVICES)
-    found = look(cluster)
-    assert found.operator is not None
-    assert any("grant `get` on services" in finding.remedy for finding in found.findings)
-
-
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
-    """Old ReplicaSets' pods and terminating pods may still write; a tenant's pod with those labels is only reported."""
+    """Old ReplicaSets' pods and terminating pods may still write; a pod with those labels elsewhere acts by itself."""
     old = pod("grove-operator-old", image="registry:5000/grove-operator:v0.1.0-alpha.8", terminating=True)
     found = look(installed(old, pod("grove-operator-2", namespace="elsewhere")))
     assert found.operator is not None
     pods = [(pod.ref.name, pod.terminating) for pod in found.operator.pods]
     assert pods == [("grove-operator-1", False), ("grove-operator-old", True)]
-    assert [(f.severity, f.ref.name) for f in found.findings if f.ref] == [(Severity.WARNING, "grove-operator-2")]
+    assert list(found.others) == ["pod elsewhere/grove-operator-2"]
+    assert [f.code for f in found.findings if f.severity is Severity.REFUSAL] == ["GM-203"]
 
 
 @pytest.mark.parametrize("terminating", [False, True])
@@ -143,14 +102,14 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
         ],
     }
     cluster = MemoryStore(body, installation.config_map(CONFIG), pod("p", labels=labels))
-    assert bool(found_in(cluster).pods) is selected
+    assert bool(found_in(cluster, namespace=NAMESPACE, name="grove-operator").pods) is selected
 
 
 def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flag to choose, and the one that is chosen is taken."""
     two = deployment(namespace="other", name="grove-two", replicas=0)
     cluster = installed(two, installation.config_map(namespace="other"))
-    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two," in refusals(cluster)
+    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in refusals(cluster)
     assert found_in(cluster, namespace="other", name="grove-two").deployment == "grove-two"
     chosen = {"namespace": NAMESPACE, "name": "grove-operator"}
     assert found_in(cluster, **chosen).namespace == NAMESPACE
@@ -161,41 +120,29 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
 def test_an_operator_that_was_not_chosen_refuses_while_it_has_replicas(replicas: int) -> None:
     """It serves the same sets, and waits for a Lease of its own namespace. One at zero does nothing."""
     cluster = installed(deployment(namespace="other", name="grove-two", replicas=replicas))
-    said = "GM-203: Deployment other/grove-two looks like an operator and has replicas, but was not chosen"
+    said = "GM-203: Deployment other/grove-two looks like an operator and runs, and every operator serves"
     assert refusals(cluster, namespace=NAMESPACE, name="grove-operator").startswith(said * replicas)
     assert bool(refusals(cluster, namespace=NAMESPACE, name="grove-operator")) is bool(replicas)
 
 
-def test_a_webhook_in_another_namespace_refuses() -> None:
-    """Its Service is of another installation, and where the Lease is cannot be told."""
-    cluster = installed(*installation.webhook(namespace="elsewhere"))
-    assert "GM-203" in refusals(cluster)
-    assert look(cluster).home == NAMESPACE
-
-
 @table(
-    "change refuses",
-    ("by its name", ({"name": "authorizer.webhooks.grove.io"}, True)),
-    ("by what it selects", ({}, True)),
-    ("of every operation and resource", ({"rules": [{"operations": ["*"], "resources": ["*/*"]}]}, True)),
-    ("a webhook that fails open", ({"failurePolicy": "Ignore"}, False)),
-    ("of deletions", ({"rules": [{"operations": ["DELETE"], "resources": ["pods"]}]}, False)),
-    ("of subresources", ({"rules": [{"operations": ["UPDATE"], "resources": ["pods/status"]}]}, False)),
-    ("of other pods", ({"objectSelector": {"matchLabels": {"app": "web"}}}, False)),
-    ("without a selector", ({"objectSelector": None}, False)),
-    ("that leaves our account out", ({"matchConditions": [{"name": "x"}, {"name": "grove-migrator"}]}, False)),
-    ("with a condition of somebody else", ({"matchConditions": [{"name": "x"}]}, True)),
+    "webhook moving code",
+    ("Neither shows anything.", (None, (), "")),
+    ("Both show the same.", (NAMESPACE, (NAMESPACE,), "")),
+    ("The webhook's Service is elsewhere.", ("elsewhere", (), "GM-203")),
+    ("Somebody renews an operator's Lease elsewhere.", (None, ("elsewhere",), "GM-203")),
 )
-def test_an_authorizer_that_fails_closed_refuses(change: JSONObject, *, refuses: bool) -> None:
-    """A webhook that rejects every change of Grove's pods while no operator answers, and not one beside it."""
-    hook = {
-        "name": "renamed.example.test",
-        "objectSelector": {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}},
-        "rules": [{"operations": ["UPDATE"], "resources": ["podcliques"]}],
-    }
-    _, configuration = installation.webhook()
-    configuration |= {"metadata": {"name": "renamed"}, "webhooks": [hook | change]}
-    assert ("GM-202" in refusals(installed(configuration))) is refuses
+def test_two_witnesses_must_not_contradict(webhook: str | None, moving: tuple[str, ...], code: str) -> None:
+    """What is not there contradicts nothing; what is there must be where the operator was found."""
+    found = operator.contradictions(look(installed()), webhook, moving)
+    assert "".join(one.code for one in found) == code
+    assert all("--operator" in one.remedy for one in found)
+
+
+def test_an_operator_without_the_labels_is_not_absent() -> None:
+    """W9: its webhook shows it, so a run refuses and asks for --operator."""
+    (found,) = operator.contradictions(look(MemoryStore()), "somewhere", ())
+    assert (found.code, "not found by the chart's labels" in found.message) == ("GM-203", True)
 
 
 def test_a_named_deployment_needs_no_labels() -> None:
@@ -225,7 +172,6 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
         (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
     ),
     ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
-    ("Nor is a configuration that may not be read.", (NotAuthorised("forbidden"), CONFIG_MAPS, "forbidden")),
     ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
 )
 def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
@@ -240,18 +186,28 @@ def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
     """Who may not list all of them says where the operator is."""
     cluster = installed()
     cluster.fail(NotAuthorised("forbidden"), resource=DEPLOYMENTS, namespace="", times=9)
-    assert found_in(cluster, namespace=NAMESPACE).deployment == "grove-operator"
+    assert found_in(cluster, namespace=NAMESPACE, name="grove-operator").deployment == "grove-operator"
 
 
 def test_pods_without_a_deployment_are_an_operator() -> None:
-    """In the namespace that the user names they are found with their Lease, and refuse a run that cannot stop them."""
-    cluster = MemoryStore(pod("bare"), installation.config_map())
-    found = found_in(cluster, namespace=NAMESPACE)
-    assert (found.namespace, found.deployment, found.lease_name) == (NAMESPACE, "", "grove-operator-leader-election")
-    options = RunOptions(PlanOptions(target="legacy-1.35"), stop_operator=True)
-    seen = Observation(options, operator.Found(NAMESPACE, found))
-    assert ["without a Deployment. Stop it yourself" in str(finding) for finding in seen.findings()] == [True]
-    assert look(cluster).operator is None
+    """They are found by their labels, and refuse a run that cannot stop them."""
+    found = found_in(MemoryStore(pod("bare")))
+    assert (found.namespace, found.deployment) == (NAMESPACE, "")
+    seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
+    said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
+    assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
+
+
+def test_a_home_that_is_settled_does_not_move() -> None:
+    """An operator that appears in another namespace in mid-run is another one."""
+    cluster = MemoryStore(deployment(namespace="other"))
+    found = operator.find(cluster, operator.OperatorFlags(), home=NAMESPACE)
+    assert (found.home, found.operator, [*found.others]) == (NAMESPACE, None, ["Deployment other/grove-operator"])
+
+
+def test_our_own_namespace_is_the_last_resort() -> None:
+    """A Job in the operator's namespace finds the record after `helm uninstall`."""
+    assert operator.find(MemoryStore(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
 
 
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
@@ -318,53 +274,23 @@ def test_scaling_against_somebody_else_is_bounded() -> None:
         operator.scale(cluster, found, 0)
 
 
-# --- the Lease by which it elects its leader, as its mounted configuration names it -----------------------------------
-
-
-@pytest.mark.parametrize(
-    ("config", "lease"),
-    [
-        ("leaderElection: {enabled: true}", "grove-operator-leader-election"),
-        ("leaderElection: {enabled: true, leaseDuration: 1m30s, resourceName: mine}", "mine"),
-        ("leaderElection: {enabled: false, leaseDuration: 2s}", None),
-        ("runtimeClientConnection: {}", None),
-        ("leaderElection:", None),
-    ],
-)
-def test_the_lease_is_the_configured_one(config: str, lease: str | None) -> None:
-    """Its name comes from the mounted configuration, with the operator's own default; none without election."""
-    found = found_in(installed(config=f"kind: OperatorConfiguration\n{config}\n"))
-    assert found.lease_name == lease
-    names = operator.lease_names(found)
-    assert names == tuple(sorted({lease or "grove-operator-leader-election", "grove-operator-leader-election"}))
-
-
-@pytest.mark.parametrize("release", ["v0.1.0-alpha.1", "0.1.0-alpha.2", "v0.1.0-alpha.3"])
-def test_the_first_releases_elect_no_leader(release: str) -> None:
-    """Their configuration's key is not read, so no Lease keeps them out, which is said."""
-    cluster = installed(image=f"grove-operator:{release}")
-    assert found_in(cluster).lease_name is None
-    assert [f.code for f in look(cluster).findings if "leader election" in f.message] == [operator.NO_ELECTION]
-
-
-BROKEN = ("kind: [", "kind: Other", "[]", "kind: OperatorConfiguration\nleaderElection: 5")
+# --- the Lease by which it elects its leader --------------------------------------------------------------------------
 
 
 @table(
-    "config_map said",
-    *(("It is none.", (installation.config_map(config), "grove-operator-cm-0123abcd, key")) for config in BROKEN),
-    ("It has another key.", ({**installation.config_map(), "data": {"unrelated": "x"}}, "restore the ConfigMap")),
-    ("It is absent.", ({**installation.config_map(), "metadata": {"name": "other"}}, "restore the ConfigMap")),
+    "holder pods elects",
+    ("One of its pods holds the Lease.", ("grove-operator-1_0f3c", True, True)),
+    ("Somebody else does.", ("another_0f3c", True, False)),
+    ("Nobody does.", ("", True, False)),
+    ("No pod was seen.", ("grove-operator-1_0f3c", False, False)),
 )
-def test_a_configuration_that_cannot_be_read_refuses(config_map: JSONObject, said: str) -> None:
-    """A wrong guess about the Lease would let an operator start while we write: what to mend is named."""
-    assert said in refusals(MemoryStore(deployment(), config_map))
-
-
-def test_items_rename_the_configuration_key() -> None:
-    """The key is the one that the volume mounts as config.yaml."""
-    body = deployment()
-    body["spec"]["template"]["spec"]["volumes"][-1]["configMap"]["items"] = [{"key": "own", "path": "config.yaml"}]
-    config = installation.config_map()
-    config["data"] = {"own": CONFIG}
-    assert found_in(MemoryStore(body, config)).lease_name
+def test_an_operator_elects_if_one_of_its_pods_holds_the_lease(holder: str, *, pods: bool, elects: bool) -> None:
+    """Else GM-207 says that perhaps no Lease keeps it out."""
+    cluster = installed() if pods else MemoryStore(deployment(replicas=0))
+    metadata = {"name": "grove-operator-leader-election", "namespace": NAMESPACE}
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
+    cluster.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+    found = look(cluster)
+    assert found.operator is not None
+    assert found.operator.elects is elects
+    assert [f.code for f in found.findings] == ([] if elects else [operator.NO_ELECTION])

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from migrator import resources
-from migrator.errors import Unreadable, UsageError, VerificationFailed
+from migrator.errors import Unreadable, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.options import PlanOptions
 from migrator.resources import Resource
-from migrator.run import migration, record
+from migrator.run import migration
 from migrator.run.context import RunOptions
-from migrator.run.leases import OWN_LEASE
+from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.operator import OperatorFlags
+from migrator.run.record import Record, parse
+from migrator.run.record import State as RunState
 from migrator.run.verify import VerifyOptions, VerifyResult, verify
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -59,17 +61,24 @@ class Site(MemoryStore):
         """Change an object as others would."""
         self.edit(kind, "default", name, how)
 
-    def lost(self, name: str = "disagg-0-frontend") -> dict[str, Any]:
-        """Delete the first pod of a PodClique, and return it."""
-        pods = (pod for pod in self.everything(resources.PODS) if "labels" in pod["metadata"])
-        gone = next(pod for pod in pods if pod["metadata"]["labels"].get("grove.io/podclique") == name)
-        self.drop(resources.PODS, "default", gone["metadata"]["name"])
-        return gone
+    def recorded(self, **changes: Any) -> Record:
+        """What the run has recorded, with some of it changed by hand."""
+        text = self.read(resources.LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"][RECORD]
+        found = parse(text, NAMESPACE)
+        assert found is not None
+        changed = replace(found, **changes)
+        annotations = {RECORD: changed.text()}
+        self.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations))
+        return changed
 
-    def records(self) -> list[str]:
-        """The names of the ConfigMaps that runs leave."""
-        names = [item["metadata"]["name"] for item in self.everything(resources.CONFIG_MAPS)]
-        return [name for name in names if name.startswith("grove-migrator")]
+    def made_at(self, moment: str, *, label: str = "disagg-0-frontend") -> None:
+        """Let the pods of a PodClique be made at another time."""
+        for pod in self.everything(resources.PODS):
+            if pod["metadata"].get("labels", {}).get("grove.io/podclique") == label:
+                name = pod["metadata"]["name"]
+                self.edit(
+                    resources.PODS, "default", name, lambda body: body["metadata"].update(creationTimestamp=moment)
+                )
 
 
 @pytest.fixture
@@ -90,10 +99,19 @@ def migrated() -> Site:
 
 @pytest.mark.parametrize("after", [True, False], ids=["after the upgrade", "before it"])
 def test_a_migrated_cluster_with_leftovers_is_verified(migrated: Site, *, after: bool) -> None:
-    """Target values and OnDelete leftovers pass; the record goes once it has served the comparison that uses it up."""
-    assert migrated.records()
-    migrated.verified(after=after)
-    assert bool(migrated.records()) is not after
+    """Target values and OnDelete leftovers pass, and nothing is written: a second verification says the same."""
+    writes = len(migrated.writes())
+    assert migrated.verified(after=after) == migrated.verified(after=after)
+    assert len(migrated.writes()) == writes
+
+
+def test_the_promise_is_said_in_numbers(migrated: Site) -> None:
+    """Pods that are older than the migration, and younger ones that no update replaced: a node was drained."""
+    found = migrated.verified()
+    assert found.older is not None
+    migrated.made_at(_LATER)
+    drained = migrated.verified()
+    assert (drained.older, drained.younger) == (found.older - 1, 1)
 
 
 def _old_value(item: dict[str, Any]) -> None:
@@ -130,7 +148,7 @@ def test_an_update_that_began_since_the_migration_fails_while_it_is_in_flight(
     """The operator found a change; whether it costs a pod shows at its end."""
     migrated.change(_begun(moment, ended=ended), kind, name)
     if fails:
-        migrated.fails(rf"{name}: an update that began at 2026-04-01 00:00:00 UTC has not ended, and it is later")
+        migrated.fails(rf"{name}: an update is open that began at 2026-04-01 00:00:00 UTC, after the migration")
     else:
         migrated.verified()
 
@@ -155,61 +173,74 @@ def test_what_changed_for_the_worse_is_named_with_its_object(migrated: Site, how
     """A foreign value, or one of the source's, fails and names the PodClique."""
     migrated.change(how)
     assert words in migrated.fails("PodClique default/disagg-0-frontend")
-    assert migrated.records()
 
 
-def test_a_missing_pod_is_counted(migrated: Site) -> None:
-    """A pod younger than the record does not replace one of before."""
-    gone = migrated.lost()
-    migrated.put({**gone, "metadata": {**gone["metadata"], "name": "disagg-0-frontend-young", "uid": "young"}})
-    migrated.fails(r"lacks 1 of its earlier pods \(1\)")
+@table(
+    "began made fails",
+    ("An update that began since, and a pod that is younger.", (_LATER, "2026-04-01T00:00:05Z", True)),
+    ("By clocks that differ by less than a minute.", (_LATER, "2026-03-31T23:59:30Z", True)),
+    ("The pod is older than the migration.", (_LATER, _EARLIER, False)),
+    ("The update is older than the migration.", (_EARLIER, _LATER, False)),
+)
+def test_a_pod_that_an_update_replaced_fails(migrated: Site, began: str, made: str, *, fails: bool) -> None:
+    """W3: a pod that was lost in another way, by a drain or by hand, does not."""
+    migrated.change(_begun(began, ended=True))
+    migrated.made_at(made)
+    if fails:
+        migrated.fails("disagg-0-frontend: 1 pod of 1 replaced by an update that began at 2026-04-01 00:00:00 UTC")
+    else:
+        migrated.verified()
 
 
-def test_what_owners_do_is_reported_and_does_not_fail(migrated: Site) -> None:
-    """A set deleted, another scaled in: what should be there now is there, and the record that is asked has served."""
-    migrated.drop(resources.POD_CLIQUE_SETS, "default", "patient")
-    assert migrated.verified(after=False).noticed == ()
-    decode = migrated.read(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode")
-    wanted = decode["spec"]["replicas"] - 1
-    migrated.lost("disagg-0-workers-0-decode")
-
-    def scale_in(item: dict[str, Any]) -> None:
-        item["spec"]["replicas"] = wanted
-        item["status"].update(replicas=wanted, updatedReplicas=wanted)
-
-    migrated.change(scale_in, name="disagg-0-workers-0-decode")
-    said = str(migrated.verified().noticed)
-    assert "PodCliqueSet default/patient was deleted after the migration" in said
-    assert "disagg-0-workers-0-decode was scaled in" in said
-    assert migrated.records() == []
-
-
-def test_a_set_that_is_scaled_in_needs_no_pods_of_that_replica(migrated: Site) -> None:
-    """Its PodCliques are gone as they should be."""
-    migrated.drop(resources.POD_CLIQUES, "default", "patient-0-frontend")
-    migrated.fails("patient-0-frontend is missing")
-    migrated.change(lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
-    assert "patient-0-frontend was removed: its owner scaled it in" in str(migrated.verified().noticed)
-
-
-def test_a_replica_that_is_being_removed_is_its_owners(migrated: Site) -> None:
-    """A scale-in is no loss while the PodClique and its pods still end."""
-    ends = {"deletionTimestamp": "2026-04-01T00:00:00Z"}
-    migrated.change(lambda item: item["metadata"].update(ends), name="patient-0-frontend")
-    for pod in migrated.everything(resources.PODS):
-        if pod["metadata"].get("labels", {}).get("grove.io/podclique") == "patient-0-frontend":
-            migrated.edit(
-                resources.PODS, "default", pod["metadata"]["name"], lambda item: item["metadata"].update(ends)
-            )
-    migrated.fails("patient-0-frontend lacks")
-    migrated.change(lambda item: item["spec"].update(replicas=0), resources.POD_CLIQUE_SETS, "patient")
-    assert "patient-0-frontend was removed: its owner scaled it in" in str(migrated.verified().noticed)
+def _edited(moment: str, **entry: Any) -> Change:
+    fields = {"f:spec": {"f:template": {"f:cliques": {}}}}
+    found = {"manager": "argocd-controller", "operation": "Update", "time": moment, "fieldsV1": fields, **entry}
+    return lambda item: item["metadata"].update(managedFields=[found])
 
 
 def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
-    """Its pods are replaced because its owner wants that: nothing of it is compared."""
-    migrated.change(lambda pcs: cluster.edit(pcs, "frontend"), resources.POD_CLIQUE_SETS, "patient")
-    assert "PodCliqueSet default/patient was edited" in str(migrated.verified().noticed)
+    """W4: an update after the edit is what its owner wants: noticed with manager, time and pods, and in no promise."""
+    before = migrated.verified()
+    migrated.change(_edited(_LATER), resources.POD_CLIQUE_SETS, "disagg")
+    migrated.change(_begun(_LATER))
+    found = migrated.verified()
+    said = str(found.noticed)
+    assert "argocd-controller has edited its template at 2026-04-01 00:00:00 UTC" in said
+    assert before.older is not None
+    assert found.older is not None
+    assert found.older < before.older
+
+
+@table(
+    "entry",
+    ("The edit is older than the migration.", ({"time": _EARLIER},)),
+    ("A scale is no edit.", ({"subresource": "scale"},)),
+    ("Neither is what has no template in it.", ({"fieldsV1": {"f:spec": {"f:replicas": {}}}},)),
+    ("The update is older than the edit.", ({"time": "2026-04-03T00:00:00Z"},)),
+)
+def test_an_update_without_an_edit_before_it_is_the_operators(migrated: Site, entry: dict[str, Any]) -> None:
+    """Then the migration did not keep its promise."""
+    migrated.change(_edited(_LATER, **entry), resources.POD_CLIQUE_SETS, "disagg")
+    migrated.change(_begun(_LATER))
+    migrated.fails("an update is open that began at 2026-04-01 00:00:00 UTC")
+
+
+def test_if_every_set_was_edited_nothing_is_shown(migrated: Site) -> None:
+    """Then no pod shows anything."""
+    for name in ("disagg", "patient"):
+        migrated.change(_edited(_LATER), resources.POD_CLIQUE_SETS, name)
+    migrated.fails("every set was edited since the migration")
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_label_that_is_missing_is_no_hash_of_the_target(migrated: Site, *, after: bool) -> None:
+    """The operator takes a pod or PodClique without it for outdated; under OnDelete it is left alone."""
+    migrated.change(
+        lambda item: item["metadata"]["labels"].pop("grove.io/pod-template-hash"), name="patient-0-frontend"
+    )
+    migrated.verified(after=after)
+    migrated.change(lambda item: item["metadata"]["labels"].pop("grove.io/pod-template-hash"))
+    migrated.fails("has no label grove.io/pod-template-hash", after=after)
 
 
 START = r"start it: kubectl scale deployment/grove-operator -n grove-system --replicas=1"
@@ -220,39 +251,15 @@ START = r"start it: kubectl scale deployment/grove-operator -n grove-system --re
     [(cluster.OLD_IMAGE, 0, "upgrade first"), (cluster.OLD_IMAGE, 1, "upgrade first"), (cluster.NEW_IMAGE, 0, START)],
 )
 def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replicas: int, remedy: str) -> None:
-    """With the operator at zero, or the old one running, it fails with the next step, and the record stays."""
+    """With the operator at zero, or the old one running, it fails with the next step."""
     migrated.drop(resources.PODS, NAMESPACE, "new-1")
     for item in cluster.operator(image=image, replicas=replicas):
         migrated.put(item)
     if replicas:
         migrated.put(installation.pod(image, name="old-1"))
     migrated.fails(rf"no operator of legacy-1\.35 runs .*: {remedy}")
-    assert migrated.records()
     if replicas:
         migrated.verified(target_image=image)
-
-
-@table(
-    "served words",
-    (
-        "The CRD of alpha.8 has its short name.",
-        (
-            {"ct": "clustertopologies"},
-            r"because clustertopologies\.grove\.io has its short name ct.*kubectl delete crd",
-        ),
-    ),
-    (
-        "Nobody has applied the CRDs.",
-        ({}, r"so the operator ends at its start: run `CRDS=\$\(mktemp -d\) && helm pull"),
-    ),
-)
-def test_an_operator_that_cannot_start_for_its_crds_is_recognised(
-    migrated: Site, served: dict[str, str], words: str
-) -> None:
-    """Discovery lacks a kind that it reads; between two restarts its pod counts as ready where it has no probe."""
-    migrated.served = served
-    migrated.fails(rf"clustertopologybindings\.grove\.io is not served.*{words}")
-    assert migrated.records()
 
 
 def test_the_old_operator_must_be_gone(migrated: Site) -> None:
@@ -262,7 +269,6 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     migrated.drop(resources.PODS, NAMESPACE, "old-1")
     migrated.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
     migrated.fails("Deployment other/grove-operator runs .*alpha.9 beside the operator of legacy-1.35")
-    assert migrated.records()
     for image, replicas in ((cluster.OLD_IMAGE, 0), (cluster.NEW_IMAGE, 1)):
         migrated.put(installation.deployment(image, namespace="other", replicas=replicas))
         migrated.verified(after=True)
@@ -279,79 +285,51 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
 def test_a_pod_that_does_not_run_the_operator_proves_nothing(
     migrated: Site, metadata: dict[str, str], status: dict[str, Any]
 ) -> None:
-    """A pod of the target that is told to end, is pending, or crashes has not shown what it does: the record stays."""
+    """A pod of the target that is told to end, is pending, or crashes has not shown what it does."""
     for part, more in (("metadata", metadata), ("status", status)):
         migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
     migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
-    assert migrated.records()
 
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
     """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
-    damaged = {"run.json": "{"}
-    migrated.edit(resources.CONFIG_MAPS, NAMESPACE, record.RUN_NAME, lambda body: body["data"].update(damaged))
+    damaged = {RECORD: "{"}
+    migrated.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=damaged))
     assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
         migrated.verified()
 
 
-def test_a_record_without_pods_is_not_compared_with_them(migrated: Site) -> None:
-    """There were too many for a ConfigMap: the hashes are verified, and nobody claims that no pod is missing."""
-    recorded = (recorder := record.Recorder(migrated, NAMESPACE)).load()
-    recorder.save(replace(recorded, tables=tuple(replace(table, pods={}) for table in recorded.tables)))
-    assert not migrated.verified().compared
+def test_the_record_of_a_run_that_did_not_end_fails(migrated: Site) -> None:
+    """In any namespace: it is to be run again, which closes the record."""
+    migrated.recorded(state=RunState.WRITING)
+    migrated.fails("did not end: run it again")
 
 
-def test_the_record_of_a_run_that_did_not_end_fails_and_stays(migrated: Site) -> None:
-    """Nobody knows whether it has proven everything: it is to be run again, which closes the record."""
-    recorded = (recorder := record.Recorder(migrated, NAMESPACE)).load()
-    assert recorded.run is not None
-    recorder.save(replace(recorded, run=replace(recorded.run, state="writing", finished=None)))
-    migrated.fails("did not end: run it again first")
-    assert migrated.records()
-
-
-def test_without_a_record_what_can_be_seen_is_verified(migrated: Site) -> None:
-    """A run with nothing to migrate leaves no record, and a second verification finds none: neither is a failure."""
-    assert migrated.verified().compared
-    assert not migrated.verified().compared
+def test_without_a_record_only_values_and_operators_are_verified(migrated: Site) -> None:
+    """Somebody has deleted our Lease: nobody knows when the run was, and it says so."""
+    migrated.change(_begun(_LATER))
+    migrated.fails("an update is open")
+    migrated.drop(resources.LEASES, NAMESPACE, OWN_LEASE)
+    found = migrated.verified()
+    assert (found.compared, found.older, found.younger) == (False, None, None)
     migrated.change(_old_value)
     migrated.fails("4567c")
 
 
-def test_the_record_of_another_migration_is_not_passed_over(migrated: Site) -> None:
-    """It may be needed to finish or undo that one, so the message names it and what to do."""
-    message = r"another run, from auto to legacy-1\.35: verify that one with --to legacy-1\.35"
-    with pytest.raises(UsageError, match=message):
-        migrated.verified(target="legacy-1.33")
-    assert migrated.records()
-
-
-def test_a_migration_is_verified_whatever_its_source_was(migrated: Site) -> None:
-    """The target alone is compared: what the hashes were before is no question of the upgrade."""
-    assert migrated.verified(source="legacy-1.33").compared
+def test_a_condition_that_a_killed_run_left_is_named(migrated: Site) -> None:
+    """It is no failure of the migration, and a rerun removes it."""
+    _, hook = installation.webhook()
+    hook["metadata"]["name"] = "podclique-validating-webhook"
+    hook["webhooks"][0]["matchConditions"] = [{"name": "grove-migrator", "expression": "true"}]
+    migrated.put(hook)
+    assert "still leaves an account of grove-migrator out" in str(migrated.verified().noticed)
 
 
 def test_no_set_at_all_is_not_verified() -> None:
-    """Neither where the CRDs are missing nor where the record names sets."""
+    """Where the CRDs are missing; a cluster without sets has nothing to verify."""
     Site(without=[resources.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
     assert Site().verified(after=False).sets == 0
-
-
-def test_an_empty_cluster_beside_a_record_is_another_cluster(migrated: Site) -> None:
-    """The record names sets, and there is none."""
-    for name in ("disagg", "patient"):
-        migrated.drop(resources.POD_CLIQUE_SETS, "default", name)
-    for after in (False, True):
-        migrated.fails("the record names 2", after=after)
-
-
-def test_a_record_that_a_run_holds_stays(migrated: Site) -> None:
-    """Verified all the same: another migration holds the Lease, so the record is left to it."""
-    spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
-    migrated.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda lease: lease["spec"].update(spec))
-    migrated.verified()
-    assert migrated.records()
 
 
 def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
@@ -368,21 +346,10 @@ def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
     assert migrated.clock() == began + 4
 
 
-@pytest.mark.parametrize("resource", [resources.POD_CLIQUES, resources.PODS])
-def test_what_cannot_settle_ends_the_wait(migrated: Site, resource: Resource) -> None:
-    """A lost pod does not come back, alone or with its PodClique: the rest of --wait is not waited for."""
-    migrated.lost()
-    if resource == resources.POD_CLIQUES:
-        migrated.drop(resource, "default", "disagg-0-frontend")
+def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
+    """A pod that was replaced does not come back: the rest of --wait is not waited for."""
+    migrated.change(_begun(_LATER, ended=True))
+    migrated.made_at(_LATER)
     waited = migrated.clock()
     migrated.fails("after 1 snapshot:", wait=100.0)
-    assert migrated.clock() == waited
-
-
-def test_without_a_record_an_update_in_flight_is_not_passed_over(migrated: Site) -> None:
-    """It may be the upgrade's, and its end would look like a migrated cluster: it is not waited for."""
-    assert migrated.verified().compared
-    migrated.change(_begun(_EARLIER), resources.POD_CLIQUE_SETS, "disagg")
-    waited = migrated.clock()
-    migrated.fails("no record shows whether the upgrade began it", wait=100.0)
     assert migrated.clock() == waited

@@ -257,7 +257,7 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     store.is_cluster = False
     options = PlanOptions(target="legacy-1.35")
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
-    for plan in (preview(store, options, now=lambda: NOW, namespace=""), ahead.plan):
+    for plan in (preview(store, options, now=lambda: NOW), ahead.plan):
         assert [code for code, _, _ in refusals(plan.set_plans[0].findings)] == ["GM-136"]
 
 

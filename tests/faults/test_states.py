@@ -17,9 +17,9 @@ from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.dry_run import preview
-from migrator.run.leases import OWN_LEASE, PARKED
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.observation import look_ahead
-from migrator.run.record import Recorded, Recorder, RecordState, RunRecord
+from migrator.run.record import Record
 from migrator.store import Deadline, DryRun
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -48,7 +48,7 @@ def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replica
     else:
         begin_update(world)
     ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
-    assert (ending.code, world.replicas, world.records) == (REFUSED, replicas, []), str(ending)
+    assert (ending.code, world.replicas, world.record) == (REFUSED, replicas, ""), str(ending)
 
 
 @table(
@@ -62,14 +62,14 @@ def test_a_run_that_is_refused_behind_the_fence_gives_the_operator_back(lag: flo
     world.lag, began = lag, world.now()
     at_zero = do_at(first("deployments", "scale"), "after", lambda _: begin_update(world))
     ending = world.run(at_zero, **options)
-    assert (ending.code, world.replicas, world.records) == (REFUSED, 1, []), str(ending)
+    assert (ending.code, world.replicas, world.record) == (REFUSED, 1, ""), str(ending)
     assert (world.now() - began).total_seconds() < 600
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in the preflight", "behind the fence"])
 def test_replicas_that_somebody_else_set_to_zero_stay(*, late: bool) -> None:
     """An operator at zero that no run of ours stopped is somebody's maintenance: a refused run leaves it alone."""
-    world = World(replicas=0)
+    world = World(cluster.grown(), replicas=0)
     if not late:
         begin_update(world)
     ending = world.run(do_at(1, "after", lambda _: begin_update(world)) if late else None)
@@ -91,7 +91,7 @@ def test_an_operator_without_election_stops_the_run(image: str, code: int) -> No
     assert "early" in str(ending.error)
     if code == REFUSED:
         assert isinstance(ending.error, Reverted)
-        assert world.grove() == world.before
+        assert world.grove() == world.undone
 
 
 def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
@@ -175,7 +175,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 
     def found() -> list[tuple[str, Severity]]:
         options = PlanOptions(source=cluster.SOURCE, target="legacy-1.33")
-        plan = preview(world.store, options, now=world.now, namespace=cluster.NAMESPACE)
+        plan = preview(world.store, options, now=world.now)
         return [(f.code, f.severity) for f in plan.findings if f.code in {"GM-122", "GM-203", "GM-205"}]
 
     world = World(cluster.grown())
@@ -198,7 +198,7 @@ def test_a_late_write_of_a_killed_run_is_seen_by_the_next(*, revert: bool) -> No
     if not revert:
         assert world.run().code == DONE
     begun, died = world.grove(), list[Step]()
-    patched, wanted = (world.after, world.before) if revert else (world.before, world.after)
+    patched, wanted = (world.after, world.undone) if revert else (world.before, world.after)
 
     def die(step: Step) -> None:
         died.append(step)
@@ -256,7 +256,7 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     ending = process.run()
     assert (ending.code, [step for step in process.writes if step.is_grove]) == (REFUSED, []), str(ending)
     assert "a dry run was rejected" in str(ending)
-    assert (world.replicas, world.records) == (1, [])
+    assert (world.replicas, world.record) == (1, "")
 
 
 def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
@@ -316,12 +316,12 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
 
 
 def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
-    """Every patch takes as long as the whole run may: no second set is begun, however long the wait was."""
+    """Every patch takes as long as the whole run may: after the first proofs no set is begun, however long the wait."""
     clock, site = Clock(), Site()
     site.store.before.append(lambda request: clock.advance(5.0 if request.verb == "patch" else 0.0))
     limited = replace(context_of(clock, clock.now, sleep=clock.sleep), deadline=Deadline(clock, 5.0))
     clock.advance(60.0)
-    with pytest.raises(Interrupted, match="after 1 of 3 sets"):
+    with pytest.raises(Interrupted, match="after 0 of 3 sets"):
         migration.run(site.store.in_dry_run(DryRun.SERVER), OPTIONS, limited)
 
 
@@ -329,9 +329,8 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     site = Site()
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = RunRecord("dead", "dead", "1.0", "auto", NEW, now, finished=None, state=RecordState.STOPPING)
-    recorder = Recorder(site.store, "grove-system")
-    recorder.load()
-    recorder.save(Recorded(opened))
+    opened = Record("dead", "1.0", "auto", NEW, now)
+    metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: opened.text()}}
+    site.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
     assert (ahead.continues, ahead.writes) == (True, True)

@@ -1,0 +1,164 @@
+"""What speaks against a migrated cluster, by one snapshot of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from migrator import errors
+from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.objects import (
+    LABEL_POD_TEMPLATE_HASH,
+    GroveObject,
+    Pod,
+    PodClique,
+    Ref,
+    Snapshot,
+    Tree,
+    kubernetes_time,
+)
+from migrator.hashing import schemes
+from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging, unlabelled
+from migrator.planning.guards.updates import open_progress
+from migrator.planning.options import Direction
+
+#: By how much the clocks of the API server and of an operator may differ.
+CLOCKS: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One deviation from the expected state, which ``settles`` if it may end by itself.
+
+    ``late``: a hash that only lags behind, or an update of a set that its owner may have begun: it does not fail the
+    verification.
+    """
+
+    ref: Ref
+    field: str | None
+    message: str
+    settles: bool = True
+    late: bool = False
+
+
+def problems_of(
+    snapshot: Snapshot, direction: Direction, *, after_upgrade: bool, since: datetime | None = None, scheme: str = ""
+) -> Iterator[Problem]:
+    """All problems of one snapshot; ``since`` is when the migration began, ``scheme`` its source if that is known."""
+    staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
+    for tree in staying:
+        yield from _values(tree, direction, scheme)
+        yield from _without_label(tree)
+        if after_upgrade and since is not None:
+            yield from _updated_since(tree, since)
+    if since is not None and staying and all(_edit(tree, since) is not None for tree in staying):
+        message = "every set was edited since the migration, so nothing shows whether the upgrade replaced pods"
+        yield Problem(staying[0].pcs.ref, None, message, settles=False)
+
+
+def _values(tree: Tree, direction: Direction, scheme: str) -> Iterator[Problem]:
+    hashes = hashes_of(tree.pcs)
+    stored = tuple(stored_hashes(tree))
+    if not stored:
+        return
+    target = detect(stored, direction, hashes).target
+    pair = HashPair(hashes(target), hashes(target))
+    other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
+    lags = lagging(tree, other)
+    # A run leaves what is neither its hash nor the target's.
+    before = (schemes.by_name(scheme),) if scheme else schemes.all_schemes()
+    for item in other:
+        # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
+        late = (item.ref.uid, item.field) in lags and not any(
+            item.value == hashes(one).of(item.clique) for one in before
+        )
+        message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item.clique)}"
+        if late:
+            message += "; it lags behind, and no pod depends on it"
+        yield Problem(item.ref, item.field, message, late=late)
+
+
+def _without_label(tree: Tree) -> Iterator[Problem]:
+    """A pod or PodClique without its hash label, which the operator takes for outdated."""
+    if not tree.pcs.on_delete and unlabelled(tree):
+        yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {LABEL_POD_TEMPLATE_HASH}")
+
+
+def _updated_since(tree: Tree, since: datetime) -> Iterator[Problem]:
+    """Updates that began after the migration: they are open, or they have replaced pods.
+
+    alpha.12-rc1 begins an update of every standalone PodClique that stores no progress
+    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757): a PodClique's may end without
+    replacing a pod. Under OnDelete the operator may write progress without touching a pod.
+    """
+    if tree.pcs.on_delete:
+        return
+    edit = _edit(tree, since)
+    found = [*_open(tree, since), *_replaced(tree, since)]
+    if edit is not None:
+        manager, moment = edit
+        pods = errors.count(sum(not pod.terminating for clique in tree.staying for pod in clique.pods), "pod")
+        message = (
+            f"{tree.ref}: {manager} has edited its template at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration, so "
+            f"its {pods} prove nothing"
+        )
+        yield Problem(tree.ref, None, message, late=True)
+        return
+    yield from found
+
+
+def _open(tree: Tree, since: datetime) -> Iterator[Problem]:
+    for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques):
+        moment, name = _began(item), open_progress(item)
+        if name and moment is not None and moment > since - CLOCKS:
+            message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
+            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
+
+
+def _replaced(tree: Tree, since: datetime) -> Iterator[Problem]:
+    began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques)}
+    for clique in tree.staying:
+        owners = (began.get(uid) for uid in (clique.ref.uid, clique.owner_uid or "", tree.pcs.ref.uid))
+        update = max((at for at in owners if at is not None and at > since - CLOCKS), default=None)
+        new = [
+            pod
+            for pod in clique.pods
+            if update and not pod.terminating and _is_younger(pod, max(since, update - CLOCKS))
+        ]
+        if update is not None and new:
+            message = (
+                f"{clique.ref}: {errors.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
+                f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"
+            )
+            yield Problem(clique.ref, None, message, settles=False)
+
+
+def _edit(tree: Tree, since: datetime) -> tuple[str, datetime] | None:
+    """Who has edited the template since, and when, if an update began then or later; else the operator began it."""
+    edits = [edit for edit in tree.pcs.edits if edit[1] > since]
+    updates = [at for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques) if (at := _began(item)) is not None]
+    first = min(edits, key=lambda edit: edit[1], default=None)
+    if first is None:
+        return None
+    since_then = [at for at in updates if at > since - CLOCKS]
+    return first if all(at >= first[1] - CLOCKS for at in since_then) else None
+
+
+def _is_younger(pod: Pod, moment: datetime) -> bool:
+    return (kubernetes_time(pod.created) or moment) > moment
+
+
+def ages_of(snapshot: Snapshot, since: datetime) -> tuple[int, int]:
+    """How many live pods are older than the migration, and how many younger, of sets that were not edited since."""
+    trees = [tree for tree in snapshot.trees if not tree.pcs.terminating and _edit(tree, since) is None]
+    pods = (pod for tree in trees for clique in tree.staying for pod in clique.pods if not pod.terminating)
+    ages = [_is_younger(pod, since) for pod in pods]
+    return ages.count(False), ages.count(True)
+
+
+def _began(item: GroveObject) -> datetime | None:
+    """When the last update of an object began."""
+    found = (kubernetes_time((item.status.get(name) or {}).get("updateStartedAt")) for name in PROGRESS_FIELDS)
+    return max((moment for moment in found if moment is not None), default=None)

@@ -1,0 +1,152 @@
+"""The operator's webhooks that would reject our writes while it is at zero, and how an account is left out. Pure.
+
+From alpha.14 on ``podclique-validating-webhook`` matches every update of a PodClique; with the authorizer on so does
+``authorizer-webhook``, for pods too. Both fail closed, and the operator serves both.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from migrator.exact_json import JSONObject
+from migrator.planning.guards.base import as_warning, report
+from migrator.planning.model import Finding
+from migrator.planning.patches import RANKS, RESOURCES
+from migrator.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
+from migrator.resources import Op, Resource, pointer
+
+CODE: Final = "GM-202"
+CONDITION: Final = "grove-migrator"
+
+#: The configurations that we may change (``operator/charts/templates``), and the one that shows where the operator is.
+OPENED: Final = ("podclique-validating-webhook", "authorizer-webhook")
+_OF_SETS: Final = "podcliqueset-validating-webhook"
+
+_ANY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook of a configuration, at its place in it."""
+
+    configuration: str
+    place: int
+    name: str
+    namespace: str | None  # of its Service
+    fails_closed: bool
+    rules: tuple[JSONObject, ...]
+    conditions: tuple[JSONObject, ...]
+
+    @property
+    def matches_us(self) -> bool:
+        """Whether its rules match a write as a run makes it; selectors are not judged."""
+        return any(_matches(rule, RESOURCES[kind], sub) for rule in self.rules for kind, sub in RANKS)
+
+    def leaves_out(self, account: str) -> bool:
+        """Whether a condition keeps this account's requests away from it."""
+        return any(one.get("expression") == expression(account) for one in self.conditions)
+
+    @property
+    def ours(self) -> list[int]:
+        """The places of the conditions of our name."""
+        return [place for place, one in enumerate(self.conditions) if one.get("name") == CONDITION]
+
+
+def webhooks_of(raw: JSONObject) -> list[Webhook]:
+    """The webhooks of a configuration, in their order."""
+    name = str(raw["metadata"]["name"])
+    return [
+        Webhook(
+            configuration=name,
+            place=place,
+            name=str(one.get("name")),
+            namespace=((one.get("clientConfig") or {}).get("service") or {}).get("namespace"),
+            fails_closed=one.get("failurePolicy") != "Ignore",
+            rules=tuple(one.get("rules") or ()),
+            conditions=tuple(one.get("matchConditions") or ()),
+        )
+        for place, one in enumerate(raw.get("webhooks") or ())
+    ]
+
+
+def expression(account: str) -> str:
+    """The condition that leaves one account out; the account as a CEL string."""
+    quoted = account.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"request.userInfo.username != '{quoted}'"
+
+
+def operator_namespace(webhooks: Iterable[Webhook]) -> str | None:
+    """Where the operator is by its own webhook of PodCliqueSets, if that is there."""
+    return next((one.namespace for one in webhooks if one.configuration == _OF_SETS and one.namespace), None)
+
+
+def in_the_way(webhooks: Iterable[Webhook], home: str | None, account: str) -> list[Webhook]:
+    """The webhooks of the operator in that namespace that reject our writes while it is at zero."""
+    return [
+        one
+        for one in webhooks
+        if one.fails_closed and one.namespace == home and one.matches_us and not one.leaves_out(account)
+    ]
+
+
+def names(webhooks: Iterable[Webhook]) -> frozenset[str]:
+    """The names of those that we may open: what they deny before that is no refusal."""
+    return frozenset(one.name for one in webhooks if one.configuration in OPENED)
+
+
+def findings(blocking: Sequence[Webhook], account: str, *, allowed: bool) -> Iterator[Finding]:
+    """GM-202 for each webhook in the way; with ``--allow GM-202`` a warning for those that the run opens."""
+    for one in blocking:
+        message = f"webhook {one.name} of the operator must approve our writes, and cannot once the operator is stopped"
+        ops = f"[{','.join(op.text for op in adding(one, account))}]"
+        remedy = (
+            "leave this account out of it until the migration has ended: "
+            f"`kubectl patch {CONFIGURATIONS.plural} {one.configuration} --type=json -p {shlex.quote(ops)}`"
+        )
+        opens = one.configuration in OPENED
+        found = report(CODE, None, None, message, remedy, overridable=opens)
+        yield as_warning(found) if opens and allowed else found
+
+
+def adding(one: Webhook, account: str) -> Iterator[Op]:
+    """What adds our condition to a webhook that matches our writes; a stale one of another account is replaced."""
+    if not one.matches_us:
+        return
+    condition = {"name": CONDITION, "expression": expression(account)}
+    yield Op("test", pointer("webhooks", one.place, "name"), one.name)
+    if one.ours:
+        yield from _same_place(one, one.ours[0])
+        yield Op("replace", pointer("webhooks", one.place, "matchConditions", one.ours[0]), condition)
+    elif one.conditions:
+        yield Op("add", pointer("webhooks", one.place, "matchConditions", "-"), condition)
+    else:
+        yield Op("add", pointer("webhooks", one.place, "matchConditions"), [condition])
+
+
+def removing(one: Webhook) -> Iterator[Op]:
+    """What removes every condition of our name."""
+    for place in reversed(one.ours):
+        yield Op("test", pointer("webhooks", one.place, "name"), one.name)
+        yield from _same_place(one, place)
+        yield Op("remove", pointer("webhooks", one.place, "matchConditions", place))
+
+
+def _same_place(one: Webhook, place: int) -> Iterator[Op]:
+    yield Op("test", pointer("webhooks", one.place, "matchConditions", place, "name"), CONDITION)
+
+
+def _matches(rule: Mapping[str, Any], resource: Resource, subresource: str) -> bool:
+    """Whether a rule matches an update (``k8s.io/apiserver`` ``pkg/admission/plugin/webhook/predicates/rules``)."""
+    within = (
+        ("operations", "UPDATE"),
+        ("apiGroups", resource.group),
+        ("apiVersions", resource.version),
+    )
+    if not all({_ANY, value} & set(rule.get(name) or ()) for name, value in within) or rule.get("scope") == "Cluster":
+        return False
+    # In a rule, `*` is every resource, and every subresource only after a slash.
+    plain = {(found.partition("/")[0], found.partition("/")[2]) for found in rule.get("resources") or ()}
+    return any(kind in {_ANY, resource.plural} and sub in {_ANY, subresource} for kind, sub in plain)

@@ -1,0 +1,340 @@
+"""What one run knows, holds and does, step by step; :mod:`migrator.run.migration` has their order.
+
+Whatever is decided is decided by what was read last: :attr:`Session.seen`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from migrator import __version__, errors
+from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
+from migrator.planning.model import Finding, Plan, Severity
+from migrator.planning.patches import Batch
+from migrator.planning.planner import holds_target
+from migrator.planning.releases import knows
+from migrator.run import admission, endings, leases, operator, webhooks
+from migrator.run.context import Context, RunOptions, RunResult, timed
+from migrator.run.execute import Executor, Outcome, SetConflict
+from migrator.run.leases import Leases
+from migrator.run.observation import NO_HOME, Observation, is_same_target, look_around, read_sets
+from migrator.run.operator import Operator
+from migrator.run.record import OperatorBefore, Record, State, parse
+from migrator.store import LONGEST_WRITE, Store
+
+#: For how many seconds a run waits for a Lease, and for pods of the operator to end.
+PATIENCE: Final = 120.0
+
+#: How often the operator is stopped, and how often the sets are read to be written, before that is given up.
+STOPS: Final = 3
+READINGS: Final = 6
+
+#: Seconds before the sets are read again after an error, and for how long several API servers need to see a condition.
+BEFORE_RETRY: Final = 5.0
+_SPREADING: Final = 30.0
+
+#: Seconds between two looks for an operator while patches are sent; often for one that no Lease keeps out, which acts
+#: two seconds after its start (measured), and while a run goes back.
+_LOOK_EVERY: Final = 5.0
+_LOOK_OFTEN: Final = 1.0
+
+
+class Session:
+    """One run: what it saw last, and its Leases.
+
+    ``wrote``: it has sent a patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has
+    stopped an operator. ``told``: what was logged.
+    """
+
+    def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
+        self.unfenced = self.store = store  # writes of `store` end with our hold, once there is one
+        self.options = options
+        self.context = context
+        self.log = context.log
+        self.seen = Observation(options)
+        self.result = RunResult(Plan(options.plan.source, options.plan.target, ()))
+        self.leases: Leases | None = None
+        self.told = set[Finding]()
+        self.stops = 0
+        self.wrote = self.closed = False
+        self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
+        self._operators = dict[str, leases.Lease]()  # the operators' Leases of all namespaces, at the first look
+        self._prepared = False  # what is done once, between our first record and the stop
+        self._opened_at = -math.inf  # when our account was left out of webhooks
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def look(self, *, search: bool = False) -> None:
+        """Operator, record and sets, as they are now; with ``search`` also what is read only once."""
+        self.look_at_operators()
+        if search:
+            self.seen = look_around(self.unfenced, self.seen)
+            self._operators = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
+        self.read(search=search)
+
+    def look_at_operators(self) -> None:
+        """The operator and the record; while we hold our own Lease, nobody else writes that."""
+        home = self.leases.namespace if self.leases is not None else None
+        found = operator.find(self.unfenced, self.options.flags, home=home, own=self.context.namespace)
+        record = None
+        if self.leases is None and found.home is not None:
+            self.leases = Leases(self.unfenced, found.home, self.context)
+            self.store = self.unfenced.within(self.leases.seconds_left)
+        if self.leases is not None:
+            record = parse(self.leases.record, self.leases.namespace)
+        self.seen = replace(self.seen, found=found, record=record)
+        taken = self.leases is not None and self.leases.taken
+        if not self._judged:
+            run, at_zero = self.seen.open, found.operator is None or found.operator.gone
+            new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
+            dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+            self.seen, self._judged = replace(self.seen, dirty=dirty), taken
+        self.seen = replace(self.seen, fenced=taken and self.seen.locked_out and not self.seen.acts)
+
+    def look_again_elsewhere(self) -> None:
+        """Refuse beside runs and operators in other namespaces; raises what :meth:`look_around` would report.
+
+        After our record is saved: of two runs with different homes, at least one sees the other.
+        """
+        before = self.seen.elsewhere
+        self.seen = look_around(self.unfenced, self.seen)
+        now = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
+        moving = {one for one, lease in now.items() if (was := self._operators.get(one)) and was.spec != lease.spec}
+        self.seen = replace(self.seen, moving=frozenset(moving - {self.known_leases.namespace}))
+        for namespace, lease in self.seen.elsewhere.items():
+            if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
+                raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
+        for finding in self.seen.elsewhere_findings():
+            if finding.severity is Severity.REFUSAL:
+                raise errors.Refused(str(finding), guard=finding.code)
+
+    def read(self, *, search: bool = False) -> None:
+        """Read the sets, and plan what is to be done to them."""
+        with self.timed("verify" if self.wrote else "snapshot"):
+            self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
+        if not self.wrote:
+            self.result.plan = self.seen.plan
+
+    # --- the record -------------------------------------------------------------------------------------------------
+
+    @property
+    def known_leases(self) -> Leases:
+        """The Leases; raises :class:`~migrator.errors.UsageError` as long as it is not known where they are."""
+        if self.leases is None:
+            raise errors.UsageError(NO_HOME)
+        return self.leases
+
+    def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
+        """Record the run, how far it got, and the operator that it is about to stop."""
+        seen, plan, last = self.seen, self.options.plan, self.seen.record
+        repeats = last is not None and is_same_target(last, self.options)
+        run = seen.open or Record(
+            run=self.context.run_id,
+            version=__version__,
+            source=plan.source,
+            target=plan.target,
+            started=self.known_leases.server_time,
+            state=State.WRITING if seen.dirty else State.STOPPING,
+            elects=seen.elects,
+            operator=last.operator if last is not None and repeats else None,
+            repeats=repeats,
+        )
+        run = replace(run, source=plan.source, target=plan.target, revert=self.options.revert)
+        run = replace(run, scheme=seen.scheme or (last.scheme if last is not None and repeats else ""))
+        run = replace(run, **changes)
+        if (was := run.stopped) is not None:
+            is_first = run.operator is None and not (run.revert or self.options.is_target(was.image))
+            run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
+        self.save(run)
+
+    def save(self, record: Record | None) -> None:
+        """Replace the record, or remove it."""
+        self.known_leases.save(record.text() if record is not None else "")
+        self.seen = replace(self.seen, record=record)
+
+    # --- who may write ----------------------------------------------------------------------------------------------
+
+    def wait_until_free(self, obstacle: Callable[[], str]) -> bool:
+        """Wait until there is no obstacle; returns whether there was one.
+
+        Raises :class:`~migrator.errors.LeaseHeld` if there still is one after two minutes.
+        """
+        until, told = self.context.clock() + PATIENCE, ""
+        while why := obstacle():
+            self.heed_signals()
+            if self.context.clock() >= until:
+                raise errors.LeaseHeld(f"waited {PATIENCE:.0f} s: {why}; wait for its end, or stop it")
+            if why != told:
+                self.log.info("waiting", why=why)
+                told = why
+            self.context.sleep(1.0)
+        return bool(told)
+
+    def fence(self) -> None:
+        """Stop the operator and park its Lease: from here on none acts that elects its leader."""
+        self.record_run()
+        if not self._prepared:
+            self.look_again_elsewhere()
+            self._open_webhooks()
+            self._prepared = True
+        self.wait_until_free(self._obstacle)
+        self.look_at_operators()
+        self.seen = replace(self.seen, fenced=True)
+
+    def _obstacle(self) -> str:
+        """Stop an operator that runs, and park its Lease once it is gone; returns what is in the way."""
+        self.look_at_operators()
+        installed = self.seen.operator
+        self.seen.found.refuse_several()
+        if installed is not None and installed.replicas:
+            self._stop(installed)
+            return f"{installed} is being stopped"
+        if installed is not None and not installed.gone:
+            if not installed.deployment and installed.live:
+                raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
+            return f"{installed.evidence} still exists"
+        return self.known_leases.park()
+
+    def _stop(self, installed: Operator) -> None:
+        """Scale the operator to zero, three times at most; what it was is recorded first."""
+        if not self.options.stop_operator:
+            raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
+        if self.stops == STOPS and not self.options.revert:
+            raise ForeignOperator(endings.scaled_up(installed))
+        self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
+        operator.scale(self.store, installed, 0)
+        self.stops += 1
+        self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+
+    def keep_at_zero(self) -> None:
+        """Scale an operator that runs to zero, however often: going back is when no operator must act."""
+        installed = self.seen.operator
+        if installed is not None and installed.replicas and self.options.stop_operator:
+            operator.scale(self.store, installed, 0)
+            self.stops += 1
+            self.log.warning("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+            self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=0)))
+
+    def restore(self, was: OperatorBefore | None) -> bool:
+        """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
+        installed = self.seen.operator
+        if was is None or (installed is not None and installed.replicas):
+            return True
+        if installed is None or not endings.is_same(installed, was):
+            return False
+        operator.scale(self.store, installed, was.replicas)
+        self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
+        restored = replace(installed, replicas=was.replicas)
+        self.seen = replace(self.seen, found=replace(self.seen.found, operator=restored))
+        return True
+
+    def let_operators_in(self) -> None:
+        """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
+        self.known_leases.seconds_left()  # who has stood still too long claims nothing
+        self.close_webhooks()
+        self.known_leases.unpark()
+
+    # --- webhooks ---------------------------------------------------------------------------------------------------
+
+    def _open_webhooks(self) -> None:
+        """With ``--allow GM-202`` leave our account out of the webhooks in the way, and see that this holds."""
+        if not (self.seen.opened and self.seen.blocking):
+            return
+        self._opened_at = self.context.clock()
+        webhooks.open_for(self.store, self.seen.account, self.seen.blocking)
+        self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.opened))
+        while True:
+            try:
+                admission.probe(self.store, self.seen.patches, spreading=self.is_spreading)
+            except errors.Rejected as error:
+                self.log.info("waiting", why=str(error))
+                self.heed_signals()
+                self.context.sleep(1.0)
+            else:
+                return
+
+    def is_spreading(self, error: errors.Rejected) -> bool:
+        """Whether a rejection may be of an API server that does not know our condition yet."""
+        return self.context.clock() < self._opened_at + _SPREADING and error.denied_by in self.seen.opened
+
+    def close_webhooks(self) -> None:
+        """Remove our conditions, also those that a killed run left; what prevents that is told."""
+        if math.isinf(self._opened_at) and not any(one.ours for one in self.seen.webhooks):
+            return
+        try:
+            webhooks.close(self.store)
+            self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
+        except MigratorError as error:
+            self.log.warning(
+                "webhooks_left_open", error=str(error), consequence="a rerun or `run --revert` closes them"
+            )
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool) -> None:
+        """Write. A signal ends this after the sets that are begun, unless it goes ``back``; operators are watched."""
+        for batches in phases:
+            if not self._send(batches, back=back):
+                return
+
+    def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
+        """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
+        executor = Executor(
+            self.store,
+            check=self._check(back=back),
+            stopping=lambda: not back and self.context.is_over(),
+            concurrency=self.context.concurrency,
+            log=self.log,
+        )
+        outcomes = list[Outcome]()
+        try:
+            outcomes = executor.run(batches)
+        finally:
+            begun = {outcome.batch.ref.uid for outcome in executor.outcomes if outcome.written}
+            self.wrote = self.wrote or executor.unconfirmed or bool(begun)
+            self.seen = replace(self.seen, begun=self.seen.begun | begun)
+            if executor.unconfirmed:
+                self.context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
+        self.result.patches += sum(outcome.written for outcome in outcomes)
+        self.result.sets |= {outcome.batch.ref for outcome in outcomes if outcome.complete}
+        found = [outcome.error for outcome in outcomes if outcome.error is not None]
+        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, SetConflict)), default=None)
+        if worst is not None and not isinstance(worst, ForeignOperator):
+            raise worst
+        return worst is None and len(outcomes) == len(batches)
+
+    def _check(self, *, back: bool) -> Callable[[], None]:
+        """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
+        going_back = back or self.options.revert
+        often = going_back or not self.seen.elects
+        due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
+
+        def check() -> None:
+            nonlocal due
+            self.known_leases.seconds_left()
+            if (began := self.context.clock()) < due:
+                return
+            with suppress(ClusterError, errors.LostReply, errors.LostRace):  # what cannot be read now is seen later
+                self.look_at_operators()
+                if going_back:
+                    self.keep_at_zero()
+            due = self.context.clock() + max(every, self.context.clock() - began)
+            if self.seen.acts and not going_back:
+                raise ForeignOperator("an operator acts without waiting for a Lease")
+
+        return check
+
+    def heed_signals(self) -> None:
+        """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
+        if self.context.stop.is_set():
+            raise Interrupted("the run was asked to end")
+        if self.context.deadline.remaining() <= 0:
+            raise Interrupted("--timeout has expired")
+
+    def timed(self, stage: str) -> AbstractContextManager[None]:
+        """Log a stage, and count its time."""
+        return timed(stage, self.result.seconds, self.context)

@@ -1,0 +1,315 @@
+"""Histories that were decided: what is accepted, what is said, and what heals it (docs/how-it-works.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Conflict, Forbidden
+from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.operator import OperatorFlags
+from testbed import operator_installation as installation
+from tests.faults import cluster
+from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill_at, raising, when
+from tests.faults.steps import GROVE, of_trees
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
+
+_HALF = 12
+WEB = (resources.POD_CLIQUE_SETS, "default", "web")
+
+
+def killed(number: int = _HALF, world: World | None = None) -> World:
+    """A run that died in mid-write, and whose Lease has expired."""
+    world = world or World()
+    assert world.run(kill_at(of_trees()[number].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    return world
+
+
+def uninstall(world: World) -> None:
+    """`helm uninstall`: what is left of that name is no operator any more."""
+    body = world.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": pod}
+    world.store.put({**body, "metadata": {**body["metadata"], "labels": {}, "uid": "another"}, "spec": spec})
+
+
+def moves(world: World) -> None:
+    """... and Grove is installed again in another namespace, at zero."""
+    uninstall(world)
+    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    world.store.put(installation.deployment(cluster.NEW_IMAGE, replicas=0, namespace="elsewhere", observed=True))
+
+
+# --- where the record is ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revert", [False, True])
+@pytest.mark.parametrize("change", [uninstall, moves])
+def test_an_open_run_in_another_namespace_is_named_and_never_followed(
+    change: Callable[[World], None], *, revert: bool
+) -> None:
+    """Holes 3 and 4: 6, nothing is written, and --operator makes that namespace the home: then it ends well."""
+    world = killed()
+    change(world)
+    found = world.grove()
+    ending = world.run(revert=revert)
+    assert (ending.code, "GM-205" in str(ending), world.grove() == found) == (STUCK, True, True), str(ending)
+    assert f"--operator {cluster.NAMESPACE}/NAME" in str(ending)
+    ending = world.run(revert=revert, flags=OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT))
+    assert (ending.code, world.grove()) == (DONE, world.undone if revert else world.after), str(ending)
+
+
+def test_of_two_runs_with_different_homes_one_sees_the_other() -> None:
+    """The other has taken its Lease between our look and our record: nothing is stopped."""
+    world = World()
+    own = when(lambda step: step.write > 0 and step.name == OWN_LEASE, lambda _: _lease_elsewhere(world), times=1)
+    ending = world.run(own)
+    assert (ending.code, world.replicas, world.grove() == world.before) == (REFUSED, 1, True), str(ending)
+    assert "Lease elsewhere/grove-migrator is held by another_1" in str(ending)
+
+
+def _lease_elsewhere(world: World) -> None:
+    metadata = {"name": OWN_LEASE, "namespace": "elsewhere"}
+    spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
+    world.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
+@pytest.mark.parametrize("namespace", ["a-ns", "z-ns"])
+def test_an_operator_elsewhere_that_starts_in_mid_run_stops_the_writing(image: str, namespace: str) -> None:
+    """Hole 6: whatever its namespace is called. The old one's hashes come back; beside the target's it is 6."""
+    world = World()
+    began = of_trees()[8]
+
+    def install(_: Step) -> None:
+        world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        world.store.put(installation.deployment(image, namespace=namespace, observed=True))
+        world.store.put(installation.pod(image, name="second", namespace=namespace))
+
+    process = world.start(at=do_at(began.write, "after", install))
+    ending = process.run()
+    assert f"Deployment {namespace}/grove-operator" in str(ending), str(ending)
+    if image == cluster.NEW_IMAGE:
+        assert ending.code == STUCK
+        forward = [step for step in process.applied if step.is_grove and step.write > began.write]
+        assert len(forward) <= 12, "it is seen within five seconds"
+    else:
+        assert (ending.code, world.grove() == world.undone) == (REFUSED, True), str(ending)
+
+
+def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
+    """Hole 2: it comes while the end of the run is logged."""
+    world = World()
+
+    class Interrupting:
+        def __getattr__(self, _name: str) -> Callable[..., None]:
+            def log(event: str, **_more: object) -> None:
+                if event == "ending_run":
+                    raise KeyboardInterrupt
+
+            return log
+
+    struck = do_at(of_trees()[_HALF].write, "after", raising(KeyboardInterrupt))
+    ending = world.start(at=struck, log=Interrupting()).run()
+    assert ending.code == STUCK, str(ending)
+    assert world.grove() not in (world.before, world.after)
+
+
+@pytest.mark.parametrize("kind", [resources.PODS, resources.POD_CLIQUES])
+def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: resources.Resource) -> None:
+    """Hole 5: the next operator would replace that pod: 6, and the set is named."""
+    world = World()
+    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
+    name = next(key[2] for key in world.before if key[0] == kind.kind and key[2].startswith("web-0-frontend"))
+
+    def strip(_: Step) -> None:
+        world.store.edit(kind, "default", name, lambda body: body["metadata"]["labels"].pop(cluster.HASH_LABEL))
+
+    ending = world.run(do_at(of_trees()[-1].write, "after", strip))
+    assert (ending.code, "default/web" in str(ending)) == (STUCK, True), str(ending)
+
+
+# --- going back -------------------------------------------------------------------------------------------------------
+
+
+def test_a_revert_does_not_believe_an_early_record() -> None:
+    """Hole 7: a backup of before the first patch was restored in mid-run. Values decide."""
+    world, early = World(), list[str]()
+
+    def at(step: Step) -> None:
+        if world.record_state == "stopping":
+            early[:] = [world.record]
+        kill_at(of_trees()[_HALF].write, "after")(step)
+
+    assert world.run(at).code == KILLED
+    annotations = {RECORD: early[0]}
+    world.store.edit(
+        resources.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
+    )
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
+
+
+@pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
+def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(image: str) -> None:
+    """Rule 14: until alpha.11 an operator begins no update of a set whose generation hash is its own."""
+    world = World()
+    assert world.run().code == DONE
+    world.deploy(replicas=0, image=image)
+    process = world.start()
+    assert process.run(revert=True).code == DONE
+    kinds = [step.resource for step in process.applied if step.is_grove]
+    commits = [number for number, kind in enumerate(kinds) if kind == resources.POD_CLIQUE_SETS]
+    first = commits == list(range(len(commits)))
+    assert (len(commits), first, commits[-1] == len(kinds) - 1) == (3, image == cluster.OLD_IMAGE, not first)
+
+
+def test_no_operator_acts_while_a_run_goes_back() -> None:
+    """Rule 14: one without leader election, and a loop that scales it up every second: it is put to zero each time."""
+    world = World(elects=False)
+    assert world.run().code == DONE
+    world.latency, scaled, acted = 0.02, [0.0], list[str]()
+    world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
+    began = False
+
+    def loop(step: Step) -> None:
+        nonlocal began
+        began = began or step.is_grove
+        if began and not world.replicas and world.seconds - scaled[0] >= 1:
+            scaled[0] = world.seconds
+            world.deploy(replicas=1)
+
+    ending = world.start(at=loop).run(revert=True)
+    assert (ending.code, world.grove() == world.undone, acted) == (DONE, True, []), str(ending)
+
+
+def test_a_revert_of_what_is_old_already_is_done() -> None:
+    """Rule 20: without --from, and without a record; and nothing is written."""
+    world = World(cluster.grown())
+    process = world.start()
+    assert (process.run(revert=True).code, process.writes) == (DONE, [])
+
+
+# --- accepted ---------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_the_target_from_before_are_reverted_too() -> None:
+    """W1: the old operator loses nothing by it; the next one, without a migration, replaces those pods too."""
+    world = World()
+    assert (world.run().code, world.run(revert=True).code) == (DONE, DONE)
+    assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
+    assert would_roll(world.before, cluster.TARGET, ALPHA_11) < would_roll(world.grove(), cluster.TARGET, ALPHA_11)
+
+
+def test_six_readings_get_over_conflicts() -> None:
+    """W10: each conflict stops its set until everything is read again."""
+    world, met = World(), list[str]()
+
+    def conflict(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and len(met) < 4 and step.name not in met:
+            met.append(step.name)
+            raise Conflict("modified")
+
+    assert (world.run(conflict).code, len(met), world.grove() == world.after) == (DONE, 4, True)
+
+
+def test_every_missing_right_is_told_at_once() -> None:
+    """W11: before anything is touched, with the account and where the role is."""
+    world = World()
+    missing = {"pods", "podcliques", "deployments", "leases"}
+
+    def forbid(step: Step) -> None:
+        if step.kind == "dry run" and step.moment == "before" and step.target.split("/")[0] in missing:
+            raise Forbidden("HTTP 403")
+
+    process = world.start(at=forbid)
+    ending = process.run()
+    assert (ending.code, process.writes, world.replicas) == (FAILED, [], 1), str(ending)
+    for right in (
+        "patch pods in namespace default",
+        "patch podcliques.grove.io in namespace default",
+        "patch podcliques.grove.io/status in namespace default",
+        "patch deployments.apps/scale grove-system/grove-operator",
+        "patch leases.coordination.k8s.io grove-system/grove-migrator",
+        "patch leases.coordination.k8s.io grove-system/grove-operator-leader-election",
+        "system:serviceaccount:grove-system:grove-migrator",
+        "manifests/job.yaml",
+    ):
+        assert right in str(ending), right
+
+
+def test_a_lease_that_is_deleted_in_mid_run_ends_it() -> None:
+    """W12: the lock is gone and with it the record: 6. A rerun finishes, and only then a revert needs no --from."""
+    world = World()
+    world.checker.before_write = lambda _write: None  # type: ignore[method-assign]
+    own = (resources.LEASES, cluster.NAMESPACE, OWN_LEASE)
+    ending = world.run(do_at(of_trees()[_HALF].write, "after", lambda _: world.store.drop(*own)))
+    assert ending.code == STUCK, str(ending)
+    ending = world.run(revert=True)
+    assert (ending.code, "--from" in str(ending)) == (STUCK, True), str(ending)
+    assert world.run().code == DONE
+    assert world.run(revert=True).code == DONE
+    assert world.grove() == world.undone
+
+
+def test_two_sources_in_one_cluster_ask_for_from() -> None:
+    """W13: and a wrong one is refused where any value contradicts it."""
+    other = [item for item in cluster.grown_under("legacy-1.33") if cluster.set_of(item) == "web"]
+    rest = [item for item in cluster.grown() if cluster.set_of(item) != "web"]
+    world = World([*other, *rest])
+    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
+    dies = when(lambda step: step.is_grove and step.write > 20, lambda step: step.process.kill())
+    assert world.run(dies).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert "--from" in str(ending), str(ending)
+    ending = world.run(revert=True, source=cluster.SOURCE)
+    assert ending.code in {NO_RECORD, STUCK}, str(ending)
+    assert "legacy-1.33" in str(ending)
+
+
+def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert() -> None:
+    """W14: half-written, edited in the pause, reverted, and the edit taken back before an operator ran."""
+    world = killed(20, World(cluster.grown()))
+    before = world.store.read(*WEB)["spec"]
+    world.store.edit(*WEB, lambda pcs: cluster.edit(pcs, "frontend"))
+    assert world.run(revert=True).code == DONE
+    world.store.edit(*WEB, lambda pcs: pcs.update(spec=before))
+    world.on_awake = lambda _image: None
+    ending = world.run(revert=True, source=cluster.SOURCE)
+    assert ending.code == DONE, str(ending)
+    assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
+
+
+@table(
+    "image code",
+    ("The old operator, which waits for its Lease.", (cluster.OLD_IMAGE, DONE)),
+    ("The target's operator, which knows the hashes.", (cluster.NEW_IMAGE, DONE)),
+)
+def test_a_waiting_operator_at_the_end_is_no_half_way(image: str, code: int) -> None:
+    """Rule 15: every hash is new, so it is stopped again, or let in."""
+    world = World()
+    ending = world.run(do_at(of_trees()[-1].write, "after", lambda _: world.deploy(replicas=1, image=image)))
+    assert (ending.code, world.replicas) == (code, int(image == cluster.NEW_IMAGE)), str(ending)
+
+
+def test_a_message_says_what_the_hashes_are() -> None:
+    """Rule 15: all new, all old, or mixed; here every set is written, and stops are used up."""
+    world = World()
+
+    def start(step: Step) -> None:
+        if (step.resource in GROVE and world.grove() == world.after) or world.record_state == "done":
+            world.deploy(replicas=1)
+
+    ending = world.run(lambda step: start(step) if not world.replicas else None)
+    assert (ending.code, world.grove() == world.after) == (STUCK, True), str(ending)
+    assert "No stored hash is an old one" in str(ending)

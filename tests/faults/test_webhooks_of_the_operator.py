@@ -1,0 +1,174 @@
+"""Webhooks that answer only while the operator runs, as from alpha.14 on: GM-202, and --allow GM-202."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from migrator import resources
+from migrator.errors import Rejected, Unreachable
+from tests.faults import cluster
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, At, Step
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+
+NAMES = ("podclique-validating-webhook", "authorizer-webhook")
+HOOK = "podclique.validating.webhooks.grove.io"
+CONFIGURATIONS = resources.VALIDATING_WEBHOOK_CONFIGURATIONS
+ALLOW = frozenset({"GM-202"})
+ACCOUNT = "system:serviceaccount:grove-system:grove-migrator"
+
+
+def configuration(name: str, group: str = "grove.io", version: str = "v1alpha1", resource: str = "podcliques") -> Any:
+    """A configuration of the operator with one webhook."""
+    rule = {"operations": ["UPDATE"], "apiGroups": [group], "apiVersions": [version], "resources": [resource]}
+    service = {"name": cluster.DEPLOYMENT, "namespace": cluster.NAMESPACE}
+    hook = {"name": HOOK if resource == "podcliques" else "authorizer.webhooks.grove.io", "failurePolicy": "Fail"}
+    return {
+        "apiVersion": CONFIGURATIONS.api_version,
+        "kind": CONFIGURATIONS.kind,
+        "metadata": {"name": name},
+        "webhooks": [{**hook, "rules": [rule], "clientConfig": {"service": service}}],
+    }
+
+
+def guarded(*, authorizer: bool = True) -> World:
+    """A cluster of alpha.14, with Grove's authorizer on."""
+    world = World(cluster.grown())
+    world.store.put(configuration(NAMES[0]))
+    if authorizer:
+        world.store.put(configuration(NAMES[1], "", "v1", "pods"))
+    return world
+
+
+def conditions(world: World) -> list[Any]:
+    """The matchConditions of both webhooks."""
+    found = [world.store.read(CONFIGURATIONS, "", name) for name in world.store.names(CONFIGURATIONS)]
+    return [one for body in found for one in body["webhooks"][0].get("matchConditions") or ()]
+
+
+def answering(world: World, *, spreads: float = 0.0, more: At = lambda _step: None) -> At:
+    """What the API server does with a patch that a webhook matches: it fails while no operator serves that.
+
+    A condition takes so many seconds until every API server ``spreads`` it.
+    """
+    since: dict[str, float] = {}
+
+    def at(step: Step) -> None:
+        more(step)
+        kind, _, rest = step.target.partition("/")
+        name = {"podcliques": NAMES[0], "pods": NAMES[1]}.get(kind)
+        if name is None or "/" in rest or step.kind == "read" or step.verb != "patch" or step.moment != "before":
+            return
+        if name not in world.store.names(CONFIGURATIONS):
+            return
+        hook = world.store.read(CONFIGURATIONS, "", name)["webhooks"][0]
+        if hook.get("matchConditions"):
+            since.setdefault(name, world.seconds)
+            if world.seconds - since[name] >= spreads:
+                return
+        if world.replicas == 0 or kind == "pods":  # the authorizer denies every account but the operator's
+            raise Rejected(f"failed calling webhook {hook['name']}", denied_by=hook["name"])
+
+    return at
+
+
+def run(world: World, more: At = lambda _step: None, *, spreads: float = 0.0, **options: Any) -> Any:
+    """One run against that API server."""
+    return world.start(at=answering(world, spreads=spreads, more=more)).run(**options)
+
+
+def test_without_the_flag_it_is_refused_before_anything_is_touched() -> None:
+    """Rule 7: today the operator was stopped first. The remedy is the flag."""
+    world = guarded()
+    process = world.start(at=answering(world))
+    ending = process.run()
+    assert (ending.code, process.writes, world.replicas) == (REFUSED, [], 1), str(ending)
+    assert "--allow GM-202" in str(ending)
+
+
+@pytest.mark.parametrize("spreads", [0.0, 12.0])
+@pytest.mark.parametrize("authorizer", [False, True])
+def test_with_the_flag_a_migration_and_its_revert_succeed(spreads: float, *, authorizer: bool) -> None:
+    """Our account alone is left out meanwhile, and put back at the end, also where API servers see it late."""
+    world, seen = guarded(authorizer=authorizer), list[Any]()
+    ending = run(world, lambda _: seen.extend(conditions(world)), spreads=spreads, allow=ALLOW)
+    assert (ending.code, world.grove() == world.after, conditions(world)) == (DONE, True, []), str(ending)
+    assert {one["expression"] for one in seen} == {f"request.userInfo.username != '{ACCOUNT}'"}
+    ending = run(world, spreads=spreads, allow=ALLOW, revert=True)
+    assert (ending.code, world.grove() == world.undone, conditions(world)) == (DONE, True, []), str(ending)
+
+
+def test_the_condition_is_added_after_our_record_and_before_the_stop() -> None:
+    """So that a killed run shows that it was there, and nobody waits for an operator that is at zero."""
+    world, order = guarded(), list[str]()
+
+    def note(step: Step) -> None:
+        if step.write and step.moment == "after":
+            order.append(step.target)
+
+    assert run(world, note, allow=ALLOW).code == DONE
+    opened = order.index(f"{CONFIGURATIONS.plural}/{NAMES[0]}")
+    assert order.index("leases/grove-migrator") < opened < order.index("deployments/grove-operator/scale")
+    closed = len(order) - 1 - order[::-1].index(f"{CONFIGURATIONS.plural}/{NAMES[0]}")
+    assert closed < len(order) - 1 - order[::-1].index(f"leases/{cluster.LEASE}")
+
+
+@pytest.mark.parametrize("revert", [False, True])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_rerun_or_a_revert_removes_what_a_killed_run_left(moment: str, *, revert: bool) -> None:
+    """Killed at its writes, one in four; the condition concerns our account alone meanwhile."""
+    total = list[Step]()
+    assert run(
+        guarded(), lambda step: total.extend([step] if step.write and step.moment == "before" else []), allow=ALLOW
+    )
+    for number in range(1, len(total) + 1, 4):
+        world = guarded()
+
+        def die(step: Step, number: int = number) -> None:
+            if (step.write, step.moment) == (number, moment):
+                step.process.kill()
+
+        assert run(world, die, allow=ALLOW).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
+        ending = run(world, allow=ALLOW, revert=revert)
+        assert (ending.code, conditions(world)) == (DONE, []), (number, str(ending))
+        assert world.grove() in ((world.undone, world.before) if revert else (world.after,))
+
+
+@pytest.mark.parametrize("error", [lambda: Rejected("is invalid"), lambda: Unreachable("HTTP 503")])
+def test_it_is_removed_at_every_end(error: Any) -> None:
+    """Put back after a lasting rejection, or half-way in an outage of all patches of pods."""
+    world = guarded()
+
+    def strike(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and step.resource == resources.PODS and step.write > 14:
+            raise error()
+
+    ending = run(world, strike, allow=ALLOW)
+    assert ending.code != DONE
+    assert conditions(world) == [], str(ending)
+
+
+def test_a_dry_run_adds_nothing() -> None:
+    """And says so."""
+    world = guarded(authorizer=False)
+    process = world.start(at=answering(world))
+    ending = process.run(allow=ALLOW, dry_run="server")
+    assert (ending.code, process.writes, conditions(world)) == (DONE, [], []), str(ending)
+
+
+def test_a_server_that_drops_the_condition_is_told_before_the_stop() -> None:
+    """API servers before 1.28 do not know the field: nothing is changed."""
+    world = guarded(authorizer=False)
+
+    def drop(step: Step) -> None:
+        if step.resource == CONFIGURATIONS and step.moment == "after":
+            for name in world.store.names(CONFIGURATIONS):
+                world.store.edit(
+                    CONFIGURATIONS, "", name, lambda body: body["webhooks"][0].pop("matchConditions", None)
+                )
+
+    ending = run(world, drop, allow=ALLOW)
+    assert (ending.code, world.replicas, world.record) == (FAILED, 1, ""), str(ending)
+    assert "1.28" in str(ending)

@@ -1,0 +1,65 @@
+"""What ``verify`` makes of one snapshot, without a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from migrator.grove.hash_fields import PROGRESS_FIELDS
+from migrator.planning.options import PlanOptions, direction_of
+from migrator.planning.verification import problems_of
+from tests.support.builders import LATER, OLD, World, clique
+
+#: Before every update of these objects.
+BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("value", ["legacy-1.33", "older"])
+def test_a_value_that_the_run_left_alone_may_stay(value: str, *, after: bool) -> None:
+    """It lags behind and no pod depends on it, whether it is a template's older hash or that of an older operator."""
+    world = World().grow(progress=())
+    old = world.hashes(value).templates["front"] if value != "older" else OLD
+    world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash", old)
+    world.apply(world.decide().changes)
+    direction = direction_of(PlanOptions(target="legacy-1.35"))
+    found = tuple(problems_of(world.snapshot(), direction, after_upgrade=after, scheme="legacy-1.34"))
+    assert [(one.ref.name, one.late) for one in found] == [("web-0-front", True)]
+
+
+def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
+    """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
+    direction = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    world = World().grow()
+    assert list(problems_of(world.snapshot(), direction, after_upgrade=False)) != []
+    world.pcs["metadata"]["deletionTimestamp"] = LATER
+    assert list(problems_of(world.snapshot(), direction, after_upgrade=False)) == []
+    fresh = World().grow()
+    fresh.objects = [fresh.pcs]
+    fresh.pcs["status"] = {}
+    assert list(problems_of(fresh.snapshot(), direction, after_upgrade=False)) == []
+
+
+@pytest.mark.parametrize("name", PROGRESS_FIELDS)
+def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
+    """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
+    world = World().grow(scheme="legacy-1.35", progress=(name,))
+    direction = direction_of(PlanOptions(target="legacy-1.35"))
+    world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
+    assert list(problems_of(world.snapshot(), direction, after_upgrade=True, since=BEFORE)) == []
+    del world.pcs["status"][name]["updateEndedAt"]
+    (open_,) = problems_of(world.snapshot(), direction, after_upgrade=True, since=BEFORE)
+    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+
+
+@pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
+def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
+    """A field that only a later operator cannot decode does not hide a hash of the old one, in any process."""
+    odd = clique("front")
+    odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
+    world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
+    direction = direction_of(PlanOptions(target="canonical-1.34"))
+    found = list(problems_of(world.snapshot(), direction, after_upgrade=False))
+    assert found
+    assert not any(problem.late for problem in found)
