@@ -39,15 +39,14 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def dumps(value: Any, *, sort_keys: bool = False, indent: int | None = None) -> str:  # noqa: ANN401
-    """Print JSON with every :class:`JSONNumber` as it was spelt; compact, unless ``indent`` is given."""
+def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any JSON value
+    """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
     text = json.dumps(
         value,
         default=_marked,
         ensure_ascii=False,
         allow_nan=False,
-        indent=indent,
-        separators=None if indent else (",", ":"),
+        separators=(",", ":"),
         sort_keys=sort_keys,
     )
     return _MARKED.sub(r"\1", text) if _MARK in text else text

@@ -47,11 +47,6 @@ def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - t
     return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, **options)
 
 
-def open_store(cluster: ClusterFlags, *dumps: str, dry_run: DryRun) -> Store:
-    """The dump that was named, in one file or several, or else the cluster."""
-    return read_dump(*dumps) if dumps else connect(cluster, dry_run=dry_run)
-
-
 def read_dump(*paths: str) -> DumpStore:
     """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
     store = DumpStore.read(*paths)

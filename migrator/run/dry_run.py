@@ -1,4 +1,4 @@
-"""A run that writes nothing to a cluster: on a file, as a dry run, and what ``plan`` shows."""
+"""What writes nothing to a cluster: a dry run, and what ``plan`` shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
-    A server-side dry run sends every patch with ``dryRun=All``; nothing is sent to a dump.
+    A server-side dry run sends every patch with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
     until = context.clock() + options.wait
@@ -47,8 +47,6 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if refusal is not None:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
-    if not store.is_cluster:
-        return result
     rights.check_run(store, seen, context.log)
     if store.dry_run is DryRun.CLIENT:
         return result

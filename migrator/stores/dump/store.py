@@ -5,28 +5,19 @@ Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar
 
 from migrator import exact_json
-from migrator.errors import InputError, NotFound, OutputError, UsageError
+from migrator.errors import InputError, NotFound, UsageError
 from migrator.exact_json import JSONObject
-from migrator.planning.model import Change
-from migrator.planning.patches import value_at
-from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource, steps
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource
 from migrator.selectors import matches_labels
 from migrator.store import DryRun
 from migrator.stores.dump import reader
-from migrator.stores.dump.reader import STDIO
 
 T = TypeVar("T")
 
@@ -35,27 +26,21 @@ _GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.gr
 
 
 class _Entry(NamedTuple):
-    """One object of a file, packed because that takes a tenth of the memory.
-
-    One of a kind that is not looked at has no ``resource`` and no name, and is kept to be written again.
-    """
+    """One object of a file, packed because that takes a tenth of the memory."""
 
     packed: bytes
     file: str
-    resource: Resource | None = None
-    namespace: str = ""
-    name: str = ""
+    resource: Resource
+    namespace: str
+    name: str
 
     @classmethod
-    def of(cls, value: JSONObject, file: str) -> _Entry:
-        """The object, packed; raises ``InputError`` for one of Grove, or a pod, without a name."""
+    def of(cls, resource: Resource, value: JSONObject, file: str) -> _Entry:
+        """The object, packed; raises ``InputError`` for one without a name."""
         try:
             packed = zlib.compress(exact_json.dumps(value).encode(), 1)
         except RecursionError as error:
             raise InputError(f"{file}: nested too deeply") from error
-        resource = _resource_of(value)
-        if resource is None:
-            return cls(packed, file)
         metadata = value.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
@@ -69,7 +54,7 @@ class _Entry(NamedTuple):
         return value
 
     def __str__(self) -> str:
-        return f"{self.resource.kind if self.resource else ''} {self.namespace}/{self.name}"
+        return f"{self.resource.kind} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +83,11 @@ class DumpStore:
         owners: dict[str, str] = {}  # by uid
         for path in paths:
             for value in reader.objects(path):
-                entry = _Entry.of(value, reader.title(path))
-                entries.append(entry)
-                if entry.resource is None:
+                resource = _resource_of(value)
+                if resource is None:
                     continue
+                entry = _Entry.of(resource, value, reader.title(path))
+                entries.append(entry)
                 key = entry.resource, entry.namespace, entry.name
                 if key in files:
                     where = "is in it twice" if files[key] == entry.file else f"is in {files[key]} too"
@@ -120,25 +106,6 @@ class DumpStore:
     def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
         """The same store."""
         return self
-
-    def write(self, path: str, changes: Iterable[Change]) -> None:
-        """Write every object of the one file, with the new values of ``changes``, as ``kubectl get -o json`` does.
-
-        ``-`` is stdout. Raises ``OutputError``, and leaves an existing file as it is then.
-        """
-        (source,) = self.paths
-        planned: dict[str, list[Change]] = {}
-        for change in changes:
-            planned.setdefault(str(change.ref), []).append(change)
-        _write_list(path, self._migrated(planned), source)
-
-    def _migrated(self, planned: Mapping[str, Sequence[Change]]) -> Iterator[JSONObject]:
-        for entry in self.entries:
-            value = entry.value
-            for change in planned.get(str(entry), ()):
-                holder, _, _ = change.field.rpartition("/")
-                value_at(value, holder)[steps(change.field)[-1]] = change.new
-            yield value
 
     def list(
         self,
@@ -168,10 +135,10 @@ class DumpStore:
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.store.Store.kinds`."""
         found = dict.fromkeys(entry.resource for entry in self.entries)
-        return tuple(resource for resource in found if resource is not None and resource.group == group)
+        return tuple(resource for resource in found if resource.group == group)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
-        """A dump is never changed in place: :meth:`write` makes another one."""
+        """A dump is never changed."""
         raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
     get = create = patch = delete = _refuse
@@ -188,54 +155,3 @@ def _resource_of(value: JSONObject) -> Resource | None:
 def _labels(value: JSONObject) -> dict[str, str]:
     labels = value["metadata"].get("labels")
     return labels if isinstance(labels, dict) else {}
-
-
-def _write_list(path: str, objects: Iterable[JSONObject], source: str) -> None:
-    """Write a List to a file, or to stdout for ``-``; raises ``OutputError``.
-
-    Its permissions are those of the ``source``. If that is no file, they are those of the file that is replaced, or the
-    usual ones of a new file.
-    """
-    try:
-        if path == STDIO:
-            sys.stdout.buffer.writelines(_lines(objects))
-            sys.stdout.buffer.flush()
-        else:
-            _replace(Path(os.path.realpath(path)), objects, Path(source))
-    except OSError as error:
-        raise OutputError(f"cannot write to {'stdout' if path == STDIO else path}: {error.strerror}") from error
-
-
-def _lines(objects: Iterable[JSONObject]) -> Iterator[bytes]:
-    yield b'{\n    "apiVersion": "v1",\n    "items": ['
-    separator = ""
-    for item in objects:
-        text = exact_json.as_go(exact_json.dumps(item, sort_keys=True, indent=4)).replace("\n", "\n        ")
-        yield f"{separator}\n        {text}".encode()
-        separator = ","
-    end = "\n    " if separator else ""
-    yield f'{end}],\n    "kind": "List",\n    "metadata": {{\n        "resourceVersion": ""\n    }}\n}}\n'.encode()
-
-
-def _replace(path: Path, objects: Iterable[JSONObject], source: Path) -> None:
-    """Write a new file beside it, then rename: a reader sees the old file or the new one, never a part."""
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device:  # a pipe or a terminal cannot be replaced
-            device.writelines(_lines(objects))
-        return
-    mode = next((stat.S_IMODE(one.stat().st_mode) for one in (source, path) if one.is_file()), None)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        private = partial(os.open, mode=0o666 if mode is None else 0o600)  # nobody else opens it early
-        file: IO[bytes]
-        with open(beside, "xb", opener=private) as file:  # a path's own open has no opener
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.writelines(_lines(objects))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise

@@ -1,4 +1,4 @@
-"""A dump in every form that kubectl prints: read, and written as JSON with nothing else changed."""
+"""A dump in every form that kubectl prints."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from migrator import exact_json
 from migrator.exact_json import JSONNumber
 from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS
 from migrator.stores.dump import reader
 from migrator.stores.dump.store import DumpStore
-from tests.store.dump.dumps import OBJECTS, PCS, POD, REGENERATED, RELABELLED, SERVICE, as_yaml, dump, read, written
+from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump, read
 
 LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
 
@@ -44,35 +43,22 @@ def documents(path: str) -> list[Any]:
     return list(reader.objects(path, spelt=True))
 
 
-def as_kubectl(objects: list[Any]) -> str:
-    """A List as ``kubectl get -o json`` prints it."""
-    document = {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
-    text = json.dumps(document, ensure_ascii=False, indent=4, sort_keys=True) + "\n"
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026").replace("\u2028", r"\u2028")
-
-
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_written_as_kubectl_prints_json(tmp_path: Path, form: str, *, zipped: bool) -> None:
-    """Only the planned values differ from the objects that were read; what kubectl printed is the same text again."""
+def test_every_form_is_read(tmp_path: Path, form: str, *, zipped: bool) -> None:
+    """The same objects, whatever the form."""
     content = FORMS[form]().encode()
     path = dump(tmp_path, gzip.compress(content) if zipped else content)
     assert documents(path) == OBJECTS
     store = DumpStore.read(path)
-    assert written(tmp_path, store) == as_kubectl(OBJECTS)
-    expected = as_kubectl(OBJECTS).replace('Hash": "abc5"', 'Hash": "def6"').replace('"5678"', '"8765"')
-    assert written(tmp_path, store, REGENERATED, RELABELLED) == expected
-    assert written(tmp_path, read(tmp_path, expected)) == expected
+    assert [store.list(kind, dict) for kind in (POD_CLIQUE_SETS, PODS)] == [(PCS,), (POD,)]
 
 
 @pytest.mark.parametrize("content", [as_yaml(LIST).encode(), gzip.compress(json.dumps(LIST).encode())])
-def test_standard_input_and_output(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dash is stdin and stdout, in bytes."""
-    out = io.BytesIO()
+def test_standard_input(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dash is stdin, in bytes."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out))
-    DumpStore.read("-").write("-", ())
-    assert out.getvalue().decode() == as_kubectl(OBJECTS)
+    assert DumpStore.read("-").list(PODS, dict) == (POD,)
 
 
 def test_numbers_are_hashed_as_spelt_and_written_as_go_prints_them(tmp_path: Path) -> None:
@@ -81,9 +67,7 @@ def test_numbers_are_hashed_as_spelt_and_written_as_go_prints_them(tmp_path: Pat
     path = dump(tmp_path, text)
     (found,) = documents(path)
     assert found["metadata"]["n"] == [*map(JSONNumber, ("1e3", "1.50", "-0", "1E+21")), 7]
-    out = tmp_path / "out"
-    DumpStore.read(path).write(str(out), ())
-    (item,) = exact_json.loads(out.read_text())["items"]
+    (item,) = DumpStore.read(path).list(POD_CLIQUE_SETS, dict)
     assert item["metadata"]["n"] == [1000, JSONNumber("1.5"), 0, JSONNumber("1e+21"), 7]
 
 
@@ -101,7 +85,6 @@ def test_lists_within_lists_and_typed_lists(tmp_path: Path) -> None:
     nested = {"apiVersion": "v1", "kind": "List", "items": [pods, PCS]}
     for text in (json.dumps(nested), as_yaml(nested)):
         assert documents(dump(tmp_path, text)) == [POD, PCS]
-        assert written(tmp_path, read(tmp_path, text)) == as_kubectl([POD, PCS])
 
 
 def test_items_of_a_list_whose_kind_comes_last(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from migrator.cli.options import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import HALF_WAY, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 
@@ -69,11 +70,11 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
     log = "verbose log-format"
     common = f"{log} output"
-    cluster = f"{common} kubeconfig context filename to to-binary"
+    cluster = f"{common} kubeconfig context to to-binary"
     operator = "operator target-image"
     expected = {
-        "plan": f"{cluster} from from-binary detailed-exitcode group-by namespace selector",
-        "run": f"{cluster} from from-binary {operator} write dry-run stop-operator skip-refused allow wait "
+        "plan": f"{cluster} filename from from-binary detailed-exitcode group-by namespace selector",
+        "run": f"{cluster} from from-binary {operator} dry-run stop-operator skip-refused allow wait "
         "timeout concurrency revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
         "hash": f"{common} filename scheme",
@@ -101,8 +102,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--to", "alpha.99"], "unknown-scheme", "alpha.99 is newer than v0.1.0-alpha.14"),
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
-        (["run", "--to", "legacy-1.35", "-f", "x.yaml"], "usage", "--write OUT"),
-        (["run", "--to", "legacy-1.35", "--write", "x.yaml"], "usage", "-f DUMP"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
         (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
         (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
@@ -111,12 +110,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["guards", "GM-1011"], "usage", "Did you mean GM-101?"),
         (["guards", "updat-in-flight"], "usage", "Did you mean update-in-flight?"),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
-        (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run=server"], "usage", "--dry-run=server sends patches to"),
-        *(
-            (["run", "--to", "legacy-1.35", "-f", "x", "--dry-run", *flag], "usage", f"{flag[0]} has no effect with -f")
-            for flag in (["--stop-operator"], ["--timeout", "5"], ["--concurrency", "9"], ["--yes"], ["--context", "c"])
-        ),
-        (["verify", "--to", "legacy-1.35", "-f", "x", "--after-upgrade"], "usage", "--after-upgrade needs a cluster"),
         (["run", "--to", "legacy-1.35", "--operator", "grove-system"], "usage", "give the operator's namespace"),
         (["plan", "-f", ""], "usage", "The value is empty"),
         (["plan", "-f", "x.yaml", "--to-binary", ""], "usage", "'--to-binary': The value is empty"),
@@ -126,12 +119,11 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
-        (["verify", "--to", "legacy-1.35", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
+        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
         (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),
         (["run", "--revert"], "usage", "--revert needs the --to (or --to-binary) of the run"),
-        (["run", "-f", "x.yaml", "--to", "legacy-1.35", "--write", "-", "-o", "json"], "usage", "both write to stdout"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
@@ -206,16 +198,18 @@ def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytes
     assert "Traceback" in invoke("plan", "-v", code=1).err
 
 
-def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
+def test_a_reader_that_leaves_is_no_traceback() -> None:
     """`releases | head -1` ends silently; a migration that is done is done, even if nobody reads its last line."""
     reading, writing = os.pipe()
     os.close(reading)
-    run = ("run", "-f", str(DUMP), "--write", str(tmp_path / "out"), *TO)
-    done, migrated = (process(*typed, stdout=writing, stderr=subprocess.PIPE) for typed in (("releases",), run))
+    site = ("-m", "tests.support.memory_site", "run", "--to", NEW, "--stop-operator")
+    done, migrated = (
+        subprocess.run([sys.executable, *typed], cwd=ROOT, check=False, stdout=writing, stderr=subprocess.PIPE)
+        for typed in (("-m", "migrator", "releases"), site)
+    )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
     assert (migrated.returncode, json.loads(migrated.stderr.splitlines()[-1])["event"]) == (0, "summary")
-    assert (tmp_path / "out").exists()
 
 
 def test_data_is_utf_8_whatever_the_locale() -> None:
@@ -327,7 +321,8 @@ def test_what_is_asked_for_once_has_no_variable(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("GROVE_MIGRATOR_RUN_REVERT", "1")
     monkeypatch.setenv("GROVE_MIGRATOR_RUN_YES", "1")
     monkeypatch.setenv("GROVE_MIGRATOR_VERSION", "1.2.3")
-    assert "Migrated 3 sets" in invoke("run", "-f", DUMP, "--write", "/dev/null", *TO).out
+    invoke.on(MemoryStore(*objects()))
+    assert "Migrated 3 sets" in invoke("run", *TO, "--operator", "grove-system/grove-operator").out
 
 
 def test_a_variable_without_effect_is_refused_as_its_flag_is(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:

@@ -1,4 +1,4 @@
-"""``plan``, ``run`` and ``verify`` from the command line: on a dump, and on a cluster in memory."""
+"""``plan`` of a dump, and ``plan``, ``run`` and ``verify`` on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ import yaml
 from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.errors import Forbidden
-from migrator.resources import POD_CLIQUE_SETS, PODS
+from migrator.resources import HOLDERS, POD_CLIQUE_SETS, PODS
 from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryStore, Request
 
-HASH = re.compile(r"\b[4-9bcdf]{10,20}\b")
+HOME = ("--operator", "grove-system/grove-operator")
 
 
-@pytest.fixture
-def refused(tmp_path: Path) -> Path:
+def with_a_refused_set() -> list[dict[str, Any]]:
     """The example with a set of an operator that keeps ControllerRevisions: it must not be migrated."""
     items = objects()
     next(item for item in items if item["metadata"]["name"] == "embedder")["status"]["currentRevision"] = "embedder-1"
-    return written(tmp_path / "refused.json", items)
+    return items
+
+
+@pytest.fixture
+def refused(invoke: Invoke) -> MemoryStore:
+    """It as a cluster."""
+    return invoke.on(MemoryStore(*with_a_refused_set()))
 
 
 def operator() -> list[dict[str, Any]]:
@@ -56,10 +61,12 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     }
 
 
-def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
+def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Invoke) -> None:
     """Changes and refusals are not errors of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
-    done = tmp_path / "done.yaml"
-    invoke("run", "-f", DUMP, "--write", done, *TO)
+    store = invoke.on(MemoryStore(*objects()))
+    invoke("run", *TO, *HOME)
+    done = written(tmp_path / "done.json", store.everything(*HOLDERS))
+    refused = written(tmp_path / "refused.json", with_a_refused_set())
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
         assert ("GM-120" in invoke("plan", "-f", path, *TO).out) is (path == refused)
         invoke("plan", "-f", path, *TO, "--detailed-exitcode", code=code)
@@ -127,87 +134,85 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryStore, inv
         assert f"affects {said} the selection: the operator serves" in page
 
 
-def test_run_on_a_dump_changes_hashes_and_nothing_else(tmp_path: Path, invoke: Invoke) -> None:
-    """With --write - stdout is the input's objects in their order, with other hashes, alone; and verify agrees."""
-    out = tmp_path / "migrated.json"
-    out.write_text(invoke("run", "-f", DUMP, "--write", "-", *TO).out)
-    before, after = (json.dumps(yaml.safe_load(path.read_text()), indent=0).splitlines() for path in (DUMP, out))
-    assert len(before) == len(after)
-    assert sum(old != new for old, new in zip(before, after, strict=True)) == 66
-    assert [HASH.sub("#", line) for line in before] == [HASH.sub("#", line) for line in after]
-    invoke("verify", "-f", out, *TO)
-    invoke("verify", "-f", DUMP, *TO, code=7)
+def test_each_run_says_what_it_did(cluster: MemoryStore, invoke: Invoke) -> None:
+    """There, once more, and back with the same --from and --to, which restores every object."""
+    before = cluster.everything(*HOLDERS)
+    said = [
+        invoke("run", *TO, *HOME, *more).out.partition("\n")[0] for more in ((), (), ("--from", "alpha.9", "--revert"))
+    ]
+    assert said == [
+        "Migrated 3 sets with 51 patches.",
+        "Nothing to do: no stored hash needs a change for v0.1.0-alpha.11.",
+        "Reverted 3 sets with 51 patches.",
+    ]
+    assert list(map(without_versions, cluster.everything(*HOLDERS))) == list(map(without_versions, before))
 
 
-def test_the_way_back_gives_the_very_same_dump(tmp_path: Path, invoke: Invoke) -> None:
-    """--revert with the same --from and --to restores every value; each run says what it did, and one more: nothing."""
-    there, back = tmp_path / "there.json", tmp_path / "back.json"
-    again = ("run", "-f", there, "--write", back, *TO)
-    assert invoke("run", "-f", DUMP, "--write", there, *TO).out == "Migrated 3 sets with 51 patches.\n"
-    assert invoke(*again, "--from", "v0.1.0-alpha.9", "--revert").out == "Reverted 3 sets with 51 patches.\n"
-    assert yaml.safe_load(back.read_text()) == yaml.safe_load(DUMP.read_text())
-    assert invoke(*again).out == "Nothing to do: no stored hash needs a change for v0.1.0-alpha.11.\n"
+def without_versions(item: dict[str, Any]) -> dict[str, Any]:
+    """The object without the number that each write changes."""
+    kept = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
+    return {**item, "metadata": kept}
 
 
-def test_a_refused_run_writes_no_file(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
-    """Exit 3, guard, object and field as data, and OUT stays what it was; one that cannot be written is an error, 1."""
-    out = tmp_path / "out.json"
-    out.write_text("precious")
-    failed = invoke("run", "-f", refused, "--write", out, *TO, code=3).failure
-    assert out.read_text() == "precious"
+def test_a_refused_run_writes_nothing(refused: MemoryStore, invoke: Invoke) -> None:
+    """Exit 3, with guard, object and field as data."""
+    failed = invoke("run", *TO, *HOME, code=3).failure
+    assert refused.writes() == []
     assert (failed["code"], failed["exit_code"]) == ("refused", 3)
     assert failed["message"].startswith(f"{failed['guard']}: ")
     assert failed["guard"].startswith("GM-120")
     assert failed["object"] in failed["message"]
     assert failed["field"].startswith("/")
-    missing = invoke("run", "-f", DUMP, "--write", tmp_path / "missing" / "out.yaml", *TO, code=1)
-    assert missing.failure["code"] == "unwritable-output"
 
 
-def test_a_run_tells_what_skipped_sets_cost(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
+@pytest.mark.usefixtures("refused")
+def test_a_run_tells_what_skipped_sets_cost(invoke: Invoke) -> None:
     """With --skip-refused nobody reads that all is done while the upgrade still recreates the pods of a refused set."""
     cost = "1 refused set was skipped: the upgrade recreates 6 pods with 6 GPUs."
-    out = tmp_path / "out.json"
-    first = invoke("run", "-f", refused, "--write", out, "--skip-refused", *TO).out
-    assert " ".join(first.split()) == f"Migrated 2 sets with 40 patches. {cost}"
-    again = invoke("run", "-f", out, "--write", tmp_path / "again.json", "--skip-refused", *TO).out
-    assert " ".join(again.split()) == f"Nothing was migrated. {cost}"
+    for done in ("Migrated 2 sets with 40 patches.", "Nothing was migrated."):
+        said = invoke("run", "--skip-refused", *TO, *HOME).out
+        assert " ".join(said.split()).startswith(f"{done} {cost}")
 
 
 @pytest.mark.parametrize(("names", "said"), [(2, "(and 1 more refusal; "), (3, "(and 2 more refusals; ")])
-def test_a_refused_run_counts_the_other_refusals(names: int, said: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_a_refused_run_counts_the_other_refusals(names: int, said: str, invoke: Invoke) -> None:
     """One is named, and the others are counted as a person would."""
     items = objects()
     for item in [item for item in items if item["kind"] == "PodCliqueSet"][:names]:
         item["status"]["currentRevision"] = "x-1"
-    path = written(tmp_path / "refused.json", items)
-    assert said in invoke("run", "-f", path, "--dry-run", *TO, code=3).message
+    invoke.on(MemoryStore(*items))
+    assert said in invoke("run", "--dry-run=client", *TO, *HOME, code=3).message
 
 
-def test_a_dry_run_on_a_dump_shows_the_plan_and_writes_nothing(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
-    """A dry run needs no --write, and leaves no file even with it; it exits 3 where the run would."""
-    out = tmp_path / "out.yaml"
-    assert "Dry run: nothing was written" in invoke("run", "-f", DUMP, "--dry-run", "--write", out, *TO).out
-    assert not out.exists()
-    assert "Dry run: nothing was written" in invoke("run", "-f", DUMP, "--dry-run", "--write", "-", *TO).out
-    invoke("run", "-f", refused, "--dry-run", *TO, code=3)
+def test_a_dry_run_shows_the_plan(cluster: MemoryStore, invoke: Invoke) -> None:
+    """It says that it wrote nothing, and that is so."""
+    before = cluster.everything(*HOLDERS)
+    assert "Dry run: nothing was written" in invoke("run", "--dry-run=client", *TO, *HOME).out
+    assert cluster.everything(*HOLDERS) == before
 
 
-def test_the_summary_is_the_last_event_and_counts_what_was_done(tmp_path: Path, refused: Path, invoke: Invoke) -> None:
-    """The last line alone is enough: outcome and counts; every line has the same run_id. A failure is one event."""
-    logged = invoke("run", "-f", DUMP, "--write", tmp_path / "out.yaml", *TO).events
+@pytest.mark.usefixtures("refused")
+def test_a_dry_run_is_refused_where_the_run_would_be(invoke: Invoke) -> None:
+    """Exit 3, and one event."""
+    failed = invoke("run", "--dry-run=client", *TO, *HOME, code=3).last
+    assert {"event": "failed", "code": "refused", "exit_code": 3}.items() <= failed.items()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_summary_is_the_last_event_and_counts_what_was_done(invoke: Invoke) -> None:
+    """The last line alone is enough: outcome and counts; every line has the same run_id."""
+    logged = invoke("run", *TO, *HOME).events
     assert len({event["run_id"] for event in logged}) == 1
     summary = logged[-1]
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
     assert (summary["trees"], summary["patches"]) == (3, 51)
-    assert "snapshot" in summary["seconds"]
-    failed = invoke("run", "-f", refused, "--dry-run=client", *TO, code=3).last
-    assert {"event": "failed", "code": "refused", "exit_code": 3}.items() <= failed.items()
+    assert "look" in summary["seconds"]
 
 
+@pytest.mark.usefixtures("cluster")
 def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     """-o json of a run is one object: what was done, how long it took, and the plan."""
-    document = invoke("run", "-f", DUMP, "--dry-run=client", "-o", "json", *TO).json
+    document = invoke("run", "--dry-run=client", "-o", "json", *TO, *HOME).json
     assert list(document) == ["dryRun", "trees", "patches", "seconds", "operator", "next", "plan"]
     assert document["plan"]["summary"]["changes"] == 66
 
@@ -225,9 +230,10 @@ def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Inv
     assert undone.startswith("Nothing to revert: no stored hash comes from this migration.\n")
 
 
+@pytest.mark.usefixtures("cluster")
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
-    captured = invoke("verify", "-f", DUMP, *TO, "-o", "json", code=7)
+    captured = invoke("verify", *TO, "-o", "json", code=7)
     problems = captured.json["problems"]
     assert len(problems) == 66
     assert list(problems[0]) == ["kind", "namespace", "name", "field", "message"]
@@ -235,7 +241,7 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     logged = [event["event"] for event in captured.events]
     assert "verify_failed" in logged
     assert "verified" not in logged
-    lines = invoke("verify", "-f", DUMP, *TO, code=7).out.splitlines()
+    lines = invoke("verify", *TO, code=7).out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "          And 56 more: -o json lists all." in lines
     assert lines[-2:] == [
@@ -349,16 +355,15 @@ def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke, flags: tuple[st
     assert most == expected
 
 
-def test_every_command_that_is_printed_can_be_typed(refused: Path, invoke: Invoke) -> None:
+def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invoke) -> None:
     """A next step has known commands and flags, and no placeholder, whatever it is printed by."""
     texts = [
         invoke("plan", "-f", DUMP).out,
         invoke("plan", "-f", DUMP, *TO).out,
-        invoke("plan", "-f", refused, *TO).out,
-        invoke("verify", "-f", DUMP, *TO, code=7).out,
+        invoke("plan", "-f", written(tmp_path / "refused.json", with_a_refused_set()), *TO).out,
     ]
     invoke.on(MemoryStore(*objects(), *operator()))
-    texts.append(invoke("plan", "--context", "a lab", *TO).out)
+    texts += [invoke("plan", "--context", "a lab", *TO).out, invoke("verify", *TO, code=7).out]
     found = [command for text in texts for command in re.findall(r"(?m)(?<=^next      )grove-migrator .*$", text)]
     found += [command for text in texts for command in re.findall(r"`(grove-migrator [^`]*)`", " ".join(text.split()))]
     assert len(found) > 4

@@ -15,11 +15,10 @@ from tests.support.memory_store import MemoryStore
 from tests.support.operator_files import changed_layout, described
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
+HOME = ("--operator", "grove-system/grove-operator")
+COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", *HOME], ["verify"]])
 
-ON_A_CLUSTER = pytest.mark.parametrize(
-    "command", [["run", "--dry-run=client", "--operator", "grove-system/grove-operator"], ["verify"]]
-)
+ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run=client", *HOME], ["verify"]])
 
 
 @pytest.fixture(autouse=True)
@@ -64,12 +63,13 @@ def test_a_plan_to_a_binary_is_the_plan_to_its_scheme(tmp_path: Path, invoke: In
 @COMMANDS
 def test_a_name_that_contradicts_the_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a binary of another scheme is a usage error that names both; the right one is accepted."""
+    invoke.on(MemoryStore(NAMESPACE, *objects()))
     path = written(tmp_path)
-    said = invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
+    said = invoke(*command, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
     assert f"--to-binary {path} is legacy-1.35" in said
     code = 7 if command == ["verify"] else 0  # the example is not migrated
-    invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
+    invoke(*command, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
 
 
 def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
@@ -79,11 +79,12 @@ def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke(*args).json["from"] == "legacy-1.34"
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"]])
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", *HOME]])
 def test_a_source_that_contradicts_its_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """`--from` beside `--from-binary` of another scheme is a usage error that names both."""
+    invoke.on(MemoryStore(NAMESPACE, *objects()))
     path = written(tmp_path, described(layouts.load("1.34")))
-    args = (*command, "-f", DUMP, "--to", "legacy-1.35", "--from-binary", path)
+    args = (*command, "--to", "legacy-1.35", "--from-binary", path)
     said = invoke(*args, "--from", "legacy-1.33", code=2).message
     assert f"--from legacy-1.33 is legacy-1.33, but --from-binary {path} is legacy-1.34" in said
     invoke(*args, "--from", "v0.1.0-alpha.9")
@@ -143,7 +144,7 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
         assert "crane export IMAGE - | tar -xO grove-operator > grove-operator" in said
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
+@COMMANDS
 def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """An operator that is understood but cannot be migrated exits with 3, by its program and by its name."""
     path, release = written(tmp_path, described(names=True)), "v0.1.0-alpha.10-rc1"
@@ -151,7 +152,7 @@ def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke:
     if command != ["verify"]:
         ways.append(["--from", release, *TO])
     for way in ways:
-        assert "puts the hash into object names" in invoke(*command, "-f", DUMP, *way, code=3).failure["message"]
+        assert "puts the hash into object names" in invoke(*command, *way, code=3).failure["message"]
 
 
 @pytest.mark.parametrize("namespace", ["grove-system", "elsewhere"])
