@@ -73,7 +73,9 @@ def _object(pairs: list[tuple[str, Any]]) -> JSONObject:
 
 
 def _integer(token: str) -> int | JSONNumber:
-    return JSONNumber(token) if token == "-0" or len(token) > _MAX_INT_DIGITS else int(token)
+    if len(token) > _MAX_INT_DIGITS:
+        raise ValueError(f"a number has {len(token):,} digits, and no API server prints such a one")
+    return JSONNumber(token) if token == "-0" else int(token)
 
 
 def _refuse(token: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from migrator.cli import log
 from migrator.cli.options import session
 from migrator.cli.progress import Progress
+from migrator.dump import DumpStore
 from migrator.errors import UsageError
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
@@ -24,7 +25,6 @@ from migrator.run import operator, record
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
 from migrator.store import CONCURRENCY, Deadline, DryRun, Store
-from migrator.stores.dump.store import DumpStore
 
 #: The operator's namespace in Grove's documentation.
 GROVE_NAMESPACE: Final = "grove-system"

@@ -34,7 +34,7 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 )
 @option(
     "-f, --filename FILE",
-    "YAML documents, JSON, a List or JSON Lines, gzip too; - is stdin. Other kinds are skipped.",
+    "YAML documents, JSON, a List or JSON Lines; - is stdin. Other kinds are skipped.",
     required=True,
 )
 @option(
@@ -50,11 +50,11 @@ def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noq
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
     printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
     """
-    from migrator.stores.dump import reader
+    from migrator import dump
 
     chosen = set(map(schemes.resolve, scheme))
     wanted = [one for one in schemes.all_schemes() if one in chosen or not (chosen or one.preview)]
-    file = reader.title(filename)
+    file = dump.title(filename)
     found = warned = failed = False
     for document in _sets_in(filename):
         found = True
@@ -102,9 +102,9 @@ def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Itera
 
 
 def _sets_in(path: str) -> Iterator[JSONObject]:
-    from migrator.stores.dump import reader
+    from migrator import dump
 
-    for document in reader.objects(path, spelt=True):
+    for document in dump.objects(path, whole=False):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
         if (group, document.get("kind")) == (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
             yield document

@@ -57,7 +57,7 @@ _API_VERSION: Final = "grove-migrator/v1"
 )
 @option(
     "-f, --filename DUMP",
-    "Read the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin). May be repeated.",
+    "Read the output of kubectl get instead of a cluster (YAML or JSON; - is stdin). May be repeated.",
     multiple=True,
 )
 @target("What the next operator expects. Without it: a row for each newer release.")

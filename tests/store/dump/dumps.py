@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from migrator.stores.dump.store import DumpStore
+from migrator.dump import DumpStore
 
 PCS = {
     "apiVersion": "grove.io/v1alpha1",

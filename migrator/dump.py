@@ -1,0 +1,379 @@
+"""A file of Kubernetes objects as a store: what ``kubectl get -o yaml`` or ``-o json`` prints. It can only be read.
+
+The file is a List, several documents, or JSON Lines. JSON is never parsed as YAML.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from json import JSONDecodeError
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TextIO, TypeAlias, TypeVar
+
+from migrator.errors import InputError, NotFound, UsageError
+from migrator.exact_json import DECODER, JSONObject
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource
+from migrator.selectors import matches_labels
+from migrator.store import DryRun
+
+T = TypeVar("T")
+
+STDIO: Final = "-"
+_CHUNK: Final = 1 << 20
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")  # what PowerShell's > writes
+_GZIP: Final = b"\x1f\x8b"
+
+_CUT_OFF: Final = "it seems to be cut off: dump again"
+_MESSAGES: Final = "does it hold messages of kubectl? Dump again, and keep stderr apart"
+
+_SPACES: Final = re.compile(r"[ \t\n\r]*")
+#: How a List of kubectl and of an API server begins; in that of kubectl the kind comes last.
+_LIST: Final = re.compile(
+    r'\{\s*(?:"(?:apiVersion|kind)":\s*"[^"\\]*",\s*|"metadata":\s*\{[^{}]*\},\s*)*"items":\s*\[\s*(?=\{)'
+)
+#: What is left behind the place of an error if the text ends within a value.
+_PIECE: Final = re.compile(
+    r"(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|[eE][-+]?|u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,4})?|\".*)?\s*", re.DOTALL
+)
+
+_HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
+_GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
+
+#: A document, or an item of a List, and its place: ``document 1, item 2``.
+_Placed: TypeAlias = tuple[Any, str]
+
+
+def title(path: str) -> str:
+    """What messages call a file: its path, or stdin for ``-``."""
+    return "stdin" if path == STDIO else path
+
+
+def objects(path: str, *, whole: bool = True) -> Iterator[JSONObject]:
+    """Every object of a file, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
+
+    In JSON a number keeps its spelling. Unless ``whole`` is false a List with a further page is bad: the objects that
+    it lacks would count as absent.
+    """
+    try:
+        with _opened(path) as file:
+            for value, place in _documents(file):
+                for item, _ in _items(value, place, whole=whole):
+                    yield item
+    except OSError as error:
+        raise InputError(f"{title(path)}: cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise InputError(f"{title(path)}: nested too deeply") from error
+    except ValueError as error:
+        raise InputError(f"{title(path)}: {error}") from error
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The file; what can be read only once is read into memory."""
+    if path == STDIO:
+        return io.BytesIO(sys.stdin.buffer.read())
+    file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+    return file if file.seekable() else io.BytesIO(file.read())
+
+
+def _documents(file: IO[bytes]) -> Iterator[_Placed]:
+    head = file.read(1 << 16)
+    file.seek(0)
+    if head.startswith(_GZIP):
+        raise ValueError("is gzip: unpack it, or pipe `gunzip -c FILE` into `-f -`")
+    encoding = "utf-16" if head.startswith(_UTF_16) else "utf-8-sig"
+    first = head.decode(encoding, "replace").lstrip()[:1]
+    if not first:
+        raise ValueError("is empty: dump again, and see what kubectl printed on stderr")
+    # YAML that begins like JSON is not accepted, as it could mean something else.
+    if first not in "{[":
+        yield from _yaml(file)
+        return
+    # Go replaces what is not UTF-8, and so does hashing.
+    with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
+        yield from _json(_Text(text))
+
+
+class _Text:
+    """A text of JSON, of which only the piece is in memory that is being parsed."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._text, self._at, self._line = "", 0, 1
+
+    def _more(self) -> bool:
+        """Drop what was parsed, and read as much again as is left; false, and nothing is dropped, at the end."""
+        more = self._file.read(max(_CHUNK, len(self._text) - self._at))
+        if more:
+            self._line += self._text.count("\n", 0, self._at)
+            self._text, self._at = self._text[self._at :] + more, 0
+        return bool(more)
+
+    def next(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while True:
+            self._at = _after_spaces(self._text, self._at)
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, character: str) -> bool:
+        """Pass over this character if it is the next one."""
+        found = self.next() == character
+        self._at += found
+        return found
+
+    def value(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Parse the next value; raises ``ValueError`` with the line of what is not JSON."""
+        self.next()
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+            except JSONDecodeError as error:
+                if not self._more():
+                    raise self._fault(error.msg, error.pos) from error
+            else:
+                if end < len(self._text) or not self._more():  # the rest of a number may follow
+                    self._at = end
+                    return value
+
+    def opening(self) -> str:
+        """The beginning of a List up to its first item; empty, and nothing is passed over, if there is none."""
+        self.next()
+        begun = _LIST.match(self._text, self._at)
+        self._at = begun.end() if begun else self._at
+        return begun[0] if begun else ""
+
+    def put_back(self, text: str) -> None:
+        """Let this text come next."""
+        self._line += self._text.count("\n", 0, self._at) - text.count("\n")
+        self._text, self._at = text + self._text[self._at :], 0
+
+    def expect(self, character: str) -> None:
+        """Raise ``ValueError`` if this character is not the next one."""
+        if self.next() != character:
+            raise self._fault(f"Expecting '{character}'", self._at)
+
+    def _fault(self, message: str, at: int) -> ValueError:
+        line = self._line + self._text.count("\n", 0, at)
+        hint = _CUT_OFF if _PIECE.fullmatch(self._text, at) else _MESSAGES
+        return ValueError(f"line {line}: {message}: {hint}")
+
+
+def _after_spaces(text: str, at: int) -> int:
+    match = _SPACES.match(text, at)
+    return match.end() if match else at
+
+
+def _json(text: _Text) -> Iterator[_Placed]:
+    """The documents; of a List the items that have a kind of their own come one by one, before the rest of it."""
+    number = 0
+    while text.next():
+        number += 1
+        place, item = f"document {number}", 0
+        opening, left = text.opening(), list[Any]()
+        try:
+            while opening:
+                item += 1
+                place = f"document {number}, item {item}"
+                value = text.value()
+                if isinstance(value, dict) and "kind" in value:
+                    yield value, place
+                else:
+                    left.append(value)
+                if not text.take(","):
+                    text.expect("]")
+                    text.put_back(opening)
+                    break
+            value = text.value()
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        yield {**value, "items": left} if opening else value, f"document {number}"
+
+
+def _yaml(file: IO[bytes]) -> Iterator[_Placed]:
+    from migrator import kubectl_yaml  # noqa: PLC0415 - a dump of JSON does not need it
+
+    try:
+        yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
+    except kubectl_yaml.SyntaxFault as error:
+        file.seek(0)
+        hint = _CUT_OFF if error.line >= sum(1 for _ in file) else _MESSAGES
+        raise ValueError(f"{error}: {hint}") from error
+
+
+def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON value
+    """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
+    if not isinstance(value, dict):
+        raise ValueError(  # noqa: TRY004 - text
+            f"{place} is not a Kubernetes object but {_named(value)}: {_MESSAGES}"
+        )
+    lacks = next((key for key in ("apiVersion", "kind") if not isinstance(value.get(key), str) or not value[key]), None)
+    if lacks is not None:
+        hint = _CUT_OFF if lacks == "kind" else _MESSAGES  # kubectl writes the kind of a List last
+        raise ValueError(f"{place} is not a Kubernetes object, as it lacks {lacks}: {hint}")
+    if "items" not in value:
+        yield value, place
+        return
+    if not value["kind"].endswith("List"):
+        raise ValueError(f"{place} has items and is not a List: {_CUT_OFF}")
+    items = value["items"] if value["items"] is not None else []
+    if not isinstance(items, list):
+        raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text
+    metadata = value.get("metadata")
+    if whole and isinstance(metadata, dict) and metadata.get("continue"):
+        raise ValueError(
+            f"{place} is one page of a longer list (metadata.continue is set): dump again without a limit, which is "
+            "what `kubectl get` does by default"
+        )
+    kind = value["kind"].removesuffix("List")
+    own = {"apiVersion": value["apiVersion"], "kind": kind} if kind else {}  # the API leaves it out in a typed List
+    for number, item in enumerate(items, 1):
+        typed = {**own, **item} if isinstance(item, dict) else item
+        yield from _items(typed, f"{place}, item {number}", whole=whole)
+
+
+def _named(value: object) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
+    return names.get(type(value), "a number")
+
+
+class _Entry(NamedTuple):
+    """One object of a file, packed because that takes a tenth of the memory."""
+
+    packed: bytes
+    file: str
+    resource: Resource
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, resource: Resource, value: JSONObject, file: str) -> _Entry:
+        """The object, packed; raises ``InputError`` for one without a name."""
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+        namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
+        return cls(zlib.compress(pickle.dumps(value), 1), file, resource, namespace, name)
+
+    @property
+    def value(self) -> JSONObject:
+        """The object."""
+        value: JSONObject = pickle.loads(zlib.decompress(self.packed))  # noqa: S301 - packed by ourselves
+        return value
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DumpStore:
+    """The objects of one file or of several: a cluster that can only be read.
+
+    Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
+    """
+
+    paths: Sequence[str]
+    entries: Sequence[_Entry]
+    is_cluster: ClassVar = False
+    context: ClassVar = None
+    dry_run: ClassVar = DryRun.CLIENT
+
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        return ", ".join(map(title, self.paths))
+
+    @classmethod
+    def read(cls, *paths: str) -> DumpStore:
+        """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
+        twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
+        if twice is not None:
+            raise UsageError(f"-f {twice} is given twice: give it once")
+        entries: list[_Entry] = []
+        files: dict[tuple[Resource, str, str], str] = {}  # by object
+        owners: dict[str, str] = {}  # by uid
+        for file, value in ((title(path), value) for path in paths for value in objects(path)):
+            resource = _resource_of(value, file)
+            if resource is None:
+                continue
+            entry = _Entry.of(resource, value, file)
+            entries.append(entry)
+            key = resource, entry.namespace, entry.name
+            if key in files:
+                where = "is in it twice" if files[key] == file else f"is in {files[key]} too"
+                raise InputError(f"{file}: {entry} {where}; dump every kind once, with one command")
+            files[key] = file
+            uid = value["metadata"].get("uid")
+            if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
+                message = f"{entry} has the uid {uid} of {other}; no two objects share one"
+                raise InputError(f"{file}: {message}: dump again")
+        return cls(paths, entries)
+
+    def in_dry_run(self, mode: DryRun) -> DumpStore:  # noqa: ARG002 - the seam's
+        """The same store, because a dump is never written to."""
+        return self
+
+    def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
+        """The same store."""
+        return self
+
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
+        metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
+    ) -> tuple[T, ...]:
+        """See :meth:`migrator.store.Store.list`; a kind of Grove without objects in the dump is an empty list."""
+        if resource not in HOLDERS and resource.group not in _GROUPS:
+            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
+        items: list[T] = []
+        for entry in self.entries:
+            if entry.resource != resource or namespace not in {None, entry.namespace}:
+                continue
+            raw = entry.value
+            if matches_labels(label_selector, _labels(raw)):
+                try:
+                    items.append(project(raw))
+                except InputError as error:
+                    raise InputError(f"{entry.file}: {error}") from error
+                except RecursionError as error:
+                    raise InputError(f"{entry.file}: {entry} is nested too deeply") from error
+        return tuple(items)
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`."""
+        found = dict.fromkeys(entry.resource for entry in self.entries)
+        return tuple(resource for resource in found if resource.group == group)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
+        """A dump is never changed."""
+        raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
+
+    get = create = patch = delete = _refuse
+
+
+def _resource_of(value: JSONObject, file: str) -> Resource | None:
+    """What an object is; ``None`` for one that is not looked at, and another kind of Grove is read for its strings."""
+    group, _, version = str(value["apiVersion"]).rpartition("/")
+    kind = str(value["kind"])
+    held = _HELD.get((group, kind))
+    if held is None:
+        return Resource(group, version, f"{kind.lower()}s", kind) if group in _GROUPS else None
+    if held.version != version:
+        raise InputError(f"{file}: a {kind} is of {group}/{version}, and only {held.api_version} is known")
+    return held
+
+
+def _labels(value: JSONObject) -> dict[str, str]:
+    labels = value["metadata"].get("labels")
+    return labels if isinstance(labels, dict) else {}
