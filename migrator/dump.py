@@ -19,7 +19,6 @@ from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TextIO, TypeA
 from migrator.errors import InputError, NotFound, UsageError
 from migrator.exact_json import DECODER, JSONObject
 from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, Resource
-from migrator.selectors import matches_labels
 from migrator.store import DryRun
 
 T = TypeVar("T")
@@ -333,7 +332,10 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`; a kind of Grove without objects in the dump is an empty list."""
+        """See :meth:`migrator.store.Store.list`; of a label the name is enough.
+
+        A kind of Grove without objects in the dump is an empty list.
+        """
         if resource not in HOLDERS and resource.group not in _GROUPS:
             raise NotFound(f"{self.name}: a dump has no {resource.plural}")
         items: list[T] = []
@@ -341,13 +343,15 @@ class DumpStore:
             if entry.resource != resource or namespace not in {None, entry.namespace}:
                 continue
             raw = entry.value
-            if matches_labels(label_selector, _labels(raw)):
-                try:
-                    items.append(project(raw))
-                except InputError as error:
-                    raise InputError(f"{entry.file}: {error}") from error
-                except RecursionError as error:
-                    raise InputError(f"{entry.file}: {entry} is nested too deeply") from error
+            labels = raw["metadata"].get("labels")
+            if label_selector is not None and not (isinstance(labels, dict) and label_selector in labels):
+                continue
+            try:
+                items.append(project(raw))
+            except InputError as error:
+                raise InputError(f"{entry.file}: {error}") from error
+            except RecursionError as error:
+                raise InputError(f"{entry.file}: {entry} is nested too deeply") from error
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
@@ -372,8 +376,3 @@ def _resource_of(value: JSONObject, file: str) -> Resource | None:
     if held.version != version:
         raise InputError(f"{file}: a {kind} is of {group}/{version}, and only {held.api_version} is known")
     return held
-
-
-def _labels(value: JSONObject) -> dict[str, str]:
-    labels = value["metadata"].get("labels")
-    return labels if isinstance(labels, dict) else {}

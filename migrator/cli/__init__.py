@@ -52,7 +52,7 @@ class _InOrder(click.Group):
 
     \b
     It is also a kubectl plugin:
-      kubectl grove-migrate plan -l app=web
+      kubectl grove-migrate plan -n inference
 
     \b
     Most flags of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;

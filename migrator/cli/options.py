@@ -27,7 +27,7 @@ CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]
 #: Flags that the next command needs too, if they were given and it has them.
 _REPEATED: Final = (
     *("--to", "--to-binary", "--from", "--from-binary"),
-    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace", "--selector"),
+    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace"),
 )
 _BINARY: Final = "Read what {} from its program file, or from a scheme.json."
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -28,11 +28,10 @@ from migrator.cli.stdout import as_json, write
 from migrator.errors import Forbidden, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, direction_of
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, direction_of
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
 from migrator.render.summary import PlanHeader
-from migrator.selectors import matches_labels
 from migrator.store import DryRun
 
 EXIT_CHANGES: Final = 10
@@ -48,7 +47,7 @@ _API_VERSION: Final = "grove-migrator/v1"
     grove-migrator plan                        # the operator, newer releases
     grove-migrator plan --to v0.1.0-alpha.11   # what that upgrade needs
     grove-migrator plan --to v0.1.0-alpha.11 -o html --group-by team > plan.html
-    grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
+    grove-migrator plan --to v0.1.0-alpha.11 -n inference
     grove-migrator plan --to v0.1.0-alpha.11 --detailed-exitcode
     # A dump has all kinds of Grove and the pods:
     kubectl get pods,$(kubectl api-resources --verbs=list -o name |
@@ -68,7 +67,6 @@ _API_VERSION: Final = "grove-migrator/v1"
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
 @option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
-@option("-l, --selector SELECTOR", "Only PodCliqueSets with these labels, such as app=web,tier!=cache.")
 @CLUSTER
 def plan(
     *,
@@ -81,7 +79,6 @@ def plan(
     group_by: str | None,
     detailed_exitcode: bool,
     namespace: str | None,
-    selector: str | None,
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
@@ -98,7 +95,7 @@ def plan(
     source, to = operator_source.choose_schemes(
         source, to, from_binary, to_binary, cluster=None if filename else cluster
     )
-    options = _options(source, to, namespace, selector)
+    options = _options(source, to, namespace)
     result: Plan | None = None
     with Progress(sys.stderr) as progress:
         with progress.stage("reading"):
@@ -117,7 +114,7 @@ def plan(
                 if namespace is not None:
                     raise
                 raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    is_empty = result is not None and result.known and not result.set_plans and options.selection != Selection()
+    is_empty = result is not None and result.known and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
@@ -141,13 +138,9 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
             raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
 
 
-def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
-    """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
-    matches_labels(selector, {})
-    selection = Selection(namespace, selector)
-    options = PlanOptions(
-        source, schemes.CANONICAL if target is None else target, selection=selection, for_display=True
-    )
+def _options(source: str, target: str | None, namespace: str | None) -> PlanOptions:
+    """The options of a plan; a mistyped release is an error before a cluster is asked."""
+    options = PlanOptions(source, target or schemes.CANONICAL, namespace=namespace, for_display=True)
     if target is None or schemes.unread_release(target) is None:
         direction_of(options)
     return options

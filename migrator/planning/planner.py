@@ -92,7 +92,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     own = {uid: table for uid, table in known.tables.items() if belongs_to(table, direction)}
     planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
-    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused:
         selected = tuple(p if p.tree.ref.uid in known.begun else _skipped(p) for p in selected)
     return Plan(
@@ -113,7 +113,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
 
 def _unknown_target(snapshot: Snapshot, options: PlanOptions, release: str, running: str | None) -> Plan:
     """The plan for a release whose hashes are not known: its known issues."""
-    selected = (tree for tree in snapshot.trees if options.selection.matches(tree.pcs))
+    selected = (tree for tree in snapshot.trees if options.selects(tree.pcs))
     message = f"the hashes of {release} are not known, because its source could not be read"
     finding = report("GM-310", None, None, message, schemes.USE_BINARY_ADVICE)
     advisories = (advice for tree in selected for advice in advise(tree, options, running))

@@ -96,7 +96,7 @@ def first_look(
         replace(target, plan=read.added_to(target.plan))
         for target in plans_for_all_releases(read.snapshot, options, read.known)
     )
-    trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
+    trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
@@ -160,7 +160,7 @@ class _Read:
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
-    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
+    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not store.is_cluster:
@@ -178,7 +178,7 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         seen = replace(seen, recorded=Recorder(store, seen.found.home or namespace).load())
     except NotAuthorised as error:
         unseen.append(unjudged("GM-205", str(error)))
-    if options.selection.namespace is None:  # else the sets of the record may be elsewhere
+    if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     known = Known(seen.recorded.by_set(), now(), seen.release)
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -20,7 +20,6 @@ from migrator import resources
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
-from migrator.selectors import matches_labels
 from migrator.store import DryRun
 from tests.support.memory_objects import RESOURCES, SELF_SUBJECT_REVIEWS, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
@@ -156,8 +155,8 @@ class MemoryStore(Objects):
                     for key, body in sorted(self._state.objects.items(), key=lambda item: item[0][1:])
                     if key[0] == resource
                     and namespace in {None, body["metadata"].get("namespace")}
-                    and matches_labels(label_selector, body["metadata"].get("labels") or {})
-                    and matches_labels(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
+                    and _matches(label_selector, body["metadata"].get("labels") or {})
+                    and _matches(field_selector, {"status.phase": (body.get("status") or {}).get("phase", "")})
                 ]
             return tuple(map(project, found))
 
@@ -273,3 +272,16 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
             raise Rejected(f"{request.target}: metadata.{key}: field is immutable")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
         raise Conflict(f"{request.target}: the object has been modified")
+
+
+def _matches(selector: str | None, values: Mapping[str, str]) -> bool:
+    """What the migrator asks for: ``key``, ``key=value`` and ``key!=value``, with commas between them."""
+    for term in selector.split(",") if selector else ():
+        key, equals, value = term.partition("=")
+        if key.endswith("!"):
+            matches = values.get(key[:-1]) != value
+        else:
+            matches = values.get(key) == value if equals else key in values
+        if not matches:
+            return False
+    return True

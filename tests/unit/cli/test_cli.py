@@ -73,7 +73,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     cluster = f"{common} kubeconfig context to to-binary"
     operator = "operator target-image"
     expected = {
-        "plan": f"{cluster} filename from from-binary detailed-exitcode group-by namespace selector",
+        "plan": f"{cluster} filename from from-binary detailed-exitcode group-by namespace",
         "run": f"{cluster} from from-binary {operator} dry-run stop-operator skip-refused allow wait "
         "timeout concurrency revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
@@ -103,7 +103,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "--to", "canonicl"], "unknown-scheme", "Did you mean canonical?"),
         (["plan", "--from", "canonical"], "unknown-scheme", "canonical-1.34"),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
-        (["plan", "-l", "a=b=c"], "usage", "not a valid label selector"),
         (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
         (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "Did you mean GM-201?"),

@@ -117,21 +117,21 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
     for code in ("GM-201", "GM-122", "GM-202", "GM-205"):
         assert f" {code}" in said.partition("unchecked")[2]
     assert "warning" not in said
-    assert "plan that one with -n" in invoke("plan", *target, "-l", "team=search", code=1).err
+    assert "plan that one with -n" in invoke("plan", *target, code=1).err
 
 
 def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryStore, invoke: Invoke) -> None:
     """What -n leaves out is recreated all the same, which a page says too."""
     assert cluster.is_cluster
-    for namespace, said in (("search", "2 PodCliqueSets outside"), ("nowhere", "3 PodCliqueSets outside")):
+    for namespace, said in (("search", "2 PodCliqueSets in other"), ("nowhere", "3 PodCliqueSets in other")):
         captured = invoke("plan", *TO, "-n", namespace)
         assert "warning   GM-201 Other sets need this migration too." in captured.out
-        assert f"affects {said} the selection: the operator serves" in " ".join(captured.out.split())
+        assert f"affects {said} namespaces: the operator serves" in " ".join(captured.out.split())
         assert ("empty_selection" in captured.err) is (namespace == "nowhere")
         # A mistyped namespace must not look like nothing to do.
         invoke("plan", *TO, "-n", namespace, "--detailed-exitcode", code=3 if namespace == "nowhere" else 10)
         page = invoke("plan", *TO, "-n", namespace, "-o", "html").out
-        assert f"affects {said} the selection: the operator serves" in page
+        assert f"affects {said} namespaces: the operator serves" in page
 
 
 def test_each_run_says_what_it_did(cluster: MemoryStore, invoke: Invoke) -> None:
