@@ -22,7 +22,7 @@ PAGE_SIZE: Final = 500
 #: before it reads all sets again.
 LONGEST_WRITE: Final = 10.0
 
-#: How many patches may be under way, if the user names no other number.
+#: How many patches may be under way.
 CONCURRENCY: Final = 16
 
 

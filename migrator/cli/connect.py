@@ -55,7 +55,7 @@ def read_dump(*paths: str) -> DumpStore:
     return store
 
 
-def context(progress: Progress, timeout: float | None = None, *, concurrency: int = CONCURRENCY) -> Context:
+def context(progress: Progress, timeout: float | None = None) -> Context:
     """Real clocks, a log above the progress, and an identity of our own; ``timeout`` is in seconds."""
     run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
@@ -74,7 +74,7 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
-        concurrency=concurrency,
+        concurrency=CONCURRENCY,
         namespace=own_namespace(),
     )
 

@@ -42,8 +42,7 @@ from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     "Hash under this scheme; may be repeated. Default: all but previews.",
     multiple=True,
 )
-@output_format(["json"], "A line of JSON for each set and scheme.")
-def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
+def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
     """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
 
     The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a

@@ -36,7 +36,7 @@ from migrator.store import DryRun
 
 EXIT_CHANGES: Final = 10
 
-#: The version of the JSON and YAML that is printed: keys are only ever added to it.
+#: The version of the JSON that is printed: keys are only ever added to it.
 _API_VERSION: Final = "grove-migrator/v1"
 
 
@@ -63,7 +63,7 @@ _API_VERSION: Final = "grove-migrator/v1"
 @TO_BINARY
 @source("plan")
 @FROM_BINARY
-@output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or (with a target) a page for your team.")
+@output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
 @option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
@@ -150,9 +150,9 @@ def _first_look_text(
     look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
 ) -> str:
     """The cluster as it is, and all targets."""
-    if output_format in {"json", "yaml"}:
+    if output_format == "json":
         answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
-        return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
+        return _document({**answer, "outlook": summary.outlook_json(look)})
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
@@ -165,8 +165,8 @@ def _first_look_text(
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
-    if output_format in {"json", "yaml"}:
-        return _document(summary.plan_json(result, header), output_format)
+    if output_format == "json":
+        return _document(summary.plan_json(result, header))
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
@@ -174,10 +174,5 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
     return table.plan_text(result, next_command=following)
 
 
-def _document(answer: dict[str, Any], output_format: str) -> str:
-    document = {"apiVersion": _API_VERSION, **answer}
-    if output_format == "json":
-        return as_json(document)
-    import yaml
-
-    return str(yaml.safe_dump(document, sort_keys=False, width=10**9))
+def _document(answer: dict[str, Any]) -> str:
+    return as_json({"apiVersion": _API_VERSION, **answer})

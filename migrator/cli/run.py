@@ -26,7 +26,7 @@ from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
 from migrator.render import summary, table
 from migrator.render.text import NO_SETS, command_row, row, wrapped
-from migrator.store import CONCURRENCY, DryRun
+from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
@@ -63,13 +63,6 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 )
 @duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
-@option(
-    "--concurrency N",
-    "Send this many patches at a time.",
-    type=click.IntRange(1, 256),
-    default=CONCURRENCY,
-    show_default=True,
-)
 @option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
 @option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
 @OPERATOR
@@ -87,7 +80,6 @@ def run(
     allow: tuple[str, ...],
     wait: float,
     timeout: float | None,
-    concurrency: int,
     revert: bool,
     yes: bool,
     operator: str | None,
@@ -129,7 +121,7 @@ def run(
     )
     direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
-    run_context = connect.context(progress, timeout or None, concurrency=concurrency)
+    run_context = connect.context(progress, timeout or None)
     store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(store, options, run_context, progress, yes=yes)

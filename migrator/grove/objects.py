@@ -61,11 +61,6 @@ class Pod:
         """Whether it is neither being deleted nor Failed nor Succeeded."""
         return not self.terminating and self.phase not in {"Failed", "Succeeded"}
 
-    @property
-    def running(self) -> bool:
-        """Whether it runs; a pod whose phase was not read counts as running."""
-        return not self.terminating and self.phase in {None, "Running"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroveObject:

@@ -131,12 +131,11 @@ def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
     """The live ones of these pods, each once; those of a PodClique that is being deleted go whatever happens."""
     staying = {clique.ref.uid for clique in tree.staying}
     pods = ((clique, pod) for clique, pod in chain(*found) if pod.live and clique.ref.uid in staying)
-    live = {pod.ref.uid: (clique.clique or "", pod.running) for clique, pod in pods}
+    live = {pod.ref.uid: clique.clique or "" for clique, pod in pods}
     gpus = {str(clique.get("name")): clique_gpus(clique) for clique in tree.pcs.cliques} if live else {}
     return Disruption(
         pods=len(live),
-        gpus=sum(gpus.get(clique, 0) for clique, _ in live.values()),
-        running=sum(running for _, running in live.values()),
+        gpus=sum(gpus.get(clique, 0) for clique in live.values()),
     )
 
 

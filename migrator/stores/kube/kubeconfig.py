@@ -25,11 +25,12 @@ from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
+from migrator.store import CONCURRENCY
 
 DEFAULT: Final = "~/.kube/config"
 
-#: So many connections are kept open: as many as the largest ``--concurrency``.
-_CONNECTIONS: Final = 256
+#: So many connections are kept open: one for each patch that may be under way, and some for lists and Leases.
+_CONNECTIONS: Final = CONCURRENCY + 8
 
 #: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
 #: the plugin whenever it is asked for them.

@@ -75,9 +75,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     expected = {
         "plan": f"{cluster} filename from from-binary detailed-exitcode group-by namespace",
         "run": f"{cluster} from from-binary {operator} dry-run stop-operator skip-refused allow wait "
-        "timeout concurrency revert yes",
+        "timeout revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
-        "hash": f"{common} filename scheme",
+        "hash": f"{log} filename scheme",
         "scheme": common,
         "releases": common,
         "guards": log,

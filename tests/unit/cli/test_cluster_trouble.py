@@ -76,6 +76,6 @@ def test_a_set_that_is_written_twice_counts_once(invoke: Invoke) -> None:
             store.edit(POD_CLIQUE_SETS, *name, lambda raw: raw["status"].update(currentGenerationHash=old))
 
     store.after.append(back)
-    done = invoke("run", *TO, "--stop-operator", "--concurrency", "1")
+    done = invoke("run", *TO, "--stop-operator")
     assert done.out.startswith("Migrated 3 sets with 44 patches.")
     assert done.last["trees"] == 3
