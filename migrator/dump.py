@@ -281,7 +281,7 @@ class DumpStore:
     entries: Sequence[_Entry]
     is_cluster: ClassVar = False
     context: ClassVar = None
-    dry_run: ClassVar = DryRun.CLIENT
+    dry_run: ClassVar = DryRun.SERVER
 
     @property
     def name(self) -> str:

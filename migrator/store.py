@@ -27,10 +27,9 @@ CONCURRENCY: Final = 16
 
 
 class DryRun(StrEnum):
-    """How writes are made: for real, not at all, or with ``dryRun=All``."""
+    """How writes are made: for real, or with ``dryRun=All``."""
 
     NONE = "none"
-    CLIENT = "client"
     SERVER = "server"
 
 
@@ -114,7 +113,7 @@ class Store(Protocol):
         ...
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """Create an object. In a client-side dry run nothing is sent and ``body`` is returned."""
+        """Create an object."""
         ...
 
     def patch(
@@ -124,8 +123,7 @@ class Store(Protocol):
 
         For a pod or a kind of Grove, only the metadata is returned.
 
-        Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold. In a client-side dry run nothing is
-        sent and an empty object is returned.
+        Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold.
         """
         ...
 

@@ -86,7 +86,7 @@ def now() -> datetime:
 
 def adopt_recorded(cluster: ClusterFlags, flags: operator.OperatorFlags) -> None:
     """Make the layouts in the cluster's record known, if it has any."""
-    store = connect(cluster, dry_run=DryRun.CLIENT)
+    store = connect(cluster, dry_run=DryRun.SERVER)
     found = operator.find(store, flags, everywhere=False)
     record.Recorder(store, found.home or namespace_of_record()).load()
 

@@ -99,7 +99,7 @@ def plan(
     result: Plan | None = None
     with Progress(sys.stderr) as progress:
         with progress.stage("reading"):
-            store = connect.read_dump(*filename) if filename else connect.connect(cluster, dry_run=DryRun.CLIENT)
+            store = connect.read_dump(*filename) if filename else connect.connect(cluster, dry_run=DryRun.SERVER)
         header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
         namespace_of_record = connect.namespace_of_record()
         with progress.stage("planning"):

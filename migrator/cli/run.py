@@ -6,8 +6,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from migrator.cli import log, stdout
 from migrator.cli.options import (
     CLUSTER,
@@ -39,7 +37,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     "run",
     "Migrate the stored hashes, or revert a migration.",
     """
-    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --dry-run=server
+    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --dry-run
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
     """,
@@ -49,14 +47,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @source("run")
 @FROM_BINARY
 @option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    is_flag=False,
-    flag_value="client",
-    help="client (or no value): send no write. server: send every patch with dryRun=All.",
-)
+@option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
 @option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
 @option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
@@ -75,7 +66,7 @@ def run(
     source: str,
     from_binary: str | None,
     stop_operator: bool,
-    dry_run: str,
+    dry_run: bool,
     skip_refused: bool,
     allow: tuple[str, ...],
     wait: float,
@@ -101,7 +92,7 @@ def run(
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
-    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
+    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
     try:
         source, to = operator_source.choose_schemes(
             *(source, to, from_binary, to_binary),

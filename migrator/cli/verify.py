@@ -92,7 +92,7 @@ def verify(
     with Progress(sys.stderr) as progress:
         run_context = connect.context(progress)
         with progress.stage("reading"):
-            writes = DryRun.NONE if after_upgrade else DryRun.CLIENT
+            writes = DryRun.NONE if after_upgrade else DryRun.SERVER
             store = connect.connect(cluster, dry_run=writes)
         with progress.stage("verifying"):
             try:

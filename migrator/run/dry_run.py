@@ -23,7 +23,7 @@ from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, check_there, in_flight, look_ahead, refused
 from migrator.run.record import Recorded, Recorder, RunRecord
 from migrator.run.snapshot import read_snapshot
-from migrator.store import DryRun, Store
+from migrator.store import Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 
@@ -31,7 +31,7 @@ _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
-    A server-side dry run sends every patch with ``dryRun=All``.
+    Every patch is sent with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
     until = context.clock() + options.wait
@@ -48,8 +48,6 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
     rights.check_run(store, seen, context.log)
-    if store.dry_run is DryRun.CLIENT:
-        return result
     executor = Executor(
         store,
         check=lambda: None,

@@ -171,8 +171,6 @@ class MemoryStore(Objects):
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
-        if self.dry_run is DryRun.CLIENT:
-            return body
         wanted = copied(body)
         metadata = wanted.setdefault("metadata", {})
         name = metadata.get("name", "")
@@ -195,8 +193,6 @@ class MemoryStore(Objects):
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
     ) -> JSONObject:
         """See :meth:`migrator.store.Store.patch`."""
-        if self.dry_run is DryRun.CLIENT:
-            return {}
         request = Request("patch", resource, namespace, name, subresource, tuple(ops), dry_run=self.dry_run)
         with self._sent(request), self._state.lock:
             old = self._find(resource, namespace, name)
@@ -216,8 +212,6 @@ class MemoryStore(Objects):
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""
-        if self.dry_run is DryRun.CLIENT:
-            return
         with self._sent(Request("delete", resource, namespace, name, dry_run=self.dry_run)), self._state.lock:
             found = self._state.objects.get((resource, namespace, name))
             if found is not None and found["metadata"]["uid"] == uid and self.dry_run is DryRun.NONE:

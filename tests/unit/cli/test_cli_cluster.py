@@ -170,20 +170,20 @@ def test_a_refused_run_counts_the_other_refusals(names: int, said: str, invoke: 
     for item in [item for item in items if item["kind"] == "PodCliqueSet"][:names]:
         item["status"]["currentRevision"] = "x-1"
     invoke.on(MemoryStore(*items))
-    assert said in invoke("run", "--dry-run=client", *TO, *HOME, code=3).message
+    assert said in invoke("run", "--dry-run", *TO, *HOME, code=3).message
 
 
 def test_a_dry_run_shows_the_plan(cluster: MemoryStore, invoke: Invoke) -> None:
     """It says that it wrote nothing, and that is so."""
     before = cluster.everything(*HOLDERS)
-    assert "Dry run: nothing was written" in invoke("run", "--dry-run=client", *TO, *HOME).out
+    assert "Dry run: nothing was written" in invoke("run", "--dry-run", *TO, *HOME).out
     assert cluster.everything(*HOLDERS) == before
 
 
 @pytest.mark.usefixtures("refused")
 def test_a_dry_run_is_refused_where_the_run_would_be(invoke: Invoke) -> None:
     """Exit 3, and one event."""
-    failed = invoke("run", "--dry-run=client", *TO, *HOME, code=3).last
+    failed = invoke("run", "--dry-run", *TO, *HOME, code=3).last
     assert {"event": "failed", "code": "refused", "exit_code": 3}.items() <= failed.items()
 
 
@@ -201,7 +201,7 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(invoke: Invoke) 
 @pytest.mark.usefixtures("cluster")
 def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
     """-o json of a run is one object: what was done, how long it took, and the plan."""
-    document = invoke("run", "--dry-run=client", "-o", "json", *TO, *HOME).json
+    document = invoke("run", "--dry-run", "-o", "json", *TO, *HOME).json
     assert list(document) == ["dryRun", "trees", "patches", "seconds", "operator", "next", "plan"]
     assert document["plan"]["summary"]["changes"] == 66
 
@@ -348,7 +348,7 @@ def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke) -> None:
             return super().patch(*given, **more)
 
     invoke.on(Slow(*objects(), *operator()))
-    invoke("run", *TO, "--dry-run=server", "--stop-operator")
+    invoke("run", *TO, "--dry-run", "--stop-operator")
     assert most == CONCURRENCY
 
 

@@ -16,9 +16,9 @@ from tests.support.operator_files import changed_layout, described
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
 HOME = ("--operator", "grove-system/grove-operator")
-COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", *HOME], ["verify"]])
+COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME], ["verify"]])
 
-ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run=client", *HOME], ["verify"]])
+ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run", *HOME], ["verify"]])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_the_source_is_read_too(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke(*args).json["from"] == "legacy-1.34"
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", *HOME]])
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME]])
 def test_a_source_that_contradicts_its_binary_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """`--from` beside `--from-binary` of another scheme is a usage error that names both."""
     invoke.on(MemoryStore(NAMESPACE, *objects()))

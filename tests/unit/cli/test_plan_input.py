@@ -104,7 +104,7 @@ def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None
     invoke.on(MemoryStore(without=[POD_CLIQUE_SETS]))
     assert "does not know podcliquesets.grove.io" in invoke("plan", *TO, code=2).failure["message"]
     invoke.on(MemoryStore())
-    for command in (["plan", *TO], ["plan"], ["plan", *TO, "-o", "html"], ["run", "--dry-run=client", *TO]):
+    for command in (["plan", *TO], ["plan"], ["plan", *TO, "-o", "html"], ["run", "--dry-run", *TO]):
         assert "Nothing to do: no PodCliqueSet was found or selected" in invoke(*command).out
     invoke("verify", *TO)
 
@@ -148,7 +148,7 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     assert "          Grove v0.1.0-alpha.8 (Dynamo 1.1, 1.2, 1.3).\n" in invoke("plan").out
 
 
-@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client", "--stop-operator"]])
+@pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", "--stop-operator"]])
 def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[str], invoke: Invoke) -> None:
     """Its release decides which known issues concern the upgrade; an operator that is stopped decides nothing."""
 
@@ -172,7 +172,7 @@ def test_an_unread_release_is_exit_0_with_its_known_issues(invoke: Invoke) -> No
     assert [warning["code"] for warning in found["warnings"]] == ["GM-310"]
     invoke("plan", *unread)
     invoke("plan", *unread, "--detailed-exitcode", code=3)  # 0 would read as: nothing to do, upgrade
-    assert invoke("run", "--dry-run=client", "--to", "v0.1.0-alpha.13", code=2).failure["code"] == "unread-release"
+    assert invoke("run", "--dry-run", "--to", "v0.1.0-alpha.13", code=2).failure["code"] == "unread-release"
 
 
 def test_every_code_is_explained_offline(invoke: Invoke) -> None:

@@ -116,7 +116,7 @@ def test_a_cluster_is_left_without_a_value(
     cluster: MemoryStore, silent: Callable[..., None], level: tuple[str, ...]
 ) -> None:
     """Neither logs, the record nor the Lease of a dry run, a run, a revert and checks."""
-    silent("run", "--to", TO, *HOME, "--dry-run=client", *level, expect="Dry run")
+    silent("run", "--to", TO, *HOME, "--dry-run", *level, expect="Dry run")
     silent("verify", "--to", TO, *level, code=7)
     silent("verify", "--to", FROM, *level)
     silent("run", "--to", TO, *HOME, *level, expect="Migrated 2 sets")

@@ -53,7 +53,7 @@ def test_a_dry_run_whose_result_cannot_be_printed_fails(
     home = ("--operator", "grove-system/grove-operator")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        failure = invoke("run", *TO, *home, "--dry-run=client", code=1).failure
+        failure = invoke("run", *TO, *home, "--dry-run", code=1).failure
     assert failure["code"] == "unwritable-output"
     assert "cannot write to stdout" in failure["message"]
 

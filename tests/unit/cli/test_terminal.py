@@ -163,7 +163,7 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
 
 def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -> None:
     """Before the run, on stdout behind the plan, and in the summary of the log."""
-    shown = terminal.type(*RUN, "--dry-run=server", "-v")
+    shown = terminal.type(*RUN, "--dry-run", "-v")
     assert shown.code == 0
     assert "steps     This is a dry run: nothing is written. Every patch is sent with" in shown.text
     assert "Dry run: nothing was written." in shown.text
