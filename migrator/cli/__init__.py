@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from migrator import __version__
 from migrator.cli import log, offline, plan, run, stdout, verify
-from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
+from migrator.cli.options import CONTEXT_SETTINGS, Session
 from migrator.errors import HalfWay, MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -55,8 +56,7 @@ class _InOrder(click.Group):
       kubectl grove-migrate plan -n inference
 
     \b
-    Most flags of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;
-    and for all commands GROVE_MIGRATOR_CONTEXT, _KUBECONFIG and _LOG_FORMAT.
+    Variables: KUBECONFIG, and GROVE_MIGRATOR_LOG_FORMAT for --log-format.
 
     \b
     Exit codes:
@@ -71,7 +71,7 @@ class _InOrder(click.Group):
       10  changes pending (plan --detailed-exitcode)
     """,
 )
-@click.version_option(__version__, prog_name=PROGRAM, allow_from_autoenv=False)
+@click.version_option(__version__, prog_name=PROGRAM)
 def cli() -> None:
     """Upgrade the Grove operator without restarting pods.
 
@@ -141,8 +141,8 @@ def _usage(error: click.ClickException, session: Session) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         message = f"A command is missing: see {PROGRAM} --help."
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
-        variable = variable_of(error.param, context)
-        message += f" (from {variable})" if variable else ""
+        source = context.get_parameter_source(str(error.param.name))
+        message += f" (from {error.param.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     elif context is not None and "Did you mean" not in message:
         message = f"{message.removesuffix('.')}. See `{context.command_path} --help`."
     return _fail("usage", error.exit_code, message.replace("\n", " "), session)

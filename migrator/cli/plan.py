@@ -15,13 +15,13 @@ from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
     FROM_BINARY,
+    SOURCE,
     TO_BINARY,
     command,
     next_command,
     option,
     output_format,
     refuse_flags,
-    source,
     target,
 )
 from migrator.cli.stdout import as_json, write
@@ -61,7 +61,7 @@ _API_VERSION: Final = "grove-migrator/v1"
 )
 @target("What the next operator expects. Without it: a row for each newer release.")
 @TO_BINARY
-@source("plan")
+@SOURCE
 @FROM_BINARY
 @output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")

@@ -11,12 +11,12 @@ from migrator.cli.options import (
     CLUSTER,
     FROM_BINARY,
     OPERATOR,
+    SOURCE,
     TO_BINARY,
     command,
     duration,
     option,
     output_format,
-    source,
     target,
 )
 from migrator.errors import ClusterError, OutputError, count
@@ -44,7 +44,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 )
 @target("What the next operator expects.")
 @TO_BINARY
-@source("run")
+@SOURCE
 @FROM_BINARY
 @option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
 @option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
@@ -54,8 +54,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 )
 @duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
-@option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
-@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
+@option("--revert", "Undo the run with the same --from and --to.")
+@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
 @OPERATOR
 @output_format(["table", "json"], "Output format of the result.")
 @CLUSTER
