@@ -6,8 +6,8 @@ Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 _GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 #: What stands before a number in the string that ``json`` prints in its place: no text of a user has it.
-_MARK: Final = f"number {secrets.token_hex(8)} "
+_MARK: Final = f"number {os.urandom(8).hex()} "
 _MARKED: Final = re.compile(rf'"{_MARK}([^"]*)"')
 
 

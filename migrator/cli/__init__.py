@@ -5,16 +5,17 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import click
 from click.core import ParameterSource
 
 from migrator import __version__
-from migrator.cli import log, offline, plan, run, stdout, verify
+from migrator.cli import log, stdout
 from migrator.cli.options import CONTEXT_SETTINGS, Session
 from migrator.errors import HalfWay, MigratorError
 
@@ -23,6 +24,32 @@ PLUGIN: Final = "kubectl-grove_migrate"
 
 #: The exit code of a bug, and of Ctrl-C outside a run.
 EXIT_BUG: Final = 1
+
+
+#: The module of each command, in the order of an upgrade.
+_MODULES: Final = {
+    "plan": "plan",
+    "run": "run",
+    "verify": "verify",
+    "hash": "hashes",
+    "scheme": "offline",
+    "releases": "offline",
+    "guards": "offline",
+}
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by their names, each imported when it is asked for: that is most of the time of a short one."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        found = vars(import_module(f"migrator.cli.{_MODULES[name]}")).values()
+        return next(one for one in found if isinstance(one, click.Command) and one.name == name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
 
 
 class _InOrder(click.Group):
@@ -35,15 +62,7 @@ class _InOrder(click.Group):
 
 @click.group(
     cls=_InOrder,
-    commands=[
-        plan.plan,
-        run.run,
-        verify.verify,
-        offline.hash_,
-        offline.scheme,
-        offline.releases,
-        offline.guards,
-    ],
+    commands=cast("dict[str, click.Command]", _Commands()),
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
