@@ -86,15 +86,16 @@ def _documents(file: IO[bytes]) -> Iterator[_Placed]:
     if head.startswith(_GZIP):
         raise ValueError("is gzip: unpack it, or pipe `gunzip -c FILE` into `-f -`")
     encoding = "utf-16" if head.startswith(_UTF_16) else "utf-8-sig"
-    first = head.decode(encoding, "replace").lstrip()[:1]
-    if not first:
+    begin = head.decode(encoding, "replace").lstrip()
+    if not begin:
         raise ValueError("is empty: dump again, and see what kubectl printed on stderr")
     # YAML that begins like JSON is not accepted, as it could mean something else.
-    if first not in "{[":
-        yield from _yaml(file)
+    if begin[0] not in "{[":
+        yield from _yaml(file, begin)
         return
     # Go replaces what is not UTF-8, and so does hashing.
-    with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
+    lenient = "replace" if encoding == "utf-16" else "surrogateescape"
+    with io.TextIOWrapper(file, encoding, lenient, newline="") as text:
         yield from _json(_Text(text))
 
 
@@ -194,14 +195,16 @@ def _json(text: _Text) -> Iterator[_Placed]:
         yield {**value, "items": left} if opening else value, f"document {number}"
 
 
-def _yaml(file: IO[bytes]) -> Iterator[_Placed]:
+def _yaml(file: IO[bytes], text: str) -> Iterator[_Placed]:
+    """The documents of a file that begins with this text."""
     from migrator import kubectl_yaml  # noqa: PLC0415 - a dump of JSON does not need it
 
     try:
         yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
     except kubectl_yaml.SyntaxFault as error:
         file.seek(0)
-        hint = _CUT_OFF if error.line >= sum(1 for _ in file) else _MESSAGES
+        last, begun = sum(1 for _ in file), text.startswith("apiVersion")
+        hint = _CUT_OFF if begun and error.line >= last else _MESSAGES
         raise ValueError(f"{error}: {hint}") from error
 
 
@@ -257,8 +260,12 @@ class _Entry(NamedTuple):
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
             raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+        try:
+            packed = zlib.compress(pickle.dumps(value), 1)
+        except RecursionError as error:
+            raise InputError(f"{file}: {value['kind']} {name} is nested too deeply") from error
         namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
-        return cls(zlib.compress(pickle.dumps(value), 1), file, resource, namespace, name)
+        return cls(packed, file, resource, namespace, name)
 
     @property
     def value(self) -> JSONObject:
@@ -350,8 +357,6 @@ class DumpStore:
                 items.append(project(raw))
             except InputError as error:
                 raise InputError(f"{entry.file}: {error}") from error
-            except RecursionError as error:
-                raise InputError(f"{entry.file}: {entry} is nested too deeply") from error
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:

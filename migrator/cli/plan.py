@@ -25,7 +25,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.errors import Forbidden, Refused
+from migrator.errors import Forbidden, InputError, Refused
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, direction_of
@@ -110,6 +110,8 @@ def plan(
                 else:
                     result = preview(store, options, now=connect.now, namespace=namespace_of_record)
                     text = _plan_text(result, output, header, group_by)
+            except RecursionError as error:  # newer Pythons read what is deeper than they can walk
+                raise InputError("an object is nested too deeply") from error
             except Forbidden as error:
                 if namespace is not None:
                     raise

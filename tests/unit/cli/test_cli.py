@@ -191,6 +191,12 @@ def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
     assert ("half-way" in said) is place.endswith("__exit__")
 
 
+def test_what_is_too_deep_to_be_walked_is_wrong_input(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the file, so it is no bug."""
+    monkeypatch.setattr("migrator.run.dry_run.preview", failing(RecursionError()))
+    assert "nested too deeply" in invoke("plan", "-f", DUMP, *TO, code=2).failure["message"]
+
+
 def test_verbose_shows_the_traceback_of_a_bug(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """With -v the traceback of an unexpected error is printed."""
     monkeypatch.setattr(connect, "connect", failing(KeyError("key")))
