@@ -91,7 +91,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     own = {uid: table for uid, table in known.tables.items() if belongs_to(table, direction)}
     planner = _Planner(options, direction, own, known.now if snapshot.is_cluster else None, snapshot.possible_hashes)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
-    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {SetState.MIGRATE, SetState.DONE} for p in selected):
         selected = tuple(p if p.tree.ref.uid in known.begun else _skipped(p) for p in selected)
     return Plan(

@@ -1,4 +1,4 @@
-"""A run that writes nothing to a cluster: on a file, as a dry run, and what ``plan`` shows."""
+"""What writes nothing to a cluster: a dry run, and what ``plan`` shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, check_there, in_flight, look_ahead, refused
 from migrator.run.record import Recorded, Recorder, RunRecord
 from migrator.run.snapshot import read_snapshot
-from migrator.store import DryRun, Store
+from migrator.store import Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 
@@ -32,7 +32,7 @@ _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
-    A server-side dry run sends every patch with ``dryRun=All``; nothing is sent to a dump.
+    Every patch is sent with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
     until = context.clock() + options.wait
@@ -48,11 +48,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if refusal is not None:
         raise refusal
     result, batches = RunResult(seen.plan, seconds=seconds), seen.batches
-    if not store.is_cluster:
-        return result
     rights.check_run(store, seen, context.log)
-    if store.dry_run is DryRun.CLIENT:
-        return result
     executor = Executor(
         store,
         check=lambda: None,
@@ -99,7 +95,7 @@ def first_look(
         replace(target, plan=read.added_to(target.plan))
         for target in plans_for_all_releases(read.snapshot, options, read.known)
     )
-    trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
+    trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
@@ -163,7 +159,7 @@ class _Read:
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], namespace: str) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
-    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
+    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not store.is_cluster:
@@ -181,7 +177,7 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime], names
         seen = replace(seen, recorded=Recorder(store, seen.found.home or namespace).load())
     except NotAuthorised as error:
         unseen.append(unjudged("GM-205", str(error)))
-    if options.selection.namespace is None:  # else the sets of the record may be elsewhere
+    if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     known = Known(seen.recorded.by_set(), now(), seen.release, short_names=store.short_names(crds.GROUP))
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -246,7 +246,7 @@ def read_sets(
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
     """Read what a run reads first, without a Lease; raises what the run would raise."""
-    found = operator.find(store, options.flags) if store.is_cluster else Found()
+    found = operator.find(store, options.flags)
     recorded = Recorder(store, found.home).load() if found.home else Recorded()
     return read_sets(store, Observation(options, found, recorded), context)
 

@@ -131,7 +131,7 @@ def verify(store: Store, options: VerifyOptions, context: Context, *, namespace:
 def _read(store: Store, options: VerifyOptions, namespace: str | None) -> _Known:
     """The record; without ``after_upgrade`` one that cannot be read or is not understood counts as absent."""
     try:
-        home = (operator.find(store, options.flags).home or namespace) if store.is_cluster else None
+        home = operator.find(store, options.flags).home or namespace
         if home is None:
             return _Known()
         recorded = Recorder(store, home).load()
@@ -152,7 +152,7 @@ def _found(store: Store, snapshot: Snapshot, known: _Known, options: VerifyOptio
     after = options.after_upgrade
     since = known.recorded.run.started if known.tables and known.recorded.run else None
     yield from problems_of(snapshot, options.direction, known.tables, after_upgrade=after, since=since)
-    if store.is_cluster and not snapshot.trees:  # without a set nothing is proven
+    if not snapshot.trees:  # without a set nothing is proven
         ref = Ref("PodCliqueSet", "", "")
         if known.tables:
             message = f"there is no PodCliqueSet, and the record names {len(known.tables)}: is this the right cluster?"

@@ -20,7 +20,7 @@ from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity, Table
-from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan, make_revert
 from migrator.run.record import table_of
 from testbed import trees
@@ -213,7 +213,7 @@ class World:
         *,
         allow: Iterable[str] = (),
         skip_refused: bool = False,
-        selection: Selection | None = None,
+        namespace: str | None = None,
         tables: dict[str, Table] | None = None,
         now: datetime | None = NOW,
         is_cluster: bool = True,
@@ -224,7 +224,7 @@ class World:
             target=target,
             allow=allowed_codes(allow),
             skip_refused=skip_refused,
-            selection=selection or Selection(),
+            namespace=namespace,
         )
         return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(tables or {}, now))
 
