@@ -29,7 +29,7 @@ PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(VENV)/.runtime ## migrate the recorded cluster in examples/: before, the run, after
+demo: $(VENV)/.runtime ## plan the upgrade of the recorded cluster in examples/
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
 quick: lint ## a minute: lint, and the unit tests and those of the stores; builds nothing

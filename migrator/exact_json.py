@@ -6,8 +6,8 @@ Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 _GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 #: What stands before a number in the string that ``json`` prints in its place: no text of a user has it.
-_MARK: Final = f"number {secrets.token_hex(8)} "
+_MARK: Final = f"number {os.urandom(8).hex()} "
 _MARKED: Final = re.compile(rf'"{_MARK}([^"]*)"')
 
 
@@ -39,15 +39,14 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
 
 
-def dumps(value: Any, *, sort_keys: bool = False, indent: int | None = None) -> str:  # noqa: ANN401
-    """Print JSON with every :class:`JSONNumber` as it was spelt; compact, unless ``indent`` is given."""
+def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any JSON value
+    """Print compact JSON with every :class:`JSONNumber` as it was spelt."""
     text = json.dumps(
         value,
         default=_marked,
         ensure_ascii=False,
         allow_nan=False,
-        indent=indent,
-        separators=None if indent else (",", ":"),
+        separators=(",", ":"),
         sort_keys=sort_keys,
     )
     return _MARKED.sub(r"\1", text) if _MARK in text else text
@@ -74,7 +73,9 @@ def _object(pairs: list[tuple[str, Any]]) -> JSONObject:
 
 
 def _integer(token: str) -> int | JSONNumber:
-    return JSONNumber(token) if token == "-0" or len(token) > _MAX_INT_DIGITS else int(token)
+    if len(token) > _MAX_INT_DIGITS:
+        raise ValueError(f"a number has {len(token):,} digits, and no API server prints such a one")
+    return JSONNumber(token) if token == "-0" else int(token)
 
 
 def _refuse(token: str) -> None:

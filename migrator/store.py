@@ -22,15 +22,14 @@ PAGE_SIZE: Final = 500
 #: before it reads all sets again.
 LONGEST_WRITE: Final = 10.0
 
-#: How many patches may be under way, if the user names no other number.
+#: How many patches may be under way.
 CONCURRENCY: Final = 16
 
 
 class DryRun(StrEnum):
-    """How writes are made: for real, not at all, or with ``dryRun=All``."""
+    """How writes are made: for real, or with ``dryRun=All``."""
 
     NONE = "none"
-    CLIENT = "client"
     SERVER = "server"
 
 
@@ -121,7 +120,7 @@ class Store(Protocol):
         ...
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """Create an object. In a client-side dry run nothing is sent and ``body`` is returned."""
+        """Create an object."""
         ...
 
     def patch(
@@ -131,8 +130,7 @@ class Store(Protocol):
 
         For a pod or a kind of Grove, only the metadata is returned.
 
-        Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold. In a client-side dry run nothing is
-        sent and an empty object is returned.
+        Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold.
         """
         ...
 

@@ -17,7 +17,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
-from migrator.cli.options import PREFIX
+from migrator.cli.options import LOG_FORMAT
 
 #: A flag of so many commands is a common one.
 _SEVERAL: Final = 3
@@ -75,9 +75,7 @@ _ERROR: Final = (
 def _environment() -> Iterator[str]:
     """How flags are given by the environment."""
     yield from ("## Environment", "")
-    yield f"A flag that is not given is read from `{PREFIX}_<COMMAND>_<FLAG>`, for instance `{PREFIX}_RUN_TO`;"
-    yield f"several values are separated by spaces. `{PREFIX}_CONTEXT`, `{PREFIX}_KUBECONFIG` and"
-    yield f"`{PREFIX}_LOG_FORMAT` hold for all commands. `--revert` and `--yes` have no variable."
+    yield f"`KUBECONFIG` is read as kubectl reads it, and `{LOG_FORMAT}` stands for `--log-format`."
     yield ""
     yield "Shell completion: `source <(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)`; other shells are"
     yield "`zsh_source` and `fish_source`."

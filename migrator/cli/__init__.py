@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import click
+from click.core import ParameterSource
 
 from migrator import __version__
-from migrator.cli import log, offline, plan, run, stdout, verify
-from migrator.cli.options import CONTEXT_SETTINGS, Session, variable_of
+from migrator.cli import log, stdout
+from migrator.cli.options import CONTEXT_SETTINGS, Session
 from migrator.errors import HalfWay, MigratorError
 
 PROGRAM: Final = "grove-migrator"
@@ -22,6 +24,32 @@ PLUGIN: Final = "kubectl-grove_migrate"
 
 #: The exit code of a bug, and of Ctrl-C outside a run.
 EXIT_BUG: Final = 1
+
+
+#: The module of each command, in the order of an upgrade.
+_MODULES: Final = {
+    "plan": "plan",
+    "run": "run",
+    "verify": "verify",
+    "hash": "hashes",
+    "scheme": "offline",
+    "releases": "offline",
+    "guards": "offline",
+}
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by their names, each imported when it is asked for: that is most of the time of a short one."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        found = vars(import_module(f"migrator.cli.{_MODULES[name]}")).values()
+        return next(one for one in found if isinstance(one, click.Command) and one.name == name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
 
 
 class _InOrder(click.Group):
@@ -42,15 +70,7 @@ class _InOrder(click.Group):
 
 @click.group(
     cls=_InOrder,
-    commands=[
-        plan.plan,
-        run.run,
-        verify.verify,
-        offline.hash_,
-        offline.scheme,
-        offline.releases,
-        offline.guards,
-    ],
+    commands=cast("dict[str, click.Command]", _Commands()),
     context_settings=CONTEXT_SETTINGS,
     epilog="""\b
     Examples:
@@ -60,11 +80,10 @@ class _InOrder(click.Group):
 
     \b
     It is also a kubectl plugin:
-      kubectl grove-migrate plan -l app=web
+      kubectl grove-migrate plan -n inference
 
     \b
-    Most flags of a command can be given as a variable: GROVE_MIGRATOR_RUN_TO;
-    and for all commands GROVE_MIGRATOR_CONTEXT, _KUBECONFIG and _LOG_FORMAT.
+    Variables: KUBECONFIG, and GROVE_MIGRATOR_LOG_FORMAT for --log-format.
 
     \b
     Exit codes:
@@ -79,7 +98,7 @@ class _InOrder(click.Group):
       10  changes pending (plan --detailed-exitcode)
     """,
 )
-@click.version_option(__version__, prog_name=PROGRAM, allow_from_autoenv=False)
+@click.version_option(__version__, prog_name=PROGRAM)
 def cli() -> None:
     """Upgrade the Grove operator without restarting pods.
 
@@ -149,8 +168,8 @@ def _usage(error: click.ClickException, session: Session) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         message = f"A command is missing: see {PROGRAM} --help."
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
-        variable = variable_of(error.param, context)
-        message += f" (from {variable})" if variable else ""
+        source = context.get_parameter_source(str(error.param.name))
+        message += f" (from {error.param.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     elif context is not None and "Did you mean" not in message:
         message = f"{message.removesuffix('.')}. See `{context.command_path} --help`."
     return _fail("usage", error.exit_code, message.replace("\n", " "), session)

@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 from migrator.cli import log
 from migrator.cli.options import session
 from migrator.cli.progress import Progress
+from migrator.dump import DumpStore
 from migrator.errors import UsageError
 from migrator.grove.assemble import DUMP_COMMAND
 from migrator.resources import POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
-from migrator.store import CONCURRENCY, Deadline, DryRun, Store
-from migrator.stores.dump.store import DumpStore
+from migrator.store import CONCURRENCY, Deadline, Store
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -50,17 +50,6 @@ def _waiting(plugin: str) -> None:
     )
 
 
-def open_store(cluster: ClusterFlags, progress: Progress, *dumps: str, dry_run: DryRun) -> Store:
-    """The dump that was named, in one file or several, or else the cluster.
-
-    While it connects nothing is drawn: a credential plugin may ask for a login.
-    """
-    if not dumps:
-        return connect(cluster, dry_run=dry_run)
-    with progress, progress.stage("reading"):
-        return read_dump(*dumps)
-
-
 def read_dump(*paths: str) -> DumpStore:
     """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
     store = DumpStore.read(*paths)
@@ -69,7 +58,7 @@ def read_dump(*paths: str) -> DumpStore:
     return store
 
 
-def context(progress: Progress, timeout: float | None = None, *, concurrency: int = CONCURRENCY) -> Context:
+def context(progress: Progress, timeout: float | None = None) -> Context:
     """Real clocks, a log above the progress, and an identity of our own; ``timeout`` is in seconds."""
     run_id, asked, stop = uuid.uuid4().hex[:12], session(), threading.Event()
     return Context(
@@ -88,7 +77,7 @@ def context(progress: Progress, timeout: float | None = None, *, concurrency: in
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
-        concurrency=concurrency,
+        concurrency=CONCURRENCY,
         namespace=own_namespace(),
     )
 

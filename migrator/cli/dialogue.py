@@ -150,8 +150,7 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
 def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
     if mode is not DryRun.NONE:
-        sent = " Every patch is sent with dryRun=All." if mode is DryRun.SERVER else ""
-        yield f"This is a dry run: nothing is written.{sent}"
+        yield "This is a dry run: nothing is written. Every patch is sent with dryRun=All."
         return
     if not preview.writes:
         yield "Nothing is written."

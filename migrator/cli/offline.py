@@ -1,113 +1,22 @@
-"""The commands that ask no cluster: ``hash``, ``scheme``, ``releases`` and ``guards``."""
+"""The commands that read no object: ``scheme``, ``releases`` and ``guards``."""
 
 from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
-from migrator.cli import log
-from migrator.cli.options import command, option, output_format
+from migrator.cli.options import command, output_format
 from migrator.cli.stdout import as_json, write
-from migrator.errors import DecodeError, InputError, UsageError
-from migrator.exact_json import JSONObject
+from migrator.errors import UsageError
 from migrator.hashing import schemes
-from migrator.hashing.podcliqueset import SetHasher
-from migrator.hashing.schemes import Scheme
 from migrator.planning.guards.base import CATALOGUE, CODES
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.releases import builds_with
 from migrator.releases.program import Operator
 from migrator.render.text import columns, filled, row, wrapped
-from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
-
-
-@command(
-    "hash",
-    "Print the hashes of PodCliqueSets in a file.",
-    """
-    kubectl get podcliqueset demo -o yaml | grove-migrator hash -f -
-    grove-migrator hash -f sets.yaml --scheme v0.1.0-alpha.11
-    """,
-)
-@option(
-    "-f, --filename FILE",
-    "YAML documents, JSON, a List or JSON Lines, gzip too; - is stdin. Other kinds are skipped.",
-    required=True,
-)
-@option(
-    "--scheme SCHEME|RELEASE",
-    "Hash under this scheme; may be repeated. Default: all.",
-    multiple=True,
-)
-@output_format(["json"], "A line of JSON for each set and scheme.")
-def hash_(*, filename: str, scheme: tuple[str, ...], output: str) -> int:  # noqa: ARG001 - there is one format
-    """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
-
-    The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
-    manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
-    printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
-    """
-    from migrator.stores.dump import reader
-
-    chosen = set(map(schemes.resolve, scheme))
-    wanted = [one for one in schemes.all_schemes() if not chosen or one in chosen]
-    file = reader.title(filename)
-    found = warned = failed = False
-    for document in _sets_in(filename):
-        found = True
-        metadata = document.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
-        namespace, name = str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata.get("name") or "")
-        what = f"PodCliqueSet {namespace}/{name}"
-        if not (warned or metadata.get("uid") or metadata.get("creationTimestamp")):
-            warned = True
-            log.write_warning(
-                "bare_manifest",
-                f"{what} looks like a manifest: the defaults that admission adds are not applied, so an operator may "
-                "store other hashes",
-            )
-        for reason in _print_hashes(document, namespace, name, wanted):
-            failed = True
-            log.write_failure(DecodeError.code, DecodeError.exit_code, f"{file}: {what}: {reason}")
-    if not found:
-        raise InputError(f"{file} has no PodCliqueSet.")
-    return DecodeError.exit_code if failed else 0
-
-
-def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Iterable[Scheme]) -> Iterable[str]:
-    """Print a line for each scheme; returns why Go could not decode the set under others, each reason once."""
-    if document.get("spec") is None:
-        return ("spec: it is missing",)
-    hasher = SetHasher(document)
-    reasons: dict[str, None] = {}
-    # An operator ignores fields that its layout lacks. So one scheme may decode a set that another cannot.
-    for scheme in wanted:
-        try:
-            hashes = hasher.under(scheme)
-        except DecodeError as error:
-            reasons[str(error)] = None
-            continue
-        line = {
-            "namespace": namespace,
-            "name": name,
-            "scheme": scheme.name,
-            "generationHash": hashes.generation,
-            "podTemplateHashes": dict(hashes.templates),
-        }
-        write(as_json(line, indent=None))
-    return reasons
-
-
-def _sets_in(path: str) -> Iterator[JSONObject]:
-    from migrator.stores.dump import reader
-
-    for document in reader.objects(path, spelt=True):
-        group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
-        if (group, document.get("kind")) == (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
-            yield document
 
 
 @command(

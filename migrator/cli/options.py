@@ -16,18 +16,16 @@ from click.core import ParameterSource
 from migrator.errors import UsageError
 from migrator.grove.objects import go_duration
 
-#: Each flag but --yes and --revert can be given as the variable ``GROVE_MIGRATOR_<COMMAND>_<FLAG>``; a flag on the
-#: command line wins.
-PREFIX: Final = "GROVE_MIGRATOR"
-#: Read before Click parses anything, because it also holds for errors about that.
-LOG_FORMAT: Final = f"{PREFIX}_LOG_FORMAT"
-#: ``-h`` works everywhere, and flags can be given as variables.
-CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
+#: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
+#: about that.
+LOG_FORMAT: Final = "GROVE_MIGRATOR_LOG_FORMAT"
+#: ``-h`` works everywhere.
+CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 #: Flags that the next command needs too, if they were given and it has them.
 _REPEATED: Final = (
     *("--to", "--to-binary", "--from"),
-    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace", "--selector"),
+    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace"),
 )
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -83,14 +81,6 @@ class Command(click.Command):
         return rest
 
 
-def variable_of(param: click.Parameter, ctx: click.Context) -> str | None:
-    """The environment variable that a flag came from; ``None`` if it was typed, or not given."""
-    if ctx.get_parameter_source(str(param.name)) is not ParameterSource.ENVIRONMENT:
-        return None
-    own = param.envvar if isinstance(param.envvar, str) else ""
-    return own if os.environ.get(own) else f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
-
-
 def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., Any]], Command]:
     """Declare a command: ``summary`` is its line in the list of commands, and its docstring is its help."""
 
@@ -135,16 +125,14 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
     return click.option("-o", "--output", type=click.Choice(words), default=words[0], show_default=True, help=meaning)
 
 
-def source(command_name: str) -> Callable[[_F], _F]:
-    """``--from``, which Python cannot call a parameter: the command receives it as ``source``."""
-    return option(
-        "--from SCHEME|RELEASE|auto",
-        "What the operator stores now; auto finds it for each set.",
-        "source",
-        default="auto",
-        show_default=True,
-        envvar=f"{PREFIX}_{command_name.upper()}_FROM",
-    )
+#: ``--from``, which Python cannot call a parameter: the command receives it as ``source``.
+SOURCE: Final = option(
+    "--from SCHEME|RELEASE|auto",
+    "What the operator stores now; auto finds it for each set.",
+    "source",
+    default="auto",
+    show_default=True,
+)
 
 
 def target(meaning: str) -> Callable[[_F], _F]:
@@ -185,13 +173,8 @@ CLUSTER: Final = together(
     option(
         "--kubeconfig FILE",
         "Path to the kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
-        envvar=f"{PREFIX}_KUBECONFIG",
     ),
-    option(
-        "--context NAME",
-        "The kubeconfig context to use.",
-        envvar=f"{PREFIX}_CONTEXT",
-    ),
+    option("--context NAME", "The kubeconfig context to use."),
 )
 
 
@@ -202,30 +185,20 @@ OPERATOR: Final = together(
 )
 
 
-def _is_given_here(param: click.Parameter, ctx: click.Context) -> bool:
-    """Whether a parameter was typed, or came from a variable of this command and not from one of all commands."""
-    is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-    return is_typed or (variable_of(param, ctx) or "").startswith(f"{ctx.auto_envvar_prefix}_")
+def _is_typed(param: click.Parameter, ctx: click.Context) -> bool:
+    return ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
 
 
 def refuse_flags(reason: str, *names: str) -> None:
-    """Raise ``UsageError`` if one of these parameters was given, by a flag or by a variable of this command.
-
-    ``GROVE_MIGRATOR_CONTEXT`` and ``_KUBECONFIG`` hold for all commands, so one that has no effect here is passed over.
-    """
+    """Raise ``UsageError`` if one of these parameters was given."""
     ctx = click.get_current_context()
     for param in ctx.command.params:
-        variable = variable_of(param, ctx)
-        is_off = variable is not None and not ctx.params[str(param.name)]
-        if param.name in names and _is_given_here(param, ctx) and not is_off:
-            raise UsageError(f"{variable or max(param.opts, key=len)} {reason}")
+        if param.name in names and _is_typed(param, ctx):
+            raise UsageError(f"{max(param.opts, key=len)} {reason}")
 
 
 def next_command(name: str, *flags: str) -> str:
-    """A command of ours with these flags, and with those of this command that it needs too.
-
-    A variable of all commands holds for that one too; a variable of this command does not.
-    """
+    """A command of ours with these flags, and with those of this command that it needs too."""
     context = click.get_current_context()
     root = context.find_root()
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
@@ -233,7 +206,7 @@ def next_command(name: str, *flags: str) -> str:
     for param in context.command.params:
         flag, value = max(param.opts, key=len), context.params.get(str(param.name))
         if (
-            _is_given_here(param, context)
+            _is_typed(param, context)
             and flag in known - set(flags)
             and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ()))
         ):

@@ -14,28 +14,27 @@ from migrator.cli import log
 from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
+    SOURCE,
     TO_BINARY,
     command,
     next_command,
     option,
     output_format,
     refuse_flags,
-    source,
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.errors import Forbidden, Refused
+from migrator.errors import Forbidden, InputError, Refused
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, Selection, candidates_of, direction_of
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
 from migrator.planning.planner import Outlook, Target
 from migrator.render import page, summary, table
 from migrator.render.summary import PlanHeader
-from migrator.selectors import matches_labels
-from migrator.store import DryRun
+from migrator.store import DryRun, Store
 
 EXIT_CHANGES: Final = 10
 
-#: The version of the JSON and YAML that is printed: keys are only ever added to it.
+#: The version of the JSON that is printed: keys are only ever added to it.
 _API_VERSION: Final = "grove-migrator/v1"
 
 
@@ -46,7 +45,7 @@ _API_VERSION: Final = "grove-migrator/v1"
     grove-migrator plan                        # the operator, newer releases
     grove-migrator plan --to v0.1.0-alpha.11   # what that upgrade needs
     grove-migrator plan --to v0.1.0-alpha.11 -o html --group-by team > plan.html
-    grove-migrator plan --to v0.1.0-alpha.11 -n inference -l app=web -o yaml
+    grove-migrator plan --to v0.1.0-alpha.11 -n inference
     grove-migrator plan --to v0.1.0-alpha.11 --detailed-exitcode
     # A dump has all kinds of Grove and the pods:
     kubectl get pods,$(kubectl api-resources --verbs=list -o name |
@@ -55,17 +54,16 @@ _API_VERSION: Final = "grove-migrator/v1"
 )
 @option(
     "-f, --filename DUMP",
-    "Read the output of kubectl get instead of a cluster (YAML or JSON, gzip too; - is stdin). May be repeated.",
+    "Read the output of kubectl get instead of a cluster (YAML or JSON; - is stdin). May be repeated.",
     multiple=True,
 )
 @target("What the next operator expects. Without it: a row for each newer release.")
 @TO_BINARY
-@source("plan")
-@output_format(["table", "json", "yaml", "html"], "A table, data for scripts, or (with a target) a page for your team.")
+@SOURCE
+@output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
 @option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
 @option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
 @option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
-@option("-l, --selector SELECTOR", "Only PodCliqueSets with these labels, such as app=web,tier!=cache.")
 @CLUSTER
 def plan(
     *,
@@ -77,7 +75,6 @@ def plan(
     group_by: str | None,
     detailed_exitcode: bool,
     namespace: str | None,
-    selector: str | None,
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
@@ -92,10 +89,14 @@ def plan(
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     cluster = connect.ClusterFlags(kubeconfig, context)
     to = operator_source.choose_target(to, to_binary)
-    options = _options(source, to, namespace, selector)
+    options = _options(source, to, namespace)
     result: Plan | None = None
     progress = Progress(sys.stderr)
-    store = connect.open_store(cluster, progress, *filename, dry_run=DryRun.CLIENT)
+    if filename:
+        with progress, progress.stage("reading"):
+            store: Store = connect.read_dump(*filename)
+    else:  # nothing is drawn: a credential plugin may ask for a login
+        store = connect.connect(cluster, dry_run=DryRun.SERVER)
     header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:
@@ -105,11 +106,13 @@ def plan(
             else:
                 result = preview(store, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
+        except RecursionError as error:  # newer Pythons read what is deeper than they can walk
+            raise InputError("an object is nested too deeply") from error
         except Forbidden as error:
             if namespace is not None:
                 raise
             raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
-    is_empty = result is not None and not result.set_plans and options.selection != Selection()
+    is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
     write(text)
@@ -133,11 +136,9 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
             raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
 
 
-def _options(source: str, target: str | None, namespace: str | None, selector: str | None) -> PlanOptions:
-    """The options of a plan; a bad selector or a mistyped release is an error before a cluster is asked."""
-    matches_labels(selector, {})
-    selection = Selection(namespace, selector)
-    options = PlanOptions(source, target or "", selection=selection, for_display=True)
+def _options(source: str, target: str | None, namespace: str | None) -> PlanOptions:
+    """The options of a plan; a mistyped release is an error before a cluster is asked."""
+    options = PlanOptions(source, target or "", namespace=namespace, for_display=True)
     if target is None:
         candidates_of(source)
     else:
@@ -149,9 +150,9 @@ def _first_look_text(
     look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
 ) -> str:
     """The cluster as it is, and all targets."""
-    if output_format in {"json", "yaml"}:
+    if output_format == "json":
         answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
-        return _document({**answer, "outlook": summary.outlook_json(look)}, output_format)
+        return _document({**answer, "outlook": summary.outlook_json(look)})
     rows = summary.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
@@ -164,8 +165,8 @@ def _first_look_text(
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
-    if output_format in {"json", "yaml"}:
-        return _document(summary.plan_json(result, header), output_format)
+    if output_format == "json":
+        return _document(summary.plan_json(result, header))
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
@@ -173,10 +174,5 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
     return table.plan_text(result, next_command=following)
 
 
-def _document(answer: dict[str, Any], output_format: str) -> str:
-    document = {"apiVersion": _API_VERSION, **answer}
-    if output_format == "json":
-        return as_json(document)
-    import yaml
-
-    return str(yaml.safe_dump(document, sort_keys=False, width=10**9))
+def _document(answer: dict[str, Any]) -> str:
+    return as_json({"apiVersion": _API_VERSION, **answer})

@@ -2,91 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-import click
 
 from migrator.cli import log, stdout
 from migrator.cli.options import (
     CLUSTER,
     OPERATOR,
+    SOURCE,
     TO_BINARY,
     command,
     duration,
     option,
     output_format,
-    refuse_flags,
-    source,
     target,
 )
-from migrator.errors import OutputError, UsageError, count
+from migrator.errors import OutputError, count
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
-from migrator.planning.patches import patch_count
 from migrator.render import summary, table
-from migrator.render.text import NO_SETS, command_row, printable, row, wrapped
-from migrator.store import CONCURRENCY, DryRun
+from migrator.render.text import NO_SETS, command_row, row, wrapped
+from migrator.store import DryRun
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
-    from migrator.store import Store
-    from migrator.stores.dump.store import DumpStore
 
 _DRY: Final = "\nDry run: nothing was written.\n"
-_STDIO: Final = "-"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-#: Parameters that have no effect on a dump.
-_OF_A_CLUSTER: Final = (
-    *("kubeconfig", "context", "stop_operator", "wait", "timeout"),
-    *("concurrency", "yes", "operator", "target_image"),
-)
 
 
 @command(
     "run",
     "Migrate the stored hashes, or revert a migration.",
     """
-    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --dry-run=server
+    grove-migrator run --to v0.1.0-alpha.11 --stop-operator --dry-run
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
-    grove-migrator run -f dump.yaml --write migrated.json --to v0.1.0-alpha.11
     """,
 )
 @target("What the next operator expects.")
 @TO_BINARY
-@source("run")
+@SOURCE
 @option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    is_flag=False,
-    flag_value="client",
-    help="client (or no value): send no write. server: send every patch with dryRun=All.",
-)
+@option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
 @option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
 @option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
 @duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
-@option(
-    "--concurrency N",
-    "Send this many patches at a time.",
-    type=click.IntRange(1, 256),
-    default=CONCURRENCY,
-    show_default=True,
-)
-@option("--revert", "Undo the run with the same --from and --to.", allow_from_autoenv=False)
-@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.", allow_from_autoenv=False)
+@option("--revert", "Undo the run with the same --from and --to.")
+@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
 @OPERATOR
-@option("-f, --filename DUMP", "Migrate the output of kubectl get instead of a cluster (see plan --help).")
-@option("--write OUT", "With -f: write the migrated dump to this file; - is stdout.")
 @output_format(["table", "json"], "Output format of the result.")
 @CLUSTER
 def run(
@@ -95,18 +63,15 @@ def run(
     to_binary: str | None,
     source: str,
     stop_operator: bool,
-    dry_run: str,
+    dry_run: bool,
     skip_refused: bool,
     allow: tuple[str, ...],
     wait: float,
     timeout: float | None,
-    concurrency: int,
     revert: bool,
     yes: bool,
     operator: str | None,
     target_image: str | None,
-    filename: str | None,
-    write: str | None,
     output: str,
     kubeconfig: str | None,
     context: str | None,
@@ -123,8 +88,7 @@ def run(
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
-    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun(dry_run)
-    _check_files(filename, write, output, mode)
+    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
     to = operator_source.choose_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
@@ -136,67 +100,24 @@ def run(
     )
     direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
-    run_context = connect.context(progress, timeout or None, concurrency=concurrency)
-    store: Store
-    dump: DumpStore | None = None
-    if filename is not None:
-        with progress, progress.stage(f"reading {printable(filename)}"):
-            store = dump = connect.read_dump(filename)
-    else:
-        store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
-        if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
-            dialogue.announce(store, options, run_context, progress, yes=yes)
+    run_context = connect.context(progress, timeout or None)
+    store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
+    if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
+        dialogue.announce(store, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(store, options, run_context)
-            if dump is not None and write is not None and mode is DryRun.NONE:
-                _write_dump(dump, write, result)
             connect.ignore(*_SIGNALS)
         ending: tuple[str | None, tuple[str, ...]] = None, ()
-        if store.dry_run is DryRun.NONE:
+        if mode is DryRun.NONE:
             ending = dialogue.ending(store, result, options, by_binary=to_binary is not None)
-        if write != _STDIO or mode is not DryRun.NONE:
-            _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
+        _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
         state_of_operator, commands = ending
         state = {"operator": state_of_operator, "next": commands} if commands else {}
         numbers = {"trees": len(result.sets), "patches": result.patches, "seconds": result.seconds}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
-
-
-def _check_files(dump: str | None, out: str | None, output_format: str, mode: DryRun) -> None:
-    """Raise ``UsageError`` for flags that contradict each other, or that have no effect on a dump."""
-    if dump is None:
-        if out is not None:
-            raise UsageError("--write goes with -f DUMP: a cluster is written to directly.")
-        return
-    refuse_flags("has no effect with -f, which reads a file and no cluster: leave one of them out.", *_OF_A_CLUSTER)
-    if mode is DryRun.SERVER:
-        raise UsageError("--dry-run=server sends patches to a cluster, and -f reads a file: give --dry-run.")
-    if out == _STDIO and mode is DryRun.NONE and output_format == "json":
-        raise UsageError("--write - and -o json both write to stdout: leave one of them out.")
-    if out is None and mode is DryRun.NONE:
-        raise UsageError("-f DUMP needs --write OUT, or --dry-run to write nothing.")
-    if out not in {None, _STDIO} and _same_file(dump, str(out)):
-        raise UsageError(f"--write {out} is the file that -f reads: write to another one.")
-
-
-def _same_file(dump: str, out: str) -> bool:
-    try:
-        given = os.fstat(sys.stdin.fileno()) if dump == _STDIO else Path(dump).stat()
-        return os.path.samestat(given, Path(out).stat())
-    except (OSError, ValueError):
-        return False
-
-
-def _write_dump(dump: DumpStore, out: str, result: RunResult) -> None:
-    from migrator.planning.model import pending
-
-    planned = pending(result.plan)
-    dump.write(out, (change for set_plan in planned for change in set_plan.changes))
-    result.sets = {set_plan.tree.ref for set_plan in planned}
-    result.patches = sum(patch_count(set_plan.changes) for set_plan in planned)
 
 
 def _print_if_read(text: str, mode: DryRun) -> None:

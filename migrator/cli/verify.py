@@ -15,7 +15,6 @@ from migrator.cli.options import (
     next_command,
     option,
     output_format,
-    refuse_flags,
     target,
 )
 from migrator.cli.stdout import as_json, write
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 10
-#: Parameters that have no effect on a dump.
-_OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "operator", "target_image")
 
 
 @command(
@@ -41,10 +38,8 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
     """
     grove-migrator verify --to v0.1.0-alpha.11
     grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --wait 5m
-    grove-migrator verify -f migrated.json --to v0.1.0-alpha.11
     """,
 )
-@option("-f, --filename DUMP", "Check the output of kubectl get instead of a cluster (see plan --help).")
 @target("What every stored hash must match.")
 @TO_BINARY
 @option(
@@ -58,7 +53,6 @@ _OF_A_CLUSTER: Final = ("kubeconfig", "context", "after_upgrade", "wait", "opera
 @CLUSTER
 def verify(
     *,
-    filename: str | None,
     to: str | None,
     to_binary: str | None,
     after_upgrade: bool,
@@ -79,8 +73,6 @@ def verify(
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
-    if filename is not None:
-        refuse_flags("needs a cluster, and -f reads a file: leave one of them out.", *_OF_A_CLUSTER)
     operator_source.require_target(to, to_binary)
     cluster = connect.ClusterFlags(kubeconfig, context)
     to = operator_source.choose_target(to, to_binary, target_image)
@@ -95,7 +87,7 @@ def verify(
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    store = connect.open_store(cluster, progress, *filter(None, [filename]), dry_run=DryRun.CLIENT)
+    store = connect.connect(cluster, dry_run=DryRun.SERVER)
     with progress, progress.stage("verifying"):
         try:
             result = core.verify(store, options, run_context)

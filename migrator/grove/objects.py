@@ -62,11 +62,6 @@ class Pod:
         """Whether its containers have ended for good, so that it holds no GPU. Grove counts it as any other pod."""
         return self.phase in {"Failed", "Succeeded"}
 
-    @property
-    def running(self) -> bool:
-        """Whether it runs; a pod whose phase was not read counts as running."""
-        return not self.terminating and self.phase in {None, "Running"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroveObject:

@@ -140,7 +140,6 @@ def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
     return Disruption(
         pods=len(pods),
         gpus=sum(gpus.get(clique, 0) for clique, pod in pods.values() if not pod.finished),
-        running=sum(pod.running for _, pod in pods.values()),
     )
 
 

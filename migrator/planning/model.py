@@ -92,14 +92,13 @@ class SetState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """The pods that the next operator recreates, their GPUs, and how many of the pods run."""
+    """The pods that the next operator recreates, and their GPUs."""
 
     pods: int = 0
     gpus: int = 0
-    running: int = 0
 
     def __add__(self, other: Disruption) -> Disruption:
-        return Disruption(self.pods + other.pods, self.gpus + other.gpus, self.running + other.running)
+        return Disruption(self.pods + other.pods, self.gpus + other.gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from migrator.grove.objects import PodCliqueSet
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.selectors import matches_labels
 
 AUTO: Final = "auto"
 
 #: Why an operator is refused by its program file.
 HASH_IN_NAMES: Final = "this operator puts the hash into object names, so it cannot be migrated; only `hash` accepts it"
 
-NOTHING_SELECTED: Final = "no PodCliqueSet matches the selection (-n, -l)"
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """PodCliqueSets of one namespace, or with certain labels; all of them by default."""
-
-    namespace: str | None = None
-    selector: str | None = None
-
-    def matches(self, pcs: PodCliqueSet) -> bool:
-        """Whether the set is selected. Raises :class:`~migrator.errors.UsageError` for a bad selector."""
-        if self.namespace is not None and pcs.ref.namespace != self.namespace:
-            return False
-        return matches_labels(self.selector, pcs.labels)
+NOTHING_SELECTED: Final = "there is no PodCliqueSet in this namespace (-n)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +30,12 @@ class PlanOptions:
     target: str = ""
     allow: frozenset[str] = frozenset()
     skip_refused: bool = False
-    selection: Selection = field(default_factory=Selection)
+    namespace: str | None = None  # of the sets that are meant; all without one
     for_display: bool = False
+
+    def selects(self, pcs: PodCliqueSet) -> bool:
+        """Whether the set is meant."""
+        return self.namespace in {None, pcs.ref.namespace}
 
 
 @dataclass(frozen=True, slots=True)

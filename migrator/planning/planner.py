@@ -87,7 +87,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     direction = direction_of(options)
     planner = _Planner(options, direction, known, snapshot)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
-    selected = tuple(p for p in plans if options.selection.matches(p.tree.pcs))
+    selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {SetState.MIGRATE, SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
     return Plan(

@@ -189,7 +189,6 @@ def recreated_with_migration(plan: Plan) -> Disruption:
     return Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,
-        running=total.running - before.running + after.running,
     )
 
 
@@ -287,7 +286,6 @@ def _set_json(set_plan: SetPlan) -> dict[str, Any]:
         "to": set_plan.target,
         "state": set_plan.state.value,
         "pods": set_plan.disruption.pods,
-        "runningPods": set_plan.disruption.running,
         "gpus": set_plan.disruption.gpus,
         "changes": [
             {**object_json(one.ref), "uid": one.ref.uid, "field": one.field, "old": one.old, "new": one.new}

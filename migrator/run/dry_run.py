@@ -1,4 +1,4 @@
-"""A run that writes nothing to a cluster: on a file, as a dry run, and what ``plan`` shows."""
+"""What writes nothing to a cluster: a dry run, and what ``plan`` shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from migrator.run.execute import Executor, Outcome
 from migrator.run.observation import Observation, check_there, look_ahead, newest_record
 from migrator.run.record import Record, State
 from migrator.run.snapshot import read_snapshot
-from migrator.store import DryRun, Store
+from migrator.store import Store
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 
@@ -32,7 +32,7 @@ _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
-    A server-side dry run sends every patch with ``dryRun=All``; nothing is sent to a dump.
+    Every patch is sent with ``dryRun=All``.
     """
     seconds: dict[str, float] = {}
     until = context.clock() + options.wait
@@ -48,8 +48,6 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if refusal is not None:
         raise refusal
     result = RunResult(seen.plan, seconds=seconds)
-    if not store.is_cluster or store.dry_run is DryRun.CLIENT:
-        return result
     admission.prove(store, seen)
     if seen.opened and seen.blocking:
         context.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
@@ -99,7 +97,7 @@ def first_look(store: Store, options: PlanOptions, *, now: Callable[[], datetime
         replace(target, plan=read.added_to(target.plan))
         for target in plans_for_all_releases(read.snapshot, options, read.known)
     )
-    trees = [tree for tree in read.snapshot.trees if options.selection.matches(tree.pcs)]
+    trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
@@ -160,7 +158,7 @@ class _Read:
 
 def _read(store: Store, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
-    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.selection.namespace)
+    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not store.is_cluster:
@@ -182,7 +180,7 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime]) -> _R
         seen = replace(seen, webhooks=webhooks.read(store))
     except NotAuthorised as error:
         unseen.append(unjudged("GM-202", str(error)))
-    if options.selection.namespace is None:  # else the sets of the record may be elsewhere
+    if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = store.short_names(crds.GROUP)
     known = Known(now(), seen.release, seen.open is not None, short_names=short_names)

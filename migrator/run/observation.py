@@ -282,8 +282,6 @@ def look_around(store: Store, seen: Observation) -> Observation:
 
 def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
     """Read what a run reads first, without a Lease; raises what the run would raise."""
-    if not store.is_cluster:
-        return read_sets(store, Observation(options), context)
     found = operator.find(store, options.flags, own=context.namespace)
     own = leases.everywhere(store, leases.OWN_LEASE).get(found.home or "", Lease())
     record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)

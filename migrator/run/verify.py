@@ -90,7 +90,7 @@ def verify(store: Store, options: VerifyOptions, context: Context) -> VerifyResu
 
 def _records(store: Store, options: VerifyOptions) -> list[Record]:
     """The records of runs, in all namespaces; without ``after_upgrade`` they do not matter."""
-    if not (store.is_cluster and options.after_upgrade):
+    if not (options.after_upgrade):
         return []
     found = leases.everywhere(store, leases.OWN_LEASE).values()
     records = [parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found]
@@ -103,7 +103,7 @@ def _found(
     since, scheme = (last.started, last.scheme) if last is not None else (None, "")
     after = options.after_upgrade
     yield from problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme)
-    if store.is_cluster and not snapshot.installed:
+    if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield Problem(Ref("PodCliqueSet", "", ""), None, message)
     for record in records:

@@ -1,1 +1,1 @@
-"""The two stores behind the seam: a cluster, and a dump of one."""
+"""The store that is a cluster."""

@@ -24,6 +24,8 @@ def late(self, method, url, **options):
     time.sleep(0.12 if method == "PATCH" else 0)
     return send(self, method, url, **options)
 PoolManager.urlopen = late
+from migrator.cli import connect
+connect.CONCURRENCY = 1
 from migrator.__main__ import main
 main()
 """
@@ -36,7 +38,7 @@ class Running:
         self._client = client
         self._before = self._hashes()
         where = ("--kubeconfig", str(kubeconfig), "-o", "json", "--log-format=json")
-        command = (sys.executable, "-c", _SLOWLY, "run", *arguments, "--stop-operator", "--concurrency=1", *where)
+        command = (sys.executable, "-c", _SLOWLY, "run", *arguments, "--stop-operator", *where)
         directory.mkdir()
         self._out, self._err = directory / "out", directory / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:

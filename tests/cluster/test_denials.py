@@ -66,7 +66,7 @@ def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedS
     eventually(lambda: not is_denied(), what="something is still denied")
 
 
-@pytest.mark.parametrize("rehearsal", [(), ("--dry-run=server",)], ids=["run", "dry run"])
+@pytest.mark.parametrize("rehearsal", [(), ("--dry-run",)], ids=["run", "dry run"])
 def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(
     strict: ServedSite, invoke: Invoke, rehearsal: tuple[str, ...]
 ) -> None:

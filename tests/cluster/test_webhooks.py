@@ -95,7 +95,7 @@ def test_the_commands_of_the_page_let_our_account_pass_and_nobody_else(
     before = site.client.get(*KIND, guarded[0])["webhooks"]
     assert "GM-202" in account("run", "--to", NEW, "--stop-operator", code=3).failure["message"]
     assert typed(site, tmp_path, 0, *guarded) == 200
-    rehearsal = ("run", "--to", NEW, "--stop-operator", "--dry-run=server")
+    rehearsal = ("run", "--to", NEW, "--stop-operator", "--dry-run")
     eventually(lambda: account(*rehearsal, code=(0, 3)).out, what="our account is not exempt")
     with site.unharmed():
         account("run", "--to", NEW, "--stop-operator")

@@ -20,7 +20,6 @@ from tests.e2e.kind import Kind
 from tests.support.translation import GROVE
 
 #: A run that can be caught among its writes, where `Scene.slow` makes each take a second.
-FEW: Final = "--concurrency=4"
 _SETS: Final = 4
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -172,7 +171,7 @@ class Scene(Site):
     def in_mid_write(self) -> Iterator[Object]:
         """A run that has written some of the hashes and not all, and its pod; the block unharmed."""
         with self.slow(), self.unharmed():
-            self.run(FEW)
+            self.run()
             eventually(lambda: self.written() > 0, what="nothing is written", seconds=SECONDS)
             assert self.written() < len(self.pods()), "the run has written everything already"
             yield next(pod for pod in pods_of(self.client) if pod["status"]["phase"] == "Running")

@@ -13,7 +13,7 @@ from tests.cluster.helm.wrapper import OPERATOR, OURS, settings, wrapper
 from tests.cluster.site import NEW, OLD
 from tests.e2e import images
 from tests.e2e.jobs import ends_of
-from tests.e2e.scene import FEW, Scene
+from tests.e2e.scene import Scene
 from tests.golden.operator_build import Program, built
 from tests.support.commands import run
 
@@ -96,9 +96,8 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook(helm: Scene, tmp_path: Pat
 def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:
     """Helm gives up before its hook: the Job keeps its rights and migrates, and the same command upgrades then."""
     hooked(helm, tmp_path)
-    more = settings([f"grove-migrator.extraArguments={{{FEW}}}"])
     with helm.slow(), helm.unharmed():
-        assert helm.helm(*upgrade(tmp_path, NEW, *more, "--timeout=6s")).returncode != 0
+        assert helm.helm(*upgrade(tmp_path, NEW, "--timeout=6s")).returncode != 0
         assert ends_of(helm.client) == [], "the Job was faster than Helm"
         [pod] = helm.finish()
     assert (pod.code, helm.tag(), helm.replicas()) == (0, OLD, 0)

@@ -117,7 +117,7 @@ class Process:
         self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
     ) -> Ending:
         """``grove-migrator run --stop-operator``, with these options."""
-        of_plan = {name: more.pop(name) for name in ("allow", "skip_refused", "selection") if name in more}
+        of_plan = {name: more.pop(name) for name in ("allow", "skip_refused") if name in more}
         plan = PlanOptions(source=source, target=target, **of_plan)
         store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)

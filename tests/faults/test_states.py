@@ -297,7 +297,7 @@ def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     waits = replace(OPTIONS, stop_operator=False, wait=60.0)
     with pytest.raises(Refused, match="GM-122"):
         migration.run(
-            Site().store.in_dry_run(DryRun.CLIENT), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
+            Site().store.in_dry_run(DryRun.SERVER), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
         )
 
 

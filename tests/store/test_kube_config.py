@@ -345,6 +345,6 @@ def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Pat
 
 def test_the_client_is_not_imported_for_a_dump() -> None:
     """The Kubernetes client costs more than reading a dump does."""
-    code = "import sys, migrator.stores.dump.store; print([m for m in sys.modules if m.startswith('kubernetes')])"
+    code = "import sys, migrator.dump; print([m for m in sys.modules if m.startswith('kubernetes')])"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.strip() == "[]"

@@ -121,7 +121,7 @@ def test_a_list_is_of_all_namespaces_or_of_one(serve: Serve) -> None:
     assert [seen.path for seen in api.seen] == ["/api/v1/pods", "/api/v1/namespaces/a/pods"]
 
 
-def test_server_side_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -> None:
+def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -> None:
     """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
     store = store.in_dry_run(DryRun.SERVER)
     store.patch(PODS, "a", "n", OPS)
@@ -130,16 +130,6 @@ def test_server_side_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -
     assert [seen.query.get("dryRun") for seen in api.seen[:2]] == ["All"] * 2
     assert api.seen[2].body["dryRun"] == ["All"]  # beside a body the server does not look at the query
     assert store.dry_run is DryRun.SERVER
-
-
-def test_client_side_dry_run_sends_no_write(api: FakeApi, store: KubeStore) -> None:
-    """Reads go out, writes stay here."""
-    store = store.in_dry_run(DryRun.CLIENT)
-    assert store.patch(PODS, "a", "n", OPS) == {}
-    assert store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}}) == {"metadata": {"name": "n"}}
-    store.delete(CONFIG_MAPS, "a", "n", "u")
-    store.get(PODS, "a", "n")
-    assert [seen.method for seen in api.seen] == ["GET"]
 
 
 @pytest.mark.parametrize("answer", [ok(), status(404, reason="NotFound"), status(409, reason="Conflict")])

@@ -20,7 +20,7 @@ from migrator.grove.objects import Snapshot
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
-from migrator.planning.options import PlanOptions, Selection, direction_of
+from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.planner import Known, make_plan, make_revert
 from testbed import trees
 from testbed.gangs import MAPPED
@@ -210,7 +210,7 @@ class World:
         *,
         allow: Iterable[str] = (),
         skip_refused: bool = False,
-        selection: Selection | None = None,
+        namespace: str | None = None,
         resumes: bool = False,
         now: datetime | None = NOW,
         is_cluster: bool = True,
@@ -221,7 +221,7 @@ class World:
             target=target,
             allow=allowed_codes(allow),
             skip_refused=skip_refused,
-            selection=selection or Selection(),
+            namespace=namespace,
         )
         return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(now, resumes=resumes))
 

@@ -20,7 +20,6 @@ from migrator import resources
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.resources import Op, Resource
-from migrator.selectors import matches_labels
 from migrator.store import DryRun
 from tests.support.memory_objects import RESOURCES, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
@@ -163,8 +162,8 @@ class MemoryStore(Objects):
                     for key, body in sorted(self._state.objects.items(), key=lambda item: item[0][1:])
                     if key[0] == resource
                     and namespace in {None, body["metadata"].get("namespace")}
-                    and matches_labels(label_selector, body["metadata"].get("labels") or {})
-                    and matches_labels(field_selector, _fields(body))
+                    and _matches(label_selector, body["metadata"].get("labels") or {})
+                    and _matches(field_selector, _fields(body))
                 ]
             return tuple(map(project, found))
 
@@ -183,8 +182,6 @@ class MemoryStore(Objects):
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
-        if self.dry_run is DryRun.CLIENT:
-            return body
         wanted = copied(body)
         metadata = wanted.setdefault("metadata", {})
         name = metadata.get("name", "")
@@ -205,8 +202,6 @@ class MemoryStore(Objects):
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
     ) -> JSONObject:
         """See :meth:`migrator.store.Store.patch`."""
-        if self.dry_run is DryRun.CLIENT:
-            return {}
         request = Request("patch", resource, namespace, name, subresource, tuple(ops), dry_run=self.dry_run)
         with self._sent(request), self._state.lock:
             old = self._find(resource, namespace, name)
@@ -226,8 +221,6 @@ class MemoryStore(Objects):
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`."""
-        if self.dry_run is DryRun.CLIENT:
-            return
         with self._sent(Request("delete", resource, namespace, name, dry_run=self.dry_run)), self._state.lock:
             found = self._state.objects.get((resource, namespace, name))
             if found is not None and found["metadata"]["uid"] == uid and self.dry_run is DryRun.NONE:
@@ -287,3 +280,16 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
             raise Rejected(f"{request.target}: metadata.{key}: field is immutable")
     if old["metadata"]["resourceVersion"] != new["metadata"].get("resourceVersion"):
         raise Conflict(f"{request.target}: the object has been modified")
+
+
+def _matches(selector: str | None, values: Mapping[str, str]) -> bool:
+    """What the migrator asks for: ``key``, ``key=value`` and ``key!=value``, with commas between them."""
+    for term in selector.split(",") if selector else ():
+        key, equals, value = term.partition("=")
+        if key.endswith("!"):
+            matches = values.get(key[:-1]) != value
+        else:
+            matches = values.get(key) == value if equals else key in values
+        if not matches:
+            return False
+    return True

@@ -65,16 +65,16 @@ def _judged(finding: Finding, allow: frozenset[str], *, unchanged: bool) -> Find
 
 
 def cluster_findings(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions) -> Iterator[Finding]:
-    """Findings about the cluster as a whole: sets outside the selection, and kinds that were left out."""
+    """Findings about the cluster as a whole: sets in other namespaces, and kinds that were left out."""
     pending = [p for p in plans if p.state in {SetState.MIGRATE, SetState.REFUSED}]
-    others = [p for p in pending if not options.selection.matches(p.tree.pcs)]
+    others = [p for p in pending if not options.selects(p.tree.pcs)]
     if others:
         sets = count(len(others), "PodCliqueSet")
         message = (
-            f"the upgrade also affects {sets} outside the selection: the operator serves the whole cluster and would "
+            f"the upgrade also affects {sets} in other namespaces: the operator serves the whole cluster and would "
             "recreate their pods"
         )
-        yield report("GM-201", others[0].tree.ref, None, message, "plan without -n and -l; a run has no selection")
+        yield report("GM-201", others[0].tree.ref, None, message, "plan without -n; a run has no such flag")
     for kind in snapshot.forbidden_kinds if any(p.changes for p in plans) else ():
         message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"
         remedy = f"grant list on the API groups {' and '.join(GROUPS)}"

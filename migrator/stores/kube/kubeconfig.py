@@ -26,6 +26,7 @@ from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.errors import NotAuthorised, UsageError
+from migrator.store import CONCURRENCY
 from migrator.stores.kube import kubeconfig_fields as fields
 from migrator.stores.kube.plugin import CredentialPlugin
 
@@ -33,8 +34,8 @@ DEFAULT: Final = "~/.kube/config"
 
 _ENTRIES: Final = ("clusters", "contexts", "users")
 
-#: So many connections are kept open: as many as the largest ``--concurrency``.
-_CONNECTIONS: Final = 256
+#: So many connections are kept open: one for each patch that may be under way, and some for lists and Leases.
+_CONNECTIONS: Final = CONCURRENCY + 8
 
 #: For how long, in seconds, credentials are taken for fresh: in the last minutes of a plugin's token the client starts
 #: the plugin whenever it is asked for them.

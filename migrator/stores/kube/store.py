@@ -131,8 +131,6 @@ class KubeStore:
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
         """See :meth:`migrator.store.Store.create`."""
-        if self.dry_run is DryRun.CLIENT:
-            return body
         name = str((body.get("metadata") or {}).get("name") or "")
         return self._object(self._request("create", resource, namespace, name, body=exact_json.dumps(body)))
 
@@ -140,8 +138,6 @@ class KubeStore:
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
     ) -> JSONObject:
         """See :meth:`migrator.store.Store.patch`."""
-        if self.dry_run is DryRun.CLIENT:
-            return {}
         body = f"[{','.join([op.text for op in ops])}]"
         request = self._request("patch", resource, namespace, name, subresource, body=body)
         brief = resource == PODS or resource.group in _BRIEF_GROUPS
@@ -149,8 +145,6 @@ class KubeStore:
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
-        if self.dry_run is DryRun.CLIENT:
-            return
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         if self.dry_run is DryRun.SERVER:
             options["dryRun"] = ["All"]  # with a body, the API server ignores the query

@@ -7,9 +7,7 @@ from typing import Any
 
 import yaml
 
-from migrator.grove.objects import Ref
-from migrator.planning.model import Change
-from migrator.stores.dump.store import DumpStore
+from migrator.dump import DumpStore
 
 PCS = {
     "apiVersion": "grove.io/v1alpha1",
@@ -27,10 +25,6 @@ POD = {
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 OBJECTS = [PCS, SERVICE, POD]
 
-#: A hash in a status, and one in a label; the new label looks like a number.
-REGENERATED = Change(Ref("PodCliqueSet", "a", "demo", "u1"), "/status/currentGenerationHash", "abc5", "def6")
-RELABELLED = Change(Ref("Pod", "a", "p", "u2"), "/metadata/labels/grove.io~1pod-template-hash", "5678", "8765")
-
 
 def as_yaml(value: Any) -> str:
     """Block style, as kubectl prints it."""
@@ -47,10 +41,3 @@ def dump(folder: Path, text: str | bytes, name: str = "dump") -> str:
 def read(folder: Path, text: str | bytes) -> DumpStore:
     """The store that a file with that content is."""
     return DumpStore.read(dump(folder, text))
-
-
-def written(folder: Path, store: DumpStore, *changes: Change) -> str:
-    """What a store writes to a file, line ends included."""
-    out = folder / "out"
-    store.write(str(out), changes)
-    return out.read_bytes().decode()

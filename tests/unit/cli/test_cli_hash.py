@@ -90,6 +90,20 @@ def test_what_one_operator_cannot_decode_another_may(tmp_path: Path, invoke: Inv
     assert "podSpec.hostnameOverride" in event["message"]
 
 
+@pytest.mark.parametrize("number", ["1.0", "0.5", "1e3", "0644"])
+@pytest.mark.parametrize("field", ["containers: [{name: c, resources: {limits: {cpu: NUMBER}}}]", "priority: NUMBER"])
+def test_a_number_that_yaml_spells_in_another_way_is_not_hashed(
+    field: str, number: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    """Go hashes the text of a quantity, and kubectl makes another one of such a number: exit 2, with its path."""
+    path = tmp_path / "set.yaml"
+    clique = f"{{name: a, spec: {{podSpec: {{{field.replace('NUMBER', number)}}}}}}}"
+    head = "apiVersion: grove.io/v1alpha1\nkind: PodCliqueSet\nmetadata: {name: a, uid: u}\n"
+    path.write_text(f"{head}spec: {{template: {{cliques: [{clique}]}}}}\n")
+    printed = invoke("hash", "-f", path, "--scheme", "legacy-1.35", code=2)
+    assert (printed.out, "podSpec" in printed.message) == ("", True)
+
+
 def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -> None:
     """A manifest lacks what admission adds: said once, on stderr. Its missing namespace is `default`."""
     document = pcs("a", metadata={"name": "a"})

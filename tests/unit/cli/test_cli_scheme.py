@@ -14,11 +14,10 @@ from tests.support.memory_store import MemoryStore
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run=client"], ["verify"]])
+HOME = ("--operator", "grove-system/grove-operator")
+COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME], ["verify"]])
 
-ON_A_CLUSTER = pytest.mark.parametrize(
-    "command", [["run", "--dry-run=client", "--operator", "grove-system/grove-operator"], ["verify"]]
-)
+ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run", *HOME], ["verify"]])
 
 
 UNKNOWN_PATCH = lines("1.35", dict.fromkeys((API, MACHINERY), "v0.35.99\th1:new="))
@@ -63,7 +62,7 @@ def test_a_likely_scheme_is_no_target(command: list[str], tmp_path: Path, invoke
     """The person decides and never the tool: `--to-binary` refuses, also beside the name, and says what to type."""
     path = written(tmp_path, UNKNOWN_PATCH)
     for named in ([], ["--to", "legacy-1.35"]):
-        said = invoke(*command, "-f", DUMP, "--to-binary", path, *named, code=2).message
+        said = invoke(*command, "--to-binary", path, *named, code=2).message
         assert said.startswith(f"{path} is likely legacy-1.35, but {API} v0.35.99 was not compared")
         assert said.endswith("If you are sure, name the scheme in place of the program: --to legacy-1.35")
 
@@ -80,12 +79,13 @@ def test_a_plan_to_a_program_is_the_plan_to_its_scheme(tmp_path: Path, invoke: I
 @COMMANDS
 def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a program of another scheme is a usage error that names both; the right one is accepted."""
+    invoke.on(MemoryStore(NAMESPACE, *objects()))
     path = written(tmp_path)
-    said = invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
+    said = invoke(*command, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
     assert f"--to-binary {path} is legacy-1.35" in said
     code = 7 if command == ["verify"] else 0  # the example is not migrated
-    invoke(*command, "-f", DUMP, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
+    invoke(*command, "--to", "v0.1.0-alpha.11", "--to-binary", path, code=code)
 
 
 @ON_A_CLUSTER
@@ -147,7 +147,7 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
 def test_an_operator_that_cannot_be_migrated_is_refused(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """An operator that is known but cannot be migrated exits with 3."""
     path = written(tmp_path, names=(*LEGACY, f"{GROVE}/api/common.GeneratePodGangName"))
-    failure = invoke(*command, "-f", DUMP, "--to-binary", path, code=3).failure
+    failure = invoke(*command, "--to-binary", path, code=3).failure
     assert "puts the hash into object names" in failure["message"]
 
 

@@ -26,8 +26,7 @@ COMMANDS = {
     "plan -n": ("plan", *TO, "-n", "search"),
     "plan --detailed-exitcode": ("plan", *TO, "--detailed-exitcode"),
     "run": ("run", *TO, "--stop-operator", "--yes"),
-    "run --dry-run": ("run", *TO, "--dry-run=client"),
-    "run --dry-run=server": ("run", *TO, "--stop-operator", "--dry-run=server"),
+    "run --dry-run": ("run", *TO, "--stop-operator", "--dry-run"),
     "run --revert": ("run", *TO, "--from", "v0.1.0-alpha.9", "--revert", "--yes"),
     "verify": ("verify", *TO),
     "verify --after-upgrade": ("verify", *TO, "--after-upgrade"),
@@ -89,6 +88,6 @@ def test_a_set_that_is_written_twice_counts_once(invoke: Invoke) -> None:
             store.edit(POD_CLIQUE_SETS, *name, lambda raw: raw["status"].update(currentGenerationHash=old))
 
     store.after.append(back)
-    done = invoke("run", *TO, "--stop-operator", "--concurrency", "1")
+    done = invoke("run", *TO, "--stop-operator")
     assert done.out.startswith("Migrated 3 sets with 44 patches.")
     assert done.last["trees"] == 3

@@ -197,12 +197,11 @@ def test_a_terminal_that_goes_away_stops_nothing() -> None:
         shown.stream.write("a line\n")
 
 
-@pytest.mark.parametrize(("command", "code"), [("plan", 0), ("verify", 7), ("run --dry-run", 0)])
-def test_a_command_shows_progress_on_stderr_and_data_on_stdout(command: str, code: int, invoke: Invoke) -> None:
+def test_a_command_shows_progress_on_stderr_and_data_on_stdout(invoke: Invoke) -> None:
     """With stderr on a terminal stdout is what it is without one, byte for byte, and so is the exit code."""
-    typed = [*command.split(), "-f", str(DUMP), *TO]
+    typed = ["plan", "-f", str(DUMP), *TO]
     shown = show("migrator", typed, piped=True)
-    assert (shown.code, shown.data) == (code, invoke(*typed, code=code).out)
+    assert (shown.code, shown.data) == (0, invoke(*typed).out)
     assert "\x1b[?25l" in shown.raw, "the bar was drawn"
 
 

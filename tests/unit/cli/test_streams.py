@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -51,9 +49,11 @@ def test_a_dry_run_whose_result_cannot_be_printed_fails(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
     """A dry run has no other result than its output."""
+    invoke.on(MemoryStore(*objects()))
+    home = ("--operator", "grove-system/grove-operator")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        failure = invoke("run", "-f", DUMP, *TO, "--dry-run=client", code=1).failure
+        failure = invoke("run", *TO, *home, "--dry-run", code=1).failure
     assert failure["code"] == "unwritable-output"
     assert "cannot write to stdout" in failure["message"]
 
@@ -78,52 +78,22 @@ def test_a_stdout_that_is_closed_or_full_is_an_error(
     assert (done.returncode, json.loads(done.stderr)["code"]) == (1, "unwritable-output")
 
 
-def test_a_closed_stderr_costs_only_the_log(tmp_path: Path) -> None:
-    """The result is printed and written without a log."""
-    done = without("2>&-", "run", "-f", DUMP, *TO, "--write", tmp_path / "out")
-    assert (done.returncode, done.stdout) == (0, "Migrated 3 sets with 51 patches.\n")
+def test_a_closed_stderr_costs_only_the_log(invoke: Invoke) -> None:
+    """The result is printed without a log."""
+    done = without("2>&-", "plan", "-f", DUMP, *TO)
+    assert (done.returncode, done.stdout) == (0, invoke("plan", "-f", DUMP, *TO).out)
 
 
 def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:
     """While a dump is read nothing is under way that would have to be finished: SIGTERM is what Ctrl-C is."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    typed = [sys.executable, "-m", "migrator", "run", "-f", fifo, *TO, "--dry-run"]
+    typed = [sys.executable, "-m", "migrator", "plan", "-f", fifo, *TO]
     process = subprocess.Popen(typed, cwd=ROOT, stderr=subprocess.PIPE)
     with fifo.open("wb"):  # waits until it is read
         process.terminate()
         _, said = process.communicate()
     assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
-
-
-def test_waiting_for_a_reader_of_the_result_ends_at_the_second_signal(tmp_path: Path) -> None:
-    """Nothing is written while nobody reads --write: the first signal asks to stop, and the second ends the run."""
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    typed = [sys.executable, "-m", "migrator", "run", "-f", DUMP, "--write", fifo, *TO]
-    with subprocess.Popen(typed, cwd=ROOT, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        while b"stage_finished" not in process.stderr.readline():
-            assert process.poll() is None
-        for _ in range(4):
-            process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(2)
-                break
-        process.kill()
-        said = process.stderr.read().splitlines()[-1]
-    assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
-
-
-def test_the_dump_on_stdin_is_not_overwritten(tmp_path: Path) -> None:
-    """Where the shell opens the file that --write names, it is the same file."""
-    dump = tmp_path / "dump.yaml"
-    dump.write_bytes(DUMP.read_bytes())
-    typed = [sys.executable, "-m", "migrator", "run", "-f", "-", "--write", dump, *TO]
-    with dump.open("rb") as stdin:
-        done = subprocess.run(typed, cwd=ROOT, stdin=stdin, capture_output=True, check=False)
-    assert (done.returncode, dump.read_bytes()) == (2, DUMP.read_bytes())
-    assert b"is the file that -f reads" in done.stderr
 
 
 def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.render.text import WIDTH
-from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
+from tests.support.memory_store import MemoryStore
 from tests.support.tables import table
 from tests.support.terminal import Shown, show
 
@@ -172,7 +173,7 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
 
 def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -> None:
     """Before the run, on stdout behind the plan, and in the summary of the log."""
-    shown = terminal.type(*RUN, "--dry-run=server", "-v")
+    shown = terminal.type(*RUN, "--dry-run", "-v")
     assert shown.code == 0
     assert "steps     This is a dry run: nothing is written. Every patch is sent with" in shown.text
     assert "Dry run: nothing was written." in shown.text
@@ -219,14 +220,14 @@ def too_long(text: str) -> list[str]:
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Path:
+def refused() -> list[dict[str, Any]]:
     """The example with a foreign value on every pod, and with names as long as Kubernetes permits."""
     items = objects()
     for item in items:
         if item["kind"] == "Pod":
             item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4445566677788899"
             item["metadata"]["name"] = (item["metadata"]["name"] + "-" + "x" * 200)[:200]
-    return written(tmp_path / "refused.json", items)
+    return items
 
 
 def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
@@ -240,14 +241,14 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
     ("The first look.", (("plan", "-f", DUMP), 0)),
     ("A plan.", (("plan", "-f", DUMP, *TO), 0)),
     ("A target that is not known.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.13"), 2)),
-    ("A dry run.", (("run", "-f", DUMP, *TO, "--dry-run"), 0)),
-    ("A failed verification.", (("verify", "-f", DUMP, *TO), 7)),
+    ("A dry run.", (("run", *TO, "--operator", "grove-system/grove-operator", "--dry-run"), 0)),
+    ("A failed verification.", (("verify", *TO), 7)),
     ("Releases.", (("releases",), 0)),
     ("Codes.", (("guards",), 0)),
     ("No file.", (("plan", "-f", "missing/" + "x" * 60, *TO), 2)),
     ("No program.", (("scheme", DUMP), 2)),
     ("A target that nobody knows.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.99"), 2)),
-    ("Flags that contradict each other.", (("run", "-f", DUMP, *TO, "--dry-run=server"), 2)),
+    ("Flags that contradict each other.", (("plan", "-f", DUMP, "--context", "x"), 2)),
     *(
         (f"{name} --help", ((*name.split(), "--help"), 0))
         for name in ("", "plan", "run", "verify", "hash", "scheme", "releases", "guards")
@@ -255,16 +256,19 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
 )
 def test_a_text_in_a_pipe_fits(arguments: tuple[str | Path, ...], code: int, invoke: Invoke) -> None:
     """Every command and every kind of error."""
+    invoke.on(MemoryStore(*objects()))
     log = () if "--help" in arguments else ("--log-format", "console")
     printed = invoke(*arguments, *log, code=code)
     assert printed.out + printed.err
     assert too_long(printed.out + printed.err) == []
 
 
-def test_refusals_fit(refused: Path, invoke: Invoke) -> None:
+def test_refusals_fit(refused: list[dict[str, Any]], invoke: Invoke) -> None:
     """Whatever the names, and the text of every code too."""
-    for arguments, code in ((("plan",), 0), (("verify",), 7), (("run", "--dry-run"), 3)):
-        assert too_long(console(invoke, *arguments, "-f", refused, *TO, code=code)) == []
+    invoke.on(MemoryStore(*refused))
+    home = ("--operator", "grove-system/grove-operator")
+    for arguments, code in ((("plan",), 0), (("verify",), 7), (("run", "--dry-run", *home), 3)):
+        assert too_long(console(invoke, *arguments, *TO, code=code)) == []
     codes = re.findall(r"GM-\d{3}", invoke("guards").out)
     assert too_long(invoke("guards", *codes).out) == []
 

@@ -12,7 +12,7 @@ from migrator.grove.objects import Ref
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption, SetState, Severity
-from migrator.planning.options import PlanOptions, Selection
+from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, changes_of, make_plan
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
 
@@ -73,19 +73,19 @@ def two() -> World:
 
 def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need_it() -> None:
     """The operator serves all of it: what is at stake does not depend on -n or -l, and who is left out is told."""
-    plan = two().plan(selection=Selection(namespace="a"))
+    plan = two().plan(namespace="a")
     assert [p.tree.ref.name for p in plan.set_plans] == ["good"]
     assert (plan.set_plans[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", "bad", None)]
-    assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet outside the selection: ")
+    assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet in other namespaces: ")
 
 
 def test_a_narrowed_plan_names_nobody_when_the_others_are_done() -> None:
     """Sets that are done, or skipped, need nothing."""
     world = World().grow("good", namespace="a").grow("done", namespace="b", scheme="legacy-1.35").grow("gone")
     world.put("PodCliqueSet", "gone", DELETION, LATER)
-    assert world.plan(selection=Selection(namespace="a")).findings == ()
+    assert world.plan(namespace="a").findings == ()
 
 
 def test_refused_sets_can_be_skipped() -> None:

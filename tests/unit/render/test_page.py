@@ -212,12 +212,11 @@ def test_refused_sets_are_counted_as_sets_everywhere() -> None:
 def test_costs_are_counted_and_their_assumptions_stated() -> None:
     """Pods and GPUs without the migration and with it, and the pause for the patches of what can be migrated."""
     made = plan(
-        tree_plan("fine", disruption=Disruption(3, 24, 2)),
+        tree_plan("fine", disruption=Disruption(3, 24)),
         tree_plan("odd", SetState.REFUSED, findings=many(1, "GM-101", Severity.REFUSAL)),
     )
     text = Page(render(made)).text
     assert "pods recreated 5 2" in text
-    assert "running pods among them 2 0" in text
     assert "GPUs of these pods 40 16" in text
     assert "operator away for the writing * - about 1 minute" in text
     assert "4 patches at an assumed 100 a second" in text

@@ -72,7 +72,7 @@ def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
     """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
     document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
     assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "notChecked", "advisories"]
-    numbers = ["pods", "runningPods", "gpus"]
+    numbers = ["pods", "gpus"]
     assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
     assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
     assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message", "remedy"]

@@ -1,0 +1,300 @@
+"""A file of Kubernetes objects as a store: what ``kubectl get -o yaml`` or ``-o json`` prints. It can only be read.
+
+The file is a List, several documents, or JSON Lines. JSON is never parsed as YAML.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+from migrator import kubectl_json
+from migrator.errors import InputError, NotFound, UsageError
+from migrator.exact_json import JSONNumber, JSONObject
+from migrator.kubectl_json import CUT_OFF, MESSAGES
+from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
+from migrator.store import DryRun
+
+T = TypeVar("T")
+
+STDIO: Final = "-"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")  # what PowerShell's > writes
+_GZIP: Final = b"\x1f\x8b"
+
+_HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
+_GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
+
+#: A document, or an item of a List, and its place: ``document 1, item 2``.
+_Placed: TypeAlias = tuple[Any, str]
+
+
+def title(path: str) -> str:
+    """What messages call a file: its path, or stdin for ``-``."""
+    return "stdin" if path == STDIO else path
+
+
+def objects(path: str, *, whole: bool = True) -> Iterator[JSONObject]:
+    """Every object of a file, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
+
+    In JSON a number keeps its spelling. Unless ``whole`` is false a List with a further page is bad, as the objects
+    that it lacks would count as absent, and so is a set with a number that a dump can spell in another way.
+    """
+    try:
+        with _opened(path) as file:
+            for value, place in _documents(file):
+                for item, at in _items(value, place, whole=whole):
+                    _demand_usable(item, at, whole=whole)
+                    yield item
+    except OSError as error:
+        raise InputError(f"{title(path)}: cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise InputError(f"{title(path)}: nested too deeply") from error
+    except ValueError as error:
+        raise InputError(f"{title(path)}: {error}") from error
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The file; what can be read only once is read into memory."""
+    if path == STDIO:
+        return io.BytesIO(sys.stdin.buffer.read())
+    file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+    return file if file.seekable() else io.BytesIO(file.read())
+
+
+def _documents(file: IO[bytes]) -> Iterator[_Placed]:
+    head = file.read(1 << 16)
+    file.seek(0)
+    if head.startswith(_GZIP):
+        raise ValueError("is gzip: unpack it, or pipe `gunzip -c FILE` into `-f -`")
+    encoding = "utf-16" if head.startswith(_UTF_16) else "utf-8-sig"
+    begin = head.decode(encoding, "replace").lstrip()
+    if not begin:
+        raise ValueError("is empty: dump again, and see what kubectl printed on stderr")
+    # YAML that begins like JSON is not accepted, as it could mean something else.
+    if begin[0] not in "{[":
+        yield from _yaml(file, begin)
+        return
+    # Go replaces what is not UTF-8, and so does hashing.
+    lenient = "replace" if encoding == "utf-16" else "surrogateescape"
+    with io.TextIOWrapper(file, encoding, lenient, newline="") as text:
+        yield from kubectl_json.documents(text)
+
+
+def _yaml(file: IO[bytes], text: str) -> Iterator[_Placed]:
+    """The documents of a file that begins with this text."""
+    from migrator import kubectl_yaml  # noqa: PLC0415 - a dump of JSON does not need it
+
+    try:
+        yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
+    except kubectl_yaml.SyntaxFault as error:
+        file.seek(0)
+        last, begun = sum(1 for _ in file), text.startswith("apiVersion")
+        hint = CUT_OFF if begun and error.line >= last else MESSAGES
+        raise ValueError(f"{error}: {hint}") from error
+
+
+def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON value
+    """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
+    if not isinstance(value, dict):
+        raise ValueError(  # noqa: TRY004 - text
+            f"{place} is not a Kubernetes object but {_named(value)}: {MESSAGES}"
+        )
+    lacks = next((key for key in ("apiVersion", "kind") if not isinstance(value.get(key), str) or not value[key]), None)
+    if lacks is not None:
+        hint = CUT_OFF if lacks == "kind" else MESSAGES  # kubectl writes the kind of a List last
+        raise ValueError(f"{place} is not a Kubernetes object, as it lacks {lacks}: {hint}")
+    if "items" not in value:
+        yield value, place
+        return
+    if not value["kind"].endswith("List"):
+        raise ValueError(f"{place} has items and is not a List: {CUT_OFF}")
+    items = value["items"] if value["items"] is not None else []
+    if not isinstance(items, list):
+        raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text
+    metadata = value.get("metadata")
+    if whole and isinstance(metadata, dict) and metadata.get("continue"):
+        raise ValueError(
+            f"{place} is one page of a longer list (metadata.continue is set): dump again without a limit, which is "
+            "what `kubectl get` does by default"
+        )
+    kind = value["kind"].removesuffix("List")
+    own = {"apiVersion": value["apiVersion"], "kind": kind} if kind else {}  # the API leaves it out in a typed List
+    for number, item in enumerate(items, 1):
+        typed = {**own, **item} if isinstance(item, dict) else item
+        yield from _items(typed, f"{place}, item {number}", whole=whole)
+
+
+def _named(value: object) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
+    return names.get(type(value), "a number")
+
+
+def _demand_usable(value: JSONObject, place: str, *, whole: bool) -> None:
+    """Raise ``ValueError`` for an object whose hashes cannot be trusted."""
+    group, _, version = value["apiVersion"].rpartition("/")
+    held = _HELD.get((group, value["kind"]))
+    metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
+    what = f"{place}: {value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
+    if held is not None and version != held.version:
+        raise ValueError(
+            f"{what} is {value['apiVersion']}, and only {held.version} is known. Dump it with `kubectl get "
+            f"{held.plural}.{held.version}.{held.group} -A -o yaml`, or use a newer grove-migrator."
+        )
+    for odd in _odd_numbers(value.get("spec"), "spec") if whole and held == POD_CLIQUE_SETS else ():
+        raise ValueError(
+            f"{what}: {odd} is a number that is not a plain integer, and a dump can lose how it is spelt. Plan on the "
+            "cluster itself, without -f."
+        )
+
+
+def _odd_numbers(value: Any, *path: object) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """Where the numbers are whose spelling is hashed."""
+    if isinstance(value, JSONNumber | float):
+        yield pointer(*path)
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield from _odd_numbers(inner, *path, key)
+
+
+class _Entry(NamedTuple):
+    """One object of a file, packed because that takes a tenth of the memory."""
+
+    packed: bytes
+    file: str
+    resource: Resource
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, resource: Resource, value: JSONObject, file: str) -> _Entry:
+        """The object, packed; raises ``InputError`` for one without a name."""
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+        try:
+            packed = zlib.compress(pickle.dumps(value), 1)
+        except RecursionError as error:
+            raise InputError(f"{file}: {value['kind']} {name} is nested too deeply") from error
+        namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
+        return cls(packed, file, resource, namespace, name)
+
+    @property
+    def value(self) -> JSONObject:
+        """The object."""
+        value: JSONObject = pickle.loads(zlib.decompress(self.packed))  # noqa: S301 - packed by ourselves
+        return value
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DumpStore:
+    """The objects of one file or of several: a cluster that can only be read.
+
+    Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
+    """
+
+    paths: Sequence[str]
+    entries: Sequence[_Entry]
+    is_cluster: ClassVar = False
+    context: ClassVar = None
+    dry_run: ClassVar = DryRun.SERVER
+
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        return ", ".join(map(title, self.paths))
+
+    @classmethod
+    def read(cls, *paths: str) -> DumpStore:
+        """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
+        twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
+        if twice is not None:
+            raise UsageError(f"-f {twice} is given twice: give it once")
+        entries: list[_Entry] = []
+        files: dict[tuple[Resource, str, str], str] = {}  # by object
+        owners: dict[str, str] = {}  # by uid
+        for file, value in ((title(path), value) for path in paths for value in objects(path)):
+            resource = _resource_of(value)
+            if resource is None:
+                continue
+            entry = _Entry.of(resource, value, file)
+            entries.append(entry)
+            key = resource, entry.namespace, entry.name
+            if key in files:
+                where = "is in it twice" if files[key] == file else f"is in {files[key]} too"
+                raise InputError(f"{file}: {entry} {where}; dump every kind once, with one command")
+            files[key] = file
+            uid = value["metadata"].get("uid")
+            if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
+                message = f"{entry} has the uid {uid} of {other}; no two objects share one"
+                raise InputError(f"{file}: {message}: dump again")
+        return cls(paths, entries)
+
+    def in_dry_run(self, mode: DryRun) -> DumpStore:  # noqa: ARG002 - the seam's
+        """The same store, because a dump is never written to."""
+        return self
+
+    def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
+        """The same store."""
+        return self
+
+    def list(
+        self,
+        resource: Resource,
+        project: Callable[[JSONObject], T],
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
+        metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
+    ) -> tuple[T, ...]:
+        """See :meth:`migrator.store.Store.list`; of a label the name is enough.
+
+        A kind of Grove without objects in the dump is an empty list.
+        """
+        if resource not in HOLDERS and resource.group not in _GROUPS:
+            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
+        items: list[T] = []
+        for entry in self.entries:
+            if entry.resource != resource or namespace not in {None, entry.namespace}:
+                continue
+            raw = entry.value
+            labels = raw["metadata"].get("labels")
+            if label_selector is not None and not (isinstance(labels, dict) and label_selector in labels):
+                continue
+            try:
+                items.append(project(raw))
+            except InputError as error:
+                raise InputError(f"{entry.file}: {error}") from error
+        return tuple(items)
+
+    def kinds(self, group: str) -> tuple[Resource, ...]:
+        """See :meth:`migrator.store.Store.kinds`."""
+        found = dict.fromkeys(entry.resource for entry in self.entries)
+        return tuple(resource for resource in found if resource.group == group)
+
+    def short_names(self, _group: str) -> Mapping[str, str]:
+        """See :meth:`migrator.store.Store.short_names`."""
+        return {}
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
+        """A dump is never changed."""
+        raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
+
+    get = create = patch = delete = _refuse
+
+
+def _resource_of(value: JSONObject) -> Resource | None:
+    """What an object is; ``None`` for one that is not looked at, and another kind of Grove is read for its strings."""
+    group, _, version = value["apiVersion"].rpartition("/")
+    kind = value["kind"]
+    other = Resource(group, version, f"{kind.lower()}s", kind) if group in _GROUPS else None
+    return _HELD.get((group, kind), other)

@@ -1,0 +1,122 @@
+"""JSON as kubectl prints it, piece by piece: of a List one item is in memory at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from json import JSONDecodeError
+from typing import Any, Final, TextIO
+
+from migrator.exact_json import DECODER
+
+_CHUNK: Final = 1 << 20
+
+#: What to do about a text that ends too early, and about one with something else in it.
+CUT_OFF: Final = "it seems to be cut off: dump again"
+MESSAGES: Final = "does it hold messages of kubectl? Dump again, and keep stderr apart"
+
+_SPACES: Final = re.compile(r"[ \t\n\r]*")
+#: How a List of kubectl and of an API server begins; in that of kubectl the kind comes last.
+_LIST: Final = re.compile(
+    r'\{\s*(?:"(?:apiVersion|kind)":\s*"[^"\\]*",\s*|"metadata":\s*\{[^{}]*\},\s*)*"items":\s*\[\s*(?=\{)'
+)
+#: What is left behind the place of an error if the text ends within a value.
+_PIECE: Final = re.compile(
+    r"(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|[eE][-+]?|u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,4})?|\".*)?\s*", re.DOTALL
+)
+
+
+def documents(file: TextIO) -> Iterator[tuple[Any, str]]:
+    """The documents; of a List the items that have a kind of their own come one by one, before the rest of it."""
+    text, number = _Text(file), 0
+    while text.next():
+        number += 1
+        place, item = f"document {number}", 0
+        opening, left = text.opening(), list[Any]()
+        try:
+            while opening:
+                item += 1
+                place = f"document {number}, item {item}"
+                value = text.value()
+                if isinstance(value, dict) and "kind" in value:
+                    yield value, place
+                else:
+                    left.append(value)
+                if not text.take(","):
+                    text.expect("]")
+                    text.put_back(opening)
+                    break
+            value = text.value()
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        yield {**value, "items": left} if opening else value, f"document {number}"
+
+
+class _Text:
+    """A text of JSON, of which only the piece is in memory that is being parsed."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._text, self._at, self._line = "", 0, 1
+
+    def _more(self) -> bool:
+        """Drop what was parsed, and read as much again as is left; false, and nothing is dropped, at the end."""
+        more = self._file.read(max(_CHUNK, len(self._text) - self._at))
+        if more:
+            self._line += self._text.count("\n", 0, self._at)
+            self._text, self._at = self._text[self._at :] + more, 0
+        return bool(more)
+
+    def next(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while True:
+            self._at = _after_spaces(self._text, self._at)
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, character: str) -> bool:
+        """Pass over this character if it is the next one."""
+        found = self.next() == character
+        self._at += found
+        return found
+
+    def value(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Parse the next value; raises ``ValueError`` with the line of what is not JSON."""
+        self.next()
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+            except JSONDecodeError as error:
+                if not self._more():
+                    raise self._fault(error.msg, error.pos) from error
+            else:
+                if end < len(self._text) or not self._more():  # the rest of a number may follow
+                    self._at = end
+                    return value
+
+    def opening(self) -> str:
+        """The beginning of a List up to its first item; empty, and nothing is passed over, if there is none."""
+        self.next()
+        begun = _LIST.match(self._text, self._at)
+        self._at = begun.end() if begun else self._at
+        return begun[0] if begun else ""
+
+    def put_back(self, text: str) -> None:
+        """Let this text come next."""
+        self._line += self._text.count("\n", 0, self._at) - text.count("\n")
+        self._text, self._at = text + self._text[self._at :], 0
+
+    def expect(self, character: str) -> None:
+        """Raise ``ValueError`` if this character is not the next one."""
+        if self.next() != character:
+            raise self._fault(f"Expecting '{character}'", self._at)
+
+    def _fault(self, message: str, at: int) -> ValueError:
+        line = self._line + self._text.count("\n", 0, at)
+        hint = CUT_OFF if _PIECE.fullmatch(self._text, at) else MESSAGES
+        return ValueError(f"line {line}: {message}: {hint}")
+
+
+def _after_spaces(text: str, at: int) -> int:
+    match = _SPACES.match(text, at)
+    return match.end() if match else at

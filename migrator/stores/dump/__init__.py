@@ -1,1 +1,0 @@
-"""A file that kubectl printed."""
