@@ -15,7 +15,7 @@ from migrator.run.context import RunOptions
 from migrator.run.endings import start_command
 from migrator.run.observation import Observation
 from migrator.run.operator import Operator
-from migrator.run.record import Recorded, RecordState, RunRecord
+from migrator.run.record import Record, State
 from testbed import operator_installation as installation
 from tests.support.command_line import TO, Invoke, objects, written
 from tests.support.memory_site import NEW, OLD, Site
@@ -72,8 +72,8 @@ def test_the_command_that_starts_an_operator_runs_nothing_else() -> None:
 def test_the_flags_of_a_record_are_words_of_the_shell() -> None:
     """Whoever may write the record chooses its target."""
     started = datetime(2026, 1, 1, tzinfo=UTC)
-    run = RunRecord("id", "who", "1.0", "auto", EVIL, started, finished=None, state=RecordState.WRITING)
-    seen = Observation(RunOptions(PlanOptions(target="legacy-1.35")), recorded=Recorded(run))
+    run = Record("id", "1.0", "auto", EVIL, started, State.WRITING)
+    seen = Observation(RunOptions(PlanOptions(target="legacy-1.35")), record=run)
     (remedy,) = (finding.remedy for finding in seen.findings() if finding.code == "GM-205")
     assert words_of(remedy.replace("`, or", " , or", 1), "run --to")[2] == EVIL
 
