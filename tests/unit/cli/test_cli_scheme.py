@@ -154,28 +154,6 @@ def test_hashes_in_names_are_refused(command: list[str], tmp_path: Path, invoke:
         assert "puts the hash into object names" in invoke(*command, "-f", DUMP, *way, code=3).failure["message"]
 
 
-@pytest.mark.parametrize("namespace", ["grove-system", "elsewhere"])
-def test_a_layout_of_its_own_is_recorded(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
-    """After a run to a layout that is not shipped, verify and revert need its name only, and no file.
-
-    Elsewhere only ``--operator`` leads to the record, and ``plan`` does not have it.
-    """
-    invoke.on(MemoryStore({**NAMESPACE, "metadata": {"name": namespace}}, *objects()))
-    name = described(changed_layout()).scheme.name
-    path = written(tmp_path, described(changed_layout()))
-    where = ["--operator", f"{namespace}/grove-operator"]
-    invoke("run", "--to-binary", path, *where)
-    plan = [["plan", "--to", name]] if namespace == "grove-system" else []
-    for arguments in (["verify", "--to", name, *where], *plan, ["run", "--to", name, *where]):
-        monkeypatch.setattr(layouts, "_adopted", {})
-        invoke(*arguments)
-    monkeypatch.setattr(layouts, "_adopted", {})
-    invoke("run", "--to", name, "--from", "legacy-1.34", "--revert", *where)
-    invoke("verify", "--to", "legacy-1.34", *where)
-
-
 def test_a_name_without_a_record_asks_for_the_file(invoke: Invoke) -> None:
     """The name of a layout that nobody recorded refuses, and says what to give."""
     invoke.on(MemoryStore())

@@ -10,7 +10,7 @@ import pytest
 
 from migrator import exact_json
 from migrator.errors import DecodeError
-from migrator.hashing import layouts, podcliqueset, quantity, schemes, spew
+from migrator.hashing import podcliqueset, quantity, schemes, spew
 from migrator.hashing.fnv import MASK, OFFSET, PRIME, Fixed, Piece, clean, fold, plain
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from testbed.oracle import MINORS
@@ -226,13 +226,6 @@ def test_a_wrong_line_of_the_release_table_is_named(line: str, message: str) -> 
     """Whoever adds a release sees which line does not read, and why."""
     with pytest.raises(ValueError, match=message):
         schemes.parse_releases(line)
-
-
-def test_a_layout_under_another_digest_is_refused() -> None:
-    """A record whose layout was changed by hand is not adopted: its name is the digest of what it holds."""
-    name = f"legacy-{layouts.digest_name({})}"
-    with pytest.raises(ValueError, match="has another digest"):
-        schemes.adopt_layouts({name + "0": {}})
 
 
 @pytest.mark.parametrize("text", ["\u00a02Gi", "2Gi\u2003", "\t2Gi", "2Gi\n", "\u30001"])
