@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from migrator.errors import UsageError
 from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
-from migrator.hashing.schemes import Scheme
+from migrator.hashing.schemes import Release, Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import check_set, cluster_findings, judged, not_checked
@@ -259,6 +260,46 @@ def _skipped(plan: SetPlan) -> SetPlan:
     if plan.state is not SetState.REFUSED:
         return plan
     return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
+
+
+def certain_source(plans: Sequence[SetPlan], direction: Direction, release: Release | None) -> str:
+    """The name of the source that explains all of these sets: the release's if it does, or the only one that does."""
+    explain = [
+        scheme
+        for scheme in direction.candidates
+        if plans and all(plan.source_hashes == hashes_of(plan.tree.pcs)(scheme) for plan in plans)
+    ]
+    if release is not None and release.scheme in explain:
+        return release.scheme.name
+    return explain[0].name if len(explain) == 1 else ""
+
+
+def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: str) -> Plan:
+    """The plan of ``run --revert``: by ``--from``, or by the source that was ``recorded``.
+
+    Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
+    contradicts. Sets that hold no hash of the target need no source.
+    """
+    direction = direction_of(options)
+    if options.source == AUTO and recorded:
+        direction = Direction((schemes.by_name(recorded),), direction.target)
+    elif options.source == AUTO:
+        if any(holds_any_target(tree, direction) for tree in snapshot.trees):
+            raise UsageError("--revert found no record of the old release: name it with --from")
+        return Plan(options.source, options.target, ())
+    elif recorded and recorded not in {one.name for one in direction.candidates}:
+        raise UsageError(
+            f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
+            f"`run --revert --to {options.target}`"
+        )
+    plan = make_revert(snapshot, direction)
+    if (contradiction := contradicting(plan)) is not None:
+        item, other = contradiction
+        raise UsageError(
+            f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
+            f"{direction.candidates[0].name}: name the old release with --from, or migrate those sets first"
+        )
+    return plan
 
 
 def make_revert(snapshot: Snapshot, direction: Direction) -> Plan:

@@ -13,12 +13,10 @@ from migrator.errors import ClusterError, Refused, Unreadable, UsageError, count
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import webhooks
-from migrator.planning.detect import hashes_of
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding, Plan, Severity, pending, refused
-from migrator.planning.options import AUTO, Direction
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
-from migrator.planning.planner import Known, contradicting, holds_any_target, make_plan, make_revert
+from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
 from migrator.planning.releases import release_in
 from migrator.planning.webhooks import Webhook
 from migrator.run import leases, operator
@@ -172,15 +170,8 @@ class Observation:
         plans = pending(self.plan)
         if self.options.revert:
             return plans[0].target if plans else ""
-        explain = [
-            scheme
-            for scheme in self.options.direction.candidates
-            if plans and all(plan.source_hashes == hashes_of(plan.tree.pcs)(scheme) for plan in plans)
-        ]
         release = release_in(self.operator.image) if self.operator is not None else None
-        if release is not None and release.scheme in explain:
-            return release.scheme.name
-        return explain[0].name if len(explain) == 1 else ""
+        return certain_source(plans, self.options.direction, release)
 
     @property
     def other_migration(self) -> bool:
@@ -314,12 +305,8 @@ def check_there(snapshot: Snapshot, seen: Observation) -> None:
 
 
 def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
-    """The plan of ``--revert``: by ``--from``, or by the source that the record names.
-
-    Raises ``Refused`` beside a record of another target, and ``UsageError`` without a source, or with one that a stored
-    value contradicts. Sets that hold no hash of the target need no source.
-    """
-    options, record, direction = seen.options, seen.record, seen.options.direction
+    """The plan of ``--revert``; raises ``Refused`` beside a record of another target, and what the planner raises."""
+    options, record = seen.options, seen.record
     if any(one.severity is Severity.REFUSAL for one in seen.elsewhere_findings()):
         return Plan(options.plan.source, options.plan.target, ())  # the record may be there
     if record is not None and not is_same_target(record, options):
@@ -327,23 +314,4 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
             f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
             f"with `run --revert --to {shlex.quote(record.target)}`"
         )
-    scheme = record.scheme if record is not None else ""
-    if options.plan.source == AUTO and scheme:
-        direction = Direction((schemes.by_name(scheme),), direction.target)
-    elif options.plan.source == AUTO:
-        if any(holds_any_target(tree, direction) for tree in snapshot.trees):
-            raise UsageError("--revert found no record of the old release: name it with --from")
-        return Plan(options.plan.source, options.plan.target, ())
-    elif scheme and scheme not in {one.name for one in direction.candidates}:
-        raise UsageError(
-            f"by the record, the old hashes are those of {scheme}, not of --from {options.plan.source}: undo that with "
-            f"`run --revert --to {shlex.quote(record.target if record is not None else options.plan.target)}`"
-        )
-    plan = make_revert(snapshot, direction)
-    if (contradiction := contradicting(plan)) is not None:
-        item, other = contradiction
-        raise UsageError(
-            f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
-            f"{direction.candidates[0].name}: name the old release with --from, or migrate those sets first"
-        )
-    return plan
+    return plan_revert(snapshot, options.plan, record.scheme if record is not None else "")

@@ -165,9 +165,10 @@ def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: st
         return Found(home, None, tuple(findings), others, parked)
     operator = _operator(chosen, pods, lease)
     if not operator.elects:
-        seen = "the operator that runs does not hold" if operator.live else "no operator was seen that holds"
         name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
-        message = f"{seen} Lease {name} for its leader election, so perhaps no Lease keeps it out"
+        message = (
+            f"no running pod of the operator holds Lease {name} for its leader election, so perhaps none keeps it out"
+        )
         remedy = "make sure that nothing scales it up until the run has ended"
         findings.append(report(NO_ELECTION, None, None, message, remedy))
     return Found(home, operator, tuple(findings), others, parked)

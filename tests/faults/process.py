@@ -148,6 +148,7 @@ class Process:
         def arrive() -> None:
             with suppress(MigratorError):  # as the API server would answer, to nobody
                 cluster_of = self.world.store
+                self.world.checker.remember(step)
                 if request.verb == "create":
                     cluster_of.create(request.resource, request.namespace, dict(request.body))
                 else:

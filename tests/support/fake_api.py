@@ -203,6 +203,7 @@ def store_on(
     transport = Transport(
         ApiClient(configuration),
         request_timeout=request_timeout,
+        page_timeout=request_timeout,
         renew=renew,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),

@@ -215,7 +215,7 @@ class Transport:
         of a write share the time of one. Raises :class:`~migrator.errors.LeaseLost` if no time is left.
         """
         if request.method == "GET":
-            return longest, longest
+            return min(longest, self._request_timeout), longest
         left = LONGEST_WRITE if request.left is None else request.left()
         if left <= 0:
             raise LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from migrator import resources
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
 from migrator.resources import DEPLOYMENTS, LEASES, PODS, Op
@@ -11,7 +12,7 @@ from migrator.store import FIELD_MANAGER, DryRun
 from migrator.stores.kube.store import KubeStore
 from testbed import operator_installation as installation
 from tests.cluster.store.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
-from tests.support.memory_objects import CONFIG_MAPS, SELF_SUBJECT_REVIEWS
+from tests.support.memory_objects import CONFIG_MAPS
 
 pytestmark = pytest.mark.controlplane
 
@@ -119,7 +120,7 @@ def test_lease_times_need_six_digits(store: Both) -> None:
 def test_who_we_are(store: Both) -> None:
     """A SelfSubjectReview, which is created and never stored, names the user."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
-    assert store.create(SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
+    assert store.create(resources.SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
 
 
 def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeStore) -> None:

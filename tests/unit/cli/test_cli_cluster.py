@@ -350,6 +350,8 @@ def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke) -> None:
     class Slow(MemoryStore):
         def patch(self, *given: Any, **more: Any) -> Any:
             nonlocal under_way, most
+            if threading.current_thread() is threading.main_thread():  # proofs are sent one by one
+                return super().patch(*given, **more)
             with lock:
                 under_way += 1
                 most = max(most, under_way)
