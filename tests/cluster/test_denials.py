@@ -62,6 +62,10 @@ def strict(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[ServedS
     yield site
     for item in reversed(denying):
         site.client.delete(item)
+    eventually(
+        lambda: site.client.patch(one, change, subresource=subresource, dry_run=True).status < 400,
+        what="it is still denied",
+    )
 
 
 @pytest.mark.parametrize("rehearsal", [(), ("--dry-run=server",)], ids=["run", "dry run"])
