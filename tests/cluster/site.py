@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from migrator.hashing import podcliqueset, schemes
+from migrator.run.leases import RECORD
 from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Client, Object, eventually
@@ -150,20 +151,19 @@ class Site(Operated):
         for api_version, kind in KINDS:
             for item in self.client.list(api_version, kind, WORKLOADS):
                 self.client.delete(item)
-        for name in self.records():
-            self.client.delete(made("v1", "ConfigMap", name))
-        self.expire()
+        for item in self.client.list(*_LEASE, NAMESPACE):
+            self.client.delete(item)
         eventually(lambda: not self.client.list("v1", "Pod", WORKLOADS), what="pods of sets are left", seconds=SECONDS)
 
     def expire(self) -> None:
-        """Let the Leases of a process that is gone be over at once: the next one would wait for a minute."""
+        """Let the Lease of a process that is gone be over at once: the next one would wait for a minute."""
         for item in self.client.list(*_LEASE, NAMESPACE):
-            self.client.delete(item)
+            self.client.patch(item, {"spec": {"holderIdentity": ""}})
 
     def records(self) -> list[str]:
-        """The names of the ConfigMaps of our record."""
-        found = [item["metadata"]["name"] for item in self.client.list("v1", "ConfigMap", NAMESPACE)]
-        return [name for name in found if name.startswith("grove-migrator")]
+        """The names of the Leases that have a record of ours."""
+        found = [item["metadata"] for item in self.client.list(*_LEASE, NAMESPACE)]
+        return [metadata["name"] for metadata in found if RECORD in (metadata.get("annotations") or {})]
 
     def pods(self) -> list[Object]:
         """The pods of all sets."""
@@ -225,9 +225,9 @@ class ServedSite(Site):
         eventually(lambda: not self.operators(), what="the operator's pod is still there")
 
     def _policies_hold(self) -> bool:
-        """Whether a ConfigMap that RBAC would let our account create is denied to it by policy."""
+        """Whether a Lease that RBAC would let our account create is denied to it by policy."""
         own = self.server.client(token=self.client.service_account_token(NAMESPACE, ACCOUNT))
-        path, query = f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"dryRun": "All"}
-        answer = own.request("POST", path, made("v1", "ConfigMap", "x"), query=query)
+        path, query = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", {"dryRun": "All"}
+        answer = own.request("POST", path, made(*_LEASE, "x"), query=query)
         own.close()
         return answer.status == 403 and "ValidatingAdmissionPolicy" in str(answer.body)

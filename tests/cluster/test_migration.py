@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from migrator.hashing import podcliqueset, schemes
+from migrator.run.leases import RECORD
 from testbed import workloads
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
@@ -69,8 +70,8 @@ def test_there_and_back(
 
     invoke(*run, "--from", source, "--revert", "--yes")
     assert stored(cluster) == before
-    records = [item["metadata"]["name"] for item in cluster.list("v1", "ConfigMap")]
-    assert not [name for name in records if name.startswith("grove-migrator")]
+    for lease in cluster.list("coordination.k8s.io/v1", "Lease"):
+        assert RECORD not in (lease["metadata"].get("annotations") or {})
 
 
 def stored(client: Client) -> dict[tuple[str, str], Object]:

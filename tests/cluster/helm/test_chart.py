@@ -124,15 +124,33 @@ def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
 
 @helms
 def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
-    """By default nobody gets any; for the subjects of the values there are roles where the operator is."""
+    """By default nobody gets any; for the subjects of the values there is a role to list, and no other."""
     values = ("mode=job", f"target={NEW}")
     name = "grove-migrator-planner"
     assert name not in {item["metadata"]["name"] for item in template(helm, OURS, *values)}
     subject = "planner.subjects[0].kind=Group,planner.subjects[0].name=grove-planners"
-    moved = template(helm, OURS, *values, subject, "operator.namespace=elsewhere")
-    assert len([item for item in moved if item["metadata"]["name"] == name]) == len(documents("planner.yaml"))
-    [role] = [item for item in of_kind(moved, "Role") if item["metadata"]["name"] == name]
-    assert role["metadata"]["namespace"] == "elsewhere"
+    named = [item for item in template(helm, OURS, *values, subject) if item["metadata"]["name"] == name]
+    assert len(named) == len(documents("planner.yaml"))
+    [role] = of_kind(named, "ClusterRole")
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
+
+
+@helms
+def test_the_exemption_from_webhooks_is_flag_right_and_policy(helm: str) -> None:
+    """None of them by default; all three with the value, which needs the policies."""
+    values = ("mode=job", f"target={NEW}")
+    plain = template(helm, OURS, *values)
+    assert "podclique-validating-webhook" not in str(plain)
+    opened = template(helm, OURS, *values, "exemptFromWebhooks=true")
+    [container] = job(opened)["spec"]["template"]["spec"]["containers"]
+    assert "--allow=GM-202" in container["args"]
+    rules = [rule for role in of_kind(opened, "ClusterRole") for rule in role["rules"]]
+    names = ["podclique-validating-webhook", "authorizer-webhook"]
+    assert [rule["verbs"] for rule in rules if rule.get("resourceNames") == names] == [["get", "patch"]]
+    policies = {item["metadata"]["name"] for item in of_kind(opened, "ValidatingAdmissionPolicyBinding")}
+    assert "grove-migrator-webhooks" in policies
+    with pytest.raises(AssertionError, match="exemptFromWebhooks needs policies"):
+        template(helm, OURS, *values, "exemptFromWebhooks=true", "policies=false")
 
 
 @helms
@@ -147,7 +165,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
-        "operator": {"namespace": "dynamo-system", "deployment": "other", "lease": "their-lease"},
+        "operator": {"namespace": "dynamo-system", "deployment": "other"},
         "targetImage": "example.test/grove-operator:ours",
         "extraArguments": ["--skip-refused"],
     }
@@ -169,12 +187,11 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     [role] = of_kind(objects, "Role")
     assert role["metadata"]["namespace"] == "dynamo-system"
     named = {rule["resources"][0]: rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
-    assert named["deployments"] == named["deployments/scale"] == ["other"]
-    assert {"their-lease", "grove-operator-leader-election"} <= set(named["leases"])
+    assert {"grove-migrator", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
     records = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-records"]
-    assert "'grove-operator-leader-election, their-lease, grove-migrator'" in str(records["spec"]["validations"])
+    assert "'grove-operator-leader-election, grove-migrator'" in str(records["spec"]["validations"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 
 
@@ -204,7 +221,7 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
         ("mode=verify", f"target={NEW}"),
         ("mode=revert", f"from={NEW}", f"target={OLD}"),
         (*HOOKED, "verify.enabled=true"),
-        ("mode=argocd", f"target={NEW}", "verify.enabled=true", "operator.namespace=a", "operator.lease=b"),
+        ("mode=argocd", f"target={NEW}", "verify.enabled=true", "operator.namespace=a"),
     ):
         for item in of_kind(template("helm4", OURS, *values), "Job"):
             words = arguments(item)

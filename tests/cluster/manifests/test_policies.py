@@ -84,9 +84,6 @@ PERMITTED: Final = (
         for field in fields
     ),
     Request("to zero", "Deployment/grove-operator", replace("/spec/replicas", 0), "scale"),
-    created(made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"})),
-    Request("its own", "ConfigMap/grove-migrator-run", {"data": {"x": "z"}}),
-    Request("its own", "ConfigMap/grove-migrator-run", method="DELETE"),
     created(made(LEASE, "Lease", "grove-migrator", WORKLOADS, spec={})),
     Request("its own", "Lease/grove-migrator", {"spec": {"leaseTransitions": 1}}),
     Request("the operator's", "Lease/grove-operator-leader-election", {"spec": {"holderIdentity": "us"}}),
@@ -141,9 +138,6 @@ DENIED: Final = (
     Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
     # The operator's namespace.
     Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
-    *(created(made("v1", "ConfigMap", name)) for name in ("x", "grove-migrator-tables-0")),
-    Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", {"data": {"config.yaml": ""}}),
-    Request("the operator's", "ConfigMap/grove-operator-cm-0123abcd", method="DELETE"),
     created(made(LEASE, "Lease", "x", spec={})),
     Request("of somebody else", "Lease/somebody-elses", {"spec": {"holderIdentity": "us"}}),
 )
@@ -187,7 +181,6 @@ def accounts(site: ServedSite) -> Iterator[Accounts]:
         site.client.create(item)
         for item in (
             made("v1", "ServiceAccount", OTHER),
-            made("v1", "ConfigMap", "grove-migrator-run", data={"x": "y"}),
             made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": "us"}),
             made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
             made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
@@ -195,7 +188,6 @@ def accounts(site: ServedSite) -> Iterator[Accounts]:
         )
     ]
     there = [
-        site.client.get("v1", "ConfigMap", "grove-operator-cm-0123abcd", NAMESPACE),
         site.deployment(),
     ]
     ours, others = (

@@ -205,7 +205,7 @@ def test_the_server_knows_every_field(site: ServedSite, name: str) -> None:
         ("mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}", "verify.enabled=true"),
         ("mode=argocd", f"target={NEW}", "verify.enabled=true"),
         ("mode=job", "targetBinary.image=example.test/grove-operator:mine"),
-        ("mode=job", f"target={NEW}", "operator.lease=other", "operator.deployment=another"),
+        ("mode=job", f"target={NEW}", "operator.deployment=another"),
         ("mode=verify", f"target={NEW}", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=pull"),
     ],
 )
