@@ -187,6 +187,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     [role] = of_kind(objects, "Role")
     assert role["metadata"]["namespace"] == "dynamo-system"
     named = {rule["resources"][0]: rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
+    assert named["deployments/scale"] == ["other"]
     assert {"grove-migrator", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
