@@ -259,7 +259,7 @@ def go_back(cluster: Cluster, pair: Pair) -> int:
     source, target = pair.builds
     cluster.settle()
     with cluster.undisturbed() as before:
-        cluster.migrate(source, "--from", target.name, *pair.flags)
+        cluster.migrate(source, "--from", target.name)
         after = _installed(cluster, source)
     compare(before, after, source)
     return len(before.pods().keys() - after.pods().keys())

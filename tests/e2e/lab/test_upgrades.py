@@ -32,16 +32,16 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
-@pytest.mark.parametrize("pair", [NEXT, *TWO], ids=lambda pair: pair.name)
+@pairs
 def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
     source, target = pair.need()
     with Lab(tmp_path / "lab") as lab:
         prepare(lab, source)
         with lab.undisturbed() as before:
-            with lab.in_mid_run(target, *pair.flags) as run:
+            with lab.in_mid_run(target) as run:
                 run.process.kill()
-            lab.migrate(target, *pair.flags, "--from", source.scheme, *(["--revert"] if reverted else []))
+            lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
             if reverted:
                 assert lab.photo().labels() == before.labels()
             lab.install(source if reverted else target)
