@@ -79,6 +79,16 @@ _ALL: Final = (
     Build("pr-778-6eaa77f0", "PR #778 (PodGangMaps)", "legacy-1.35", "podgangmap", release=False),
     Build("main-94a0105c", "main at 94a0105c (canonical hashes)", "canonical-1.34", "alpha.9"),
     Build("main-d7cb1bc2", "main at d7cb1bc2 (canonical hashes)", "canonical-1.35", "alpha.11"),
+    Build("main-fcc3b3bb", "main at fcc3b3bb", "legacy-1.35", "alpha.11", release=False),
+    Build("main-hooks", "main at fcc3b3bb with alpha.14's webhooks", "legacy-1.35", "alpha.11", release=False),
+    Build("next-0.37", "main at fcc3b3bb on k8s.io/api 0.37", "legacy-1.37", "alpha.11", release=False),
+    Build(
+        "next-0.37-hooks",
+        "main at fcc3b3bb on k8s.io/api 0.37 with alpha.14's webhooks",
+        "legacy-1.37",
+        "alpha.11",
+        release=False,
+    ),
 )
 BUILDS: Final = {build.name: build for build in _ALL}
 

@@ -280,7 +280,7 @@ class Cluster(Operated, ABC):
         path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
         sets = self.client.send("GET", path).data
         done = subprocess.run(
-            [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme, "-o", "json"],
+            [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme],
             cwd=ROOT,
             input=sets,
             capture_output=True,

@@ -33,6 +33,7 @@ class Pair:
     """An upgrade. ``recreates``: whether it recreates pods without the tool. ``crds_first``: CRDs before the run.
 
     ``may_leave``: what the target, without the tool, may leave undone for ever of a set that loses no pod.
+    ``allow``: a finding that stands in the way of a run unless it is allowed.
     """
 
     source: str
@@ -40,6 +41,7 @@ class Pair:
     recreates: bool = True
     crds_first: bool = False
     may_leave: tuple[str, ...] = ()
+    allow: str = ""
 
     @property
     def may_stall(self) -> bool:
@@ -64,6 +66,11 @@ class Pair:
         """The two builds."""
         return BUILDS[self.source], BUILDS[self.target]
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What its run is given beside the target."""
+        return ("--allow", self.allow) if self.allow else ()
+
     def need(self) -> tuple[Build, Build]:
         """The two builds; skips where one of them cannot run."""
         need(self.source, self.target)
@@ -77,7 +84,11 @@ _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
 #: Over the CRD that takes another's short name, and without; where two are enough.
 TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12), Pair(_ALPHA_9, _ALPHA_11))
+#: The next upgrade: while no operator runs, webhooks refuse every change of a PodClique.
+NEXT: Final = Pair("main-hooks", "next-0.37-hooks", allow="GM-202")
 PAIRS: Final = (
+    NEXT,
+    Pair(_ALPHA_12, "next-0.37"),
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
     Pair(_ALPHA_3_NEWER, _ALPHA_3),
@@ -282,7 +293,7 @@ def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
     if pair.crds_first:
         cluster.apply_crds(target.crds)
     with cluster.undisturbed() as before:
-        run = cluster.migrate(target)
+        run = cluster.migrate(target, *pair.flags)
         after = _installed(cluster, target)
         downtime = cluster.answering - cluster.ended(source)
     compare(before, after, target)

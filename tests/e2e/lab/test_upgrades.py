@@ -10,10 +10,11 @@ from typing import Final
 
 import pytest
 
+from testbed.controlplane.client import Object
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import Build
 from tests.e2e.lab.lab import Lab
-from tests.e2e.lab.matrix import PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
+from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 
@@ -83,6 +84,20 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
             lab.settle()
 
 
+def test_webhooks_that_fail_closed_are_refused_and_opened_for_a_run_only(tmp_path: Path) -> None:
+    """Without --allow GM-202 the run refuses and leaves the operator alone; with it no condition of ours is left."""
+    source, target = NEXT.need()
+    with Lab(tmp_path / "lab") as lab:
+        _prepare_one(lab, source)
+        with lab.undisturbed() as before:
+            refused = lab.tool("run", *target.target, "--stop-operator")
+            assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
+            assert "GM-202" in refused.err
+            assert lab.photo().labels() == before.labels()
+            lab.migrate(target, *NEXT.flags)
+            assert not _conditions(lab)
+
+
 @pairs
 def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopped_at_once(
     pair: Pair, tmp_path: Path
@@ -122,6 +137,12 @@ def _prepare_one(lab: Lab, source: Build) -> None:
     lab.install(source)
     lab.client.create(samples.busybox())
     lab.settle(lambda now: now.of(photo.SET))
+
+
+def _conditions(lab: Lab) -> list[Object]:
+    """The match conditions of every validating webhook."""
+    found = lab.client.list("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+    return [one for item in found for webhook in item["webhooks"] for one in webhook.get("matchConditions", ())]
 
 
 @contextmanager
