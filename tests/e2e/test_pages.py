@@ -16,7 +16,7 @@ import pytest
 from migrator import __version__
 from testbed.controlplane.client import eventually
 from testbed.helm import PROGRAMS
-from tests.cluster.helm.wrapper import grove_chart, platform_chart, wrapper
+from tests.cluster.helm.wrapper import grove_chart, platform_chart, published, wrapper
 from tests.cluster.site import NAMESPACE, NEW, OLD, SECONDS
 from tests.e2e import images
 from tests.e2e.jobs import pods_of
@@ -111,10 +111,11 @@ def reader(recorded: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  
     recorded.grant()
 
 
-def test_helm(reader: Reader) -> None:
+def test_helm(reader: Reader, tmp_path: Path) -> None:
     """Look, rehearse, migrate by the chart, upgrade, verify; and back by the chart."""
     reader.installs(reader.old_chart)
-    with reader.scene.frozen():
+    new = Path(reader.variables["CHART"])
+    with published(new, tmp_path / "repository") as reader.variables["CHART"], reader.scene.frozen():
         with reader.scene.unharmed():
             reader.pastes("upgrade", "Before")
             reader.pastes("upgrade", "Helm", 0, 1)
@@ -169,10 +170,10 @@ def test_a_hook_of_helm(reader: Reader, tmp_path: Path) -> None:
 
 def test_dynamo(reader: Reader, tmp_path: Path) -> None:
     """Beside Dynamo's chart: migrate, upgrade, verify, and back."""
-    old, new = (str(platform_chart(tmp_path / f"platform-{tag}", tag)) for tag in (OLD, TARGET))
-    reader.variables |= {"RELEASE": "dynamo-platform", "CHART": new, "VERSION": "1.0.0"}
-    reader.installs(old)
-    with reader.scene.frozen():
+    old, new = (platform_chart(tmp_path / f"platform-{tag}", tag) for tag in (OLD, TARGET))
+    reader.variables |= {"RELEASE": "dynamo-platform", "VERSION": "1.0.0"}
+    reader.installs(str(old))
+    with published(new, tmp_path / "repository") as reader.variables["CHART"], reader.scene.frozen():
         with reader.scene.unharmed():
             reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3, 4)
             reader.scene.runs_operators(1, TARGET)
