@@ -88,11 +88,11 @@ def ending(
     is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
+    if up and is_target and not options.revert:
+        return state, verify
     steps = _crd_steps(store, options, result, only_missing=options.revert or is_target)
     if up and options.revert:
         return state, steps
-    if up and is_target:
-        return state, verify
     may_start = is_target
     if options.revert:
         restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))

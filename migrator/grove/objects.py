@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
 LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
 LABEL_POD_CLIQUE: Final = "grove.io/podclique"
 LABEL_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
 LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
-MANAGED_BY_GROVE: Final = "grove-operator"
 LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
 
 _DURATION: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)

@@ -11,9 +11,6 @@ from migrator.hashing.schemes import Scheme
 
 AUTO: Final = "auto"
 
-#: Why an operator is refused by its program file.
-HASH_IN_NAMES: Final = "this operator puts the hash into object names, so it cannot be migrated; only `hash` accepts it"
-
 NOTHING_SELECTED: Final = "there is no PodCliqueSet in this namespace (-n)"
 
 

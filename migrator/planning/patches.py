@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from migrator.exact_json import JSONObject
 from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import PodCliqueSet, Ref
 from migrator.planning.model import Change, SetPlan
-from migrator.resources import HOLDERS, POD_CLIQUE_SETS, Op, Resource, steps
+from migrator.resources import HOLDERS, POD_CLIQUE_SETS, Op, Resource
 
 #: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100
@@ -88,16 +87,3 @@ def _commits(change: Change) -> bool:
 def patch_count(changes: Iterable[Change]) -> int:
     """How many patches these changes need."""
     return len({(change.ref, change.subresource) for change in changes})
-
-
-def value_at(document: JSONObject, pointer: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a JSON Pointer; ``None`` if it is absent."""
-    value: Any = document
-    for step in steps(pointer):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value

@@ -1,39 +1,15 @@
-"""From changes to compare-and-swap patches, and values at JSON Pointers."""
+"""From changes to compare-and-swap patches."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from migrator.grove.objects import Ref
 from migrator.planning.model import Change
-from migrator.planning.patches import Batch, commit, patch_count, rest, value_at
+from migrator.planning.patches import Batch, commit, patch_count, rest
 from migrator.resources import Op
 from tests.support.builders import World
 
 POD = Ref("Pod", "default", "web-0", "uid-1")
 MAP = Ref("PodGangMap", "default", "web", "uid-2")
-
-
-@pytest.mark.parametrize(
-    ("pointer", "value"),
-    [
-        ("/metadata/labels/grove.io~1pod-template-hash", "abc"),
-        ("/spec/entries/1/hash", "two"),
-        ("/spec/entries/2/hash", None),
-        ("/spec/entries/first", None),
-        ("/metadata/labels/grove.io~1pod-template-hash/deeper", None),
-        ("/status/gone", None),
-    ],
-)
-def test_a_pointer_finds_its_value_or_nothing(pointer: str, value: Any) -> None:
-    """Keys are unescaped, lists are indexed, and whatever is not there is None."""
-    document = {
-        "metadata": {"labels": {"grove.io/pod-template-hash": "abc"}},
-        "spec": {"entries": [{"hash": "one"}, {"hash": "two"}]},
-    }
-    assert value_at(document, pointer) == value
 
 
 def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
