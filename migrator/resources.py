@@ -52,11 +52,6 @@ VALIDATING_WEBHOOK_CONFIGURATIONS: Final = Resource(
 )
 
 
-def steps(pointer: str) -> list[str]:
-    """The keys and positions of a JSON Pointer (RFC 6901)."""
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
 def pointer(*steps: object) -> str:
     """The JSON Pointer of keys and positions."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
