@@ -30,6 +30,7 @@ from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import RESOURCES, Batch, forward, reverting
 from migrator.planning.planner import make_plan
+from migrator.releases.table import named
 from migrator.run.snapshot import read_snapshot
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
@@ -141,7 +142,7 @@ class Bench:
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
         store = kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
-        plan = make_plan(read_snapshot(store), PlanOptions(source=SOURCE, target=TARGET))
+        plan = make_plan(read_snapshot(store), PlanOptions(named(TARGET), named(SOURCE)))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.set_plans))
         record_patches(back, (reverting(_undone(one)) for one in plan.set_plans))

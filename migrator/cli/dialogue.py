@@ -15,7 +15,6 @@ from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.cluster import Cluster, DryRun
 from migrator.errors import ClusterError, Declined, MigratorError
-from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.model import pending
 from migrator.releases.table import builds_with, knows, release_in
@@ -84,8 +83,7 @@ def ending(
     up = operator is not None and operator.live
     state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = operator is not None and options.is_target(operator.image)
-    named = schemes.requested_release(options.plan.target)
-    is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
+    named, is_known = options.plan.target.release, bool(options.plan.target.builds)
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
     if up and is_target and not options.revert:
@@ -95,8 +93,8 @@ def ending(
         return state, steps
     may_start = is_target
     if options.revert:
-        restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))
-        may_start = operator is not None and not is_target and knows(operator.image, restored)
+        restored = {plan.target for plan in result.plan.set_plans} or options.plan.direction.candidates
+        may_start = operator is not None and not is_target and knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
         return state, (*steps, start_command(operator), *verify)
     release, namespace = _release(operator)
@@ -116,15 +114,13 @@ def _crd_steps(cluster: Cluster, options: RunOptions, result: RunResult, *, only
 
     ``only_missing``: none if it can start without them.
     """
-    operator, next_up = result.operator, options.plan.target
-    release = schemes.requested_release(next_up)
+    operator, release = result.operator, options.plan.target.release
     if options.revert:
-        next_up = options.plan.source
         is_old = operator is not None and not options.is_target(operator.image)
         seen = release_in(operator.image) if operator is not None and is_old else None
-        release = seen or schemes.requested_release(next_up)
-    targets = sorted({one.target for one in result.plan.set_plans})
-    builds = (release.name,) if release else [one for name in targets for one in builds_with(schemes.by_name(name))]
+        release = seen or (options.plan.source.release if options.plan.source else None)
+    targets = sorted({one.target for one in result.plan.set_plans}, key=str)
+    builds = (release.name,) if release else [name for scheme in targets for name in builds_with(scheme)]
     version = release.name if release else _VERSION
     try:
         served = cluster.short_names(crds.GROUP)

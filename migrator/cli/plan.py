@@ -26,9 +26,11 @@ from migrator.cli.options import (
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster, DryRun
 from migrator.errors import Forbidden, InputError, Refused
+from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, source_of
 from migrator.planning.planner import Outlook, Target
+from migrator.releases.table import named
 from migrator.report import page, summary, table
 from migrator.report.summary import PlanHeader
 
@@ -88,8 +90,9 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     flags = connect.ClusterFlags(kubeconfig, context)
-    to = operator_source.choose_target(to, to_binary)
-    options = _options(source, to, namespace)
+    chosen = operator_source.choose_target(to, to_binary)
+    any_release = named(schemes.releases()[-1].name)  # a first look plans for every release
+    options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace, for_display=True)
     result: Plan | None = None
     progress = Progress(sys.stderr)
     if filename:
@@ -100,7 +103,7 @@ def plan(
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:
-            if to is None:
+            if chosen is None:
                 look, targets = first_look(cluster, options, now=connect.now)
                 text = _first_look_text(look, targets, output, source, header)
             else:
@@ -134,16 +137,6 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
             ctx = click.get_current_context()
             param = next(param for param in ctx.command.params if param.name == "output")
             raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
-
-
-def _options(source: str, target: str | None, namespace: str | None) -> PlanOptions:
-    """The options of a plan; a mistyped release is an error before a cluster is asked."""
-    options = PlanOptions(source, target or "", namespace=namespace, for_display=True)
-    if target is None:
-        candidates_of(source)
-    else:
-        direction_of(options)
-    return options
 
 
 def _first_look_text(

@@ -11,7 +11,7 @@ from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, 
 from migrator.cluster import DryRun
 from migrator.errors import OutputError
 from migrator.planning.guards.base import allowed_codes
-from migrator.planning.options import PlanOptions, direction_of
+from migrator.planning.options import PlanOptions, source_of
 from migrator.report import summary, table
 from migrator.words import NO_SETS, command_row, count, row, wrapped
 
@@ -77,18 +77,16 @@ def run(
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
-    operator_source.require_target(to, to_binary, revert=revert)
+    chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
     flags, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
-    to = operator_source.choose_target(to, to_binary, target_image)
     options = RunOptions(
-        PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
+        PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
         stop_operator=stop_operator,
         wait=wait,
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
     )
-    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
     cluster = connect.connect(flags, dry_run=mode, deadline=run_context.deadline)
@@ -140,7 +138,7 @@ def _text(
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
     skipped = "" if revert else summary.left_behind(result.plan)
-    done = f"Nothing to do: no stored hash needs a change for {result.plan.requested_target}."
+    done = f"Nothing to do: no stored hash needs a change for {result.plan.target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.set_plans:

@@ -20,7 +20,7 @@ from migrator.cli.options import (
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import DryRun
 from migrator.errors import VerificationFailed
-from migrator.planning.options import AUTO, PlanOptions, direction_of
+from migrator.planning.options import PlanOptions
 from migrator.report.summary import object_json
 from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
@@ -73,17 +73,15 @@ def verify(
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
-    operator_source.require_target(to, to_binary)
+    chosen = operator_source.require_target(to, to_binary, target_image)
     flags = connect.ClusterFlags(kubeconfig, context)
-    to = operator_source.choose_target(to, to_binary, target_image)
     options = VerifyOptions(
-        PlanOptions(AUTO, str(to)),
+        PlanOptions(chosen),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
         wait=wait,
         after_upgrade=after_upgrade,
     )
-    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
@@ -95,7 +93,7 @@ def verify(
             failure = error
     problems = failure.problems if failure else ()
     if output == "json":
-        write(as_json(_json(options.plan.target, result, problems)))
+        write(as_json(_json(str(options.plan.target), result, problems)))
     else:
         write(_text(options, result, problems))
     if failure is not None:

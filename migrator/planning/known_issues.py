@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 from migrator.exact_json import integer
 from migrator.grove.objects import GroveObject, Pod, PodClique, Tree, condition, pod_spec_of
 from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
 from migrator.planning import crds
 from migrator.planning.detect import hashes_of
-from migrator.planning.model import Advice
-from migrator.planning.options import AUTO, PlanOptions
+from migrator.planning.model import Advice, SetPlan
+from migrator.planning.options import PlanOptions
 from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, below_minimum_with_pods
-from migrator.releases.table import builds, builds_of, builds_with, is_before, targets_of
+from migrator.releases.table import builds, builds_with, is_before, targets_of
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
@@ -179,38 +180,33 @@ KNOWN_ISSUES: Final = tuple(
 ISSUE_TITLES: Final = {issue.id: issue.title for issue in KNOWN_ISSUES} | {crds.CODE: crds.TITLE}
 
 
-def advise(
-    tree: Tree, options: PlanOptions, running: str | None, source: str | None = None, target: str | None = None
-) -> Iterator[Advice]:
+def advise(tree: Tree, options: PlanOptions, running: str | None, source: Scheme | None) -> Iterator[Advice]:
     """Every known issue that concerns the upgrade of this tree.
 
-    ``running`` is the running release, ``source`` and ``target`` are the schemes of its plan; ``None`` is not known.
+    ``running`` is the running release, ``source`` the scheme that explains the tree; ``None`` is not known.
     """
     if tree.pcs.terminating:
         return
-    targets = targets_of(options.target, schemes.by_name(target) if target else None)
-    for issue, effect in _effects(_sources(tree, options, running, source), targets):
+    for issue, effect in _effects(_sources(tree, options, running, source), targets_of(options.target)):
         for item in issue.concerned(tree):
             yield Advice(issue.id, item.ref, effect, issue.source, issue.remedy, issue.confidence)
 
 
 def advise_on_crds(
-    ends: Sequence[tuple[Tree, str | None, str | None]],
+    plans: Sequence[SetPlan],
     options: PlanOptions,
     running: str | None,
     served: Mapping[str, str] | None,
 ) -> Iterator[Advice]:
-    """The known issue of the upgrade's CRDs; ``ends`` are the trees with the schemes of their plans.
+    """The known issue of the upgrade's CRDs.
 
     ``served`` are the kinds of a cluster by short name, see :func:`migrator.planning.crds.advise`.
     """
-    live = [end for end in ends if not end[0].pcs.terminating]
-    targets = dict.fromkeys(builds_of(options.target, None))
-    for target in {target for *_, target in live if target}:
-        targets |= dict.fromkeys(builds_of(options.target, schemes.by_name(target)))
+    live = [plan for plan in plans if not plan.tree.pcs.terminating]
+    targets = options.target.builds if live or options.target.release is not None else ()
     sources = dict[str, None]()
-    for tree, source, _ in live if served is None else ():
-        sources |= dict.fromkeys(_sources(tree, options, running, source))
+    for plan in live if served is None else ():
+        sources |= dict.fromkeys(_sources(plan.tree, options, running, plan.source))
     return crds.advise(served, sources, targets)
 
 
@@ -221,14 +217,14 @@ def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tup
     return [(issue, effect) for issue, effect in found if effect is not None]
 
 
-def _sources(tree: Tree, options: PlanOptions, running: str | None, source: str | None) -> tuple[str, ...]:
+def _sources(tree: Tree, options: PlanOptions, running: str | None, source: Scheme | None) -> tuple[str, ...]:
     """The builds that may be running: the one that was seen or named, else all that compute the set's stored hash."""
     if running is not None:
         return (running,)
-    if options.source != AUTO:
-        return builds_of(options.source, schemes.by_name(source) if source else None) or builds()
+    if options.source is not None:
+        return options.source.builds or builds()
     if source is not None:
-        return builds_with(schemes.by_name(source)) or builds()
+        return builds_with(source) or builds()
     hashes = hashes_of(tree.pcs)
     found = (s for s in schemes.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
     return tuple(name for scheme in found for name in builds_with(scheme)) or builds()

@@ -8,6 +8,8 @@ from enum import StrEnum
 from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.podcliqueset import SetHashes
+from migrator.hashing.schemes import Scheme
+from migrator.releases.table import Named
 from migrator.words import count
 
 
@@ -104,14 +106,14 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """The plan of one tree; ``source`` and ``target`` are scheme names.
+    """The plan of one tree; ``source`` is ``None`` if no scheme explains it.
 
     ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
     """
 
     tree: Tree
-    source: str | None
-    target: str
+    source: Scheme | None
+    target: Scheme
     state: SetState
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -130,15 +132,13 @@ class SetPlan:
 class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
-    ``requested_source`` and ``requested_target`` are as given. ``cluster_disruption`` counts the whole cluster.
-    ``operator`` describes the one that was seen, and
-    ``running`` is its release.
-    ``not_checked`` are the guards that could not be judged.
+    ``source`` is ``None`` if it was not named. ``cluster_disruption`` counts the whole cluster. ``operator`` describes
+    the one that was seen, and ``running`` is its release. ``not_checked`` are the guards that could not be judged.
     """
 
-    requested_source: str
-    requested_target: str
-    set_plans: tuple[SetPlan, ...]
+    source: Named | None
+    target: Named
+    set_plans: tuple[SetPlan, ...] = ()
     findings: tuple[Finding, ...] = ()
     cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()

@@ -17,7 +17,7 @@ from migrator.planning.disruption import present_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
-from migrator.releases.table import build_range, builds, builds_with
+from migrator.releases.table import Named, build_range, builds, builds_with, named
 from migrator.words import count
 
 #: The GPUs that are not counted.
@@ -48,7 +48,7 @@ class TargetRow:
     """One release that an upgrade may lead to; ``is_newer`` is false for the one that runs and for those before it."""
 
     release: str
-    scheme: str
+    scheme: Scheme
     plan: Plan
     is_newer: bool = True
 
@@ -56,8 +56,8 @@ class TargetRow:
 def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``."""
     return {
-        "from": plan.requested_source,
-        "to": plan.requested_target,
+        "from": str(plan.source or AUTO),
+        "to": str(plan.target),
         "summary": summary(plan),
         "trees": [_set_json(set_plan) for set_plan in in_order(plan.set_plans)],
         **_found(plan),
@@ -99,14 +99,14 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     sources = set[Scheme]()
     for target in targets:
         plans = target.plan.set_plans
-        stored = {plan.target if plan.state is SetState.DONE else plan.source for plan in plans}
-        sources |= {schemes.by_name(name) for name in stored if name is not None}
-        found |= {release: TargetRow(release, target.scheme.name, target.plan) for release in target.releases}
+        stored = (plan.target if plan.state is SetState.DONE else plan.source for plan in plans)
+        sources |= {scheme for scheme in stored if scheme is not None}
+        found |= {release: TargetRow(release, target.scheme, target.plan) for release in target.releases}
     order = builds()
     running_now = [running] if running else [name for scheme in sources for name in builds_with(scheme)]
     if not running_now and sources:
         minor = max(scheme.minor for scheme in sources)
-        running_now = [name for name, row in found.items() if schemes.by_name(row.scheme).minor <= minor]
+        running_now = [name for name, row in found.items() if row.scheme.minor <= minor]
     newest = max((order.index(name) for name in running_now), default=-1)
     return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
 
@@ -121,17 +121,18 @@ def upgrade(plan: Plan) -> tuple[str, str]:
 
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
     """
-    source = plan.running if plan.requested_source == AUTO else plan.requested_source
-    if source is None:
-        used = {schemes.by_name(set_plan.source) for set_plan in plan.set_plans if set_plan.source}
-        found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
-        return ", ".join(found), _named(plan.requested_target)
-    return _named(source), _named(plan.requested_target)
+    if plan.source is not None:
+        source = _with_dynamo(plan.source)
+    elif plan.running is not None:
+        source = _with_dynamo(named(plan.running))
+    else:
+        used = {set_plan.source for set_plan in plan.set_plans}
+        source = ", ".join(build_range(builds_with(one)) for one in schemes.all_schemes() if one in used)
+    return source, _with_dynamo(plan.target)
 
 
-def _named(end: str) -> str:
-    release = schemes.requested_release(end)
-    name = release.name if release is not None else end
+def _with_dynamo(end: Named) -> str:
+    name = end.release.name if end.release is not None else end.text
     dynamo = dynamo_of(name)
     return f"{name}, Dynamo {dynamo}" if dynamo else name
 
@@ -259,7 +260,7 @@ def next_steps(plan: Plan) -> list[str]:
 
 def notes(plan: Plan) -> list[str]:
     """Remarks without which a reader could misread the numbers."""
-    is_canonical = any(set_plan.target.startswith(CANONICAL) for set_plan in plan.set_plans)
+    is_canonical = any(set_plan.target.algorithm == CANONICAL for set_plan in plan.set_plans)
     return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
 
 
@@ -282,8 +283,8 @@ def _set_json(set_plan: SetPlan) -> dict[str, Any]:
     return {
         "namespace": set_plan.tree.ref.namespace,
         "name": set_plan.tree.ref.name,
-        "from": set_plan.source,
-        "to": set_plan.target,
+        "from": str(set_plan.source) if set_plan.source else None,
+        "to": str(set_plan.target),
         "state": set_plan.state.value,
         "pods": set_plan.disruption.pods,
         "gpus": set_plan.disruption.gpus,

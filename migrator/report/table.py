@@ -105,7 +105,7 @@ def _sets(plan: Plan) -> str:
     if not plan.set_plans:
         return ""
     set_plans = summary.in_order(plan.set_plans)
-    sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
+    sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *_NUMBERS[:3])
     cells = list(map(_cells, set_plans))
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
@@ -118,7 +118,7 @@ def _sets(plan: Plan) -> str:
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
     source, target = summary.upgrade(plan)
-    targets = sorted({set_plan.target for set_plan in set_plans})
+    targets = sorted({str(set_plan.target) for set_plan in set_plans})
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return "".join([wrapped(schemes), "\n", title, *named])
 

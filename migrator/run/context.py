@@ -14,7 +14,7 @@ import structlog
 from migrator.cluster import CONCURRENCY, Deadline
 from migrator.grove.objects import Ref
 from migrator.planning.model import Finding, Plan, Severity
-from migrator.planning.options import Direction, PlanOptions, direction_of
+from migrator.planning.options import PlanOptions
 from migrator.releases.table import is_target
 from migrator.run.operator import Operator, OperatorFlags
 
@@ -75,14 +75,9 @@ class RunOptions:
     flags: OperatorFlags = field(default_factory=OperatorFlags)
     target_image: str | None = None
 
-    @property
-    def direction(self) -> Direction:
-        """The schemes of the plan."""
-        return direction_of(self.plan)
-
     def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
-        return is_target(image, self.direction.target, self.target_image)
+        return is_target(image, self.plan.target.scheme, self.target_image)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from migrator import errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, LostReply, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import contradicting
+from migrator.releases.table import named
 from migrator.run import endings
 from migrator.run.record import Record, State
 from migrator.run.seen import read_sets
@@ -114,7 +115,7 @@ def _go_back(run: Session, scheme: str) -> None:
     """Restore the old hashes of every set, with the operator at zero."""
     run.context.deadline.extend(_TIME_TO_GO_BACK)
     run.log.warning("reverting", scheme=scheme)
-    options = replace(run.options, revert=True, plan=replace(run.options.plan, source=scheme))
+    options = replace(run.options, revert=True, plan=replace(run.options.plan, source=named(scheme)))
     for _ in range(READINGS):
         try:
             run.look_at_operators()

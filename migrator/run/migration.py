@@ -42,7 +42,6 @@ def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
 
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
-    _ = options.direction  # wrong schemes are refused before anything is read
     if cluster.dry_run is not DryRun.NONE:
         return rehearse(cluster, options, context)
     session = Session(cluster, options, context)

@@ -22,7 +22,7 @@ from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_f
 from migrator.run import admission, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation, check_there, look_ahead, newest_record
+from migrator.run.seen import Observation, check_there, look_ahead, newest_record, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.run.write import Executor, Outcome
 
@@ -147,7 +147,7 @@ class _Read:
         plan = replace(plan, operator=self.operator, running=self.known.running)
         if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
-        options = replace(self.seen.options.plan, target=plan.requested_target)
+        options = replace(self.seen.options.plan, target=plan.target)
         seen = replace(self.seen, options=replace(self.seen.options, plan=options))
         found, installed = seen.findings(), seen.operator
         if installed is not None and not installed.gone:
@@ -162,7 +162,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
-    seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
+    seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[NotChecked]()
     if not cluster.is_cluster:
         return _Read(snapshot, seen)
     if not snapshot.installed:

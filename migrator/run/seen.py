@@ -10,16 +10,15 @@ from functools import cached_property
 from typing import Final
 
 from migrator.cluster import Cluster
-from migrator.errors import ClusterError, Refused, Unreadable, UsageError
+from migrator.errors import ClusterError, Refused, UnknownScheme, Unreadable
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
-from migrator.hashing import schemes
 from migrator.planning import webhooks
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding, Plan, Severity, pending, refused
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import release_in
+from migrator.releases.table import named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
@@ -42,9 +41,9 @@ class Observation:
     """
 
     options: RunOptions
+    plan: Plan
     found: Found = field(default_factory=Found)
     record: Record | None = None
-    plan: Plan = field(default_factory=lambda: Plan("", "", ()))
     trees: tuple[Tree, ...] = ()
     possible_hashes: tuple[PossibleHash, ...] = ()
     fenced: bool = False
@@ -170,9 +169,10 @@ class Observation:
             return self.open.scheme
         plans = pending(self.plan)
         if self.options.revert:
-            return plans[0].target if plans else ""
+            return plans[0].target.name if plans else ""
         release = release_in(self.operator.image) if self.operator is not None else None
-        return certain_source(plans, self.options.direction, release)
+        found = certain_source(plans, self.options.plan.direction, release)
+        return found.name if found is not None else ""
 
     @property
     def other_migration(self) -> bool:
@@ -224,15 +224,19 @@ class Observation:
             yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
+def unplanned(
+    options: RunOptions, found: Found | None = None, record: Record | None = None, *, dirty: bool = False
+) -> Observation:
+    """What is seen before the sets are read."""
+    plan = Plan(options.plan.source, options.plan.target)
+    return Observation(options, plan, found or Found(), record, dirty=dirty)
+
+
 def is_same_target(record: Record, options: RunOptions) -> bool:
     """Whether a record is of a run to the target that is asked for now."""
-
-    def scheme(text: str) -> str:
-        with suppress(UsageError):  # a layout whose file is not given now
-            return text if text == schemes.CANONICAL else schemes.resolve(text).name
-        return text
-
-    return scheme(record.target) == scheme(options.plan.target)
+    with suppress(UnknownScheme):  # another version wrote it
+        return named(record.target).scheme == options.plan.target.scheme
+    return False
 
 
 def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool = True) -> Observation:
@@ -278,7 +282,7 @@ def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Obser
     own = leases.everywhere(cluster, leases.OWN_LEASE).get(found.home or "", Lease())
     record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
     dirty = record is not None and record.state is State.WRITING
-    return read_sets(cluster, look_around(cluster, Observation(options, found, record, dirty=dirty)), context)
+    return read_sets(cluster, look_around(cluster, unplanned(options, found, record, dirty=dirty)), context)
 
 
 def _shown(lease: Lease) -> str:
@@ -315,4 +319,4 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
             f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
             f"with `run --revert --to {shlex.quote(record.target)}`"
         )
-    return plan_revert(snapshot, options.plan, record.scheme if record is not None else "")
+    return plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

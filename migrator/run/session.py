@@ -14,7 +14,8 @@ from typing import Any, Final
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
-from migrator.planning.model import Finding, Plan, Severity
+from migrator.planning.model import Finding, Severity
+from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
 from migrator.releases.table import knows
@@ -23,7 +24,7 @@ from migrator.run.context import Context, RunOptions, RunResult, timed
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets
+from migrator.run.seen import NO_HOME, is_same_target, look_around, read_sets, unplanned
 from migrator.run.write import Executor, Outcome, SetConflict
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -55,8 +56,8 @@ class Session:
         self.options = options
         self.context = context
         self.log = context.log
-        self.seen = Observation(options)
-        self.result = RunResult(Plan(options.plan.source, options.plan.target, ()))
+        self.seen = unplanned(options)
+        self.result = RunResult(self.seen.plan)
         self.leases: Leases | None = None
         self.told = set[Finding]()
         self.stops = 0
@@ -135,15 +136,15 @@ class Session:
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
-            source=plan.source,
-            target=plan.target,
+            source=str(plan.source or AUTO),
+            target=str(plan.target),
             started=self.known_leases.server_time,
             state=State.WRITING if seen.dirty else State.STOPPING,
             elects=seen.elects,
             operator=last.operator if last is not None and repeats else None,
             repeats=repeats,
         )
-        run = replace(run, source=plan.source, target=plan.target, revert=self.options.revert)
+        run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme or (last.scheme if last is not None and repeats else ""))
         run = replace(run, **changes)
         if (was := run.stopped) is not None:

@@ -14,7 +14,6 @@ from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds
 from migrator.planning.verification import Problem, ages_of, problems_of
-from migrator.releases.table import builds_of
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
 from migrator.run.endings import start_command
@@ -99,9 +98,9 @@ def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
 def _found(
     cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], last: Record | None, options: VerifyOptions
 ) -> Iterator[Problem]:
-    since, scheme = (last.started, last.scheme) if last is not None else (None, "")
+    since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
     after = options.after_upgrade
-    yield from problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme)
+    yield from problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme)
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield Problem(Ref("PodCliqueSet", "", ""), None, message)
@@ -120,7 +119,7 @@ def _found(
 
 def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), cluster.short_names(crds.GROUP)):
+    for lack in crds.lacks(options.plan.target.builds, cluster.short_names(crds.GROUP)):
         yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     found = operator.find(cluster, options.flags)
     installed = found.operator

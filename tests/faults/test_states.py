@@ -14,7 +14,6 @@ from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
-from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD
@@ -27,6 +26,7 @@ from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_
 from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.builders import options_of
 from tests.support.clock import Clock, context_of
 from tests.support.memory_objects import timestamp
 from tests.support.memory_site import NEW, Site
@@ -174,7 +174,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     """A second operator, another migration that did not end, and an operator that runs."""
 
     def found() -> list[tuple[str, Severity]]:
-        options = PlanOptions(source=cluster.SOURCE, target="legacy-1.33")
+        options = options_of(source=cluster.SOURCE, target="legacy-1.33")
         plan = preview(world.store, options, now=world.now)
         return [(f.code, f.severity) for f in plan.findings if f.code in {"GM-122", "GM-203", "GM-205"}]
 
@@ -272,7 +272,7 @@ def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
 
 
-OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
+OPTIONS = RunOptions(options_of(target=NEW), stop_operator=True)
 
 
 def context() -> Context:

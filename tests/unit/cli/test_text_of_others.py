@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
 from migrator.run.endings import start_command
 from migrator.run.operator import Operator
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation
+from migrator.run.seen import unplanned
 from testbed import operator_installation as installation
+from tests.support.builders import options_of
 from tests.support.command_line import TO, Invoke, objects, written
 from tests.support.memory_site import NEW, OLD, Site
 
@@ -73,7 +73,7 @@ def test_the_flags_of_a_record_are_words_of_the_shell() -> None:
     """Whoever may write the record chooses its target."""
     started = datetime(2026, 1, 1, tzinfo=UTC)
     run = Record("id", "1.0", "auto", EVIL, started, State.WRITING)
-    seen = Observation(RunOptions(PlanOptions(target="legacy-1.35")), record=run)
+    seen = unplanned(RunOptions(options_of(target="legacy-1.35")), record=run)
     (remedy,) = (finding.remedy for finding in seen.findings() if finding.code == "GM-205")
     assert words_of(remedy.replace("`, or", " , or", 1), "run --to")[2] == EVIL
 

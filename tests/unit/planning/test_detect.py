@@ -15,11 +15,11 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.options import AUTO, Direction, candidates_of
+from migrator.planning.options import Direction
 from tests.support.builders import LABEL, OLD, World, clique, hashes_of
 from tests.support.tables import table
 
-CANDIDATES = candidates_of(AUTO)
+CANDIDATES = schemes.all_schemes()
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 #: Every place by its kind and pointer.

@@ -11,11 +11,10 @@ import pytest
 from migrator.planning import crds
 from migrator.planning.known_issues import ISSUE_TITLES, KNOWN_ISSUES
 from migrator.planning.model import Plan
-from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
 from migrator.releases.table import builds
 from migrator.report.summary import recreated_with_migration
-from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique
+from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique, options_of
 from tests.support.tables import table
 
 A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
@@ -34,7 +33,7 @@ def test_builds_are_in_the_order_of_their_versions() -> None:
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
     """What ``plan`` makes of it."""
-    options = PlanOptions(source=source, target=target, for_display=True)
+    options = options_of(source=source, target=target, for_display=True)
     return make_plan(world.snapshot(), options, Known(now=NOW, running=running))
 
 

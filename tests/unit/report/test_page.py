@@ -11,6 +11,7 @@ from typing import Any
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
+from migrator.releases.table import Named
 from migrator.report import page as page_module
 from migrator.report import summary as report
 from tests.support.builders import World, clique
@@ -99,7 +100,16 @@ def test_hostile_names_are_only_text() -> None:
         tree_plan("x", SetState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
         findings=(told,),
     )
-    html = render(Plan(HOSTILE, HOSTILE, evil.set_plans, evil.findings, evil.cluster_disruption))
+    hostile = Named(HOSTILE, evil.target.scheme)
+    html = render(
+        Plan(
+            hostile,
+            hostile,
+            evil.set_plans,
+            evil.findings,
+            evil.cluster_disruption,
+        )
+    )
     page, harmless = Page(html), Page(render(bad_night()))
     assert set(page.tags) <= set(harmless.tags)
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from migrator.grove.objects import Ref, Tree
+from migrator.hashing import schemes
 from migrator.planning.model import Advice, Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
-from migrator.planning.options import PlanOptions
+from migrator.planning.options import source_of
 from migrator.planning.planner import Known, Outlook, plans_for_all_releases
+from migrator.releases.table import named
 from migrator.report import summary
 from migrator.report.page import change_groups
 from migrator.report.table import finding_rows, grouped, outlook_text, plan_text
 from migrator.words import printable
-from tests.support.builders import LATER, World, clique
+from tests.support.builders import LATER, World, clique, options_of
 from tests.support.fleet import LONG, SETS, fleet
 from tests.support.paths import ROOT
 
@@ -44,13 +46,13 @@ def tree_plan(name: str, state: SetState = SetState.MIGRATE, **more: Any) -> Set
             Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
         )
     more.setdefault("disruption", Disruption(2, 16) if changes else Disruption())
-    return SetPlan(of, "legacy-1.34", "legacy-1.35", state, changes, **more)
+    return SetPlan(of, schemes.by_name("legacy-1.34"), schemes.by_name("legacy-1.35"), state, changes, **more)
 
 
 def plan(*trees: SetPlan, findings: tuple[Finding, ...] = (), cluster: Disruption | None = None) -> Plan:
     """A plan whose cluster is the trees, unless said otherwise."""
     disruption = sum((t.disruption for t in trees), Disruption()) if cluster is None else cluster
-    return Plan("auto", "v0.1.0-alpha.11", trees, findings, disruption)
+    return Plan(None, named("v0.1.0-alpha.11"), trees, findings, disruption)
 
 
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
@@ -83,7 +85,7 @@ def test_a_page_names_every_key_of_the_json() -> None:
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
     look = summary.outlook_json(Outlook("dump", is_cluster=False))
-    targets = list(map(summary.target_json, plans_for_all_releases(World().grow().snapshot(), PlanOptions())))
+    targets = list(map(summary.target_json, plans_for_all_releases(World().grow().snapshot(), options_of())))
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").replace("[]`", "`")
     assert [key for key in keys_of([summary.plan_json(made, header), targets, look]) if f"`{key}`" not in page] == []
 
@@ -127,7 +129,7 @@ def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
 def test_json_says_null_for_what_is_absent() -> None:
     """A finding about no object has null in its places; a set that nothing explains has null as its source."""
     odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
-    unexplained = SetPlan(tree("demo"), None, "legacy-1.35", SetState.REFUSED)
+    unexplained = SetPlan(tree("demo"), None, schemes.by_name("legacy-1.35"), SetState.REFUSED)
     document = summary.plan_json(plan(unexplained, findings=(odd,)))
     assert document["trees"][0]["from"] is None
     absent = dict.fromkeys(("kind", "namespace", "name", "field", "remedy"))
@@ -171,7 +173,7 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
     """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
     assert summary.notes(plan()) == []
     assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
-    canonical = replace(tree_plan("demo", disruption=Disruption()), target="canonical-1.34")
+    canonical = replace(tree_plan("demo", disruption=Disruption()), target=schemes.by_name("canonical-1.34"))
     assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE]
 
 
@@ -226,7 +228,7 @@ def test_both_ends_are_named_with_their_dynamo_versions(
     running: str | None, source: str, target: str, said: tuple[str, str]
 ) -> None:
     """Whoever upgrades Dynamo knows its versions, not Grove's; what runs counts more than what the hashes allow."""
-    made = replace(plan(tree_plan("demo")), running=running, requested_source=source, requested_target=target)
+    made = replace(plan(tree_plan("demo")), running=running, source=source_of(source), target=named(target))
     stored, new = (f"(v0.1.0-{end})" for end in said)
     text = f"Stored hashes: legacy-1.34 {stored}. Target: legacy-1.35 {new}."
     assert text in " ".join(plan_text(made).split())
@@ -234,7 +236,7 @@ def test_both_ends_are_named_with_their_dynamo_versions(
 
 def test_a_scheme_that_was_named_is_not_said_twice() -> None:
     """Without a release there is nothing to add."""
-    made = replace(plan(tree_plan("demo")), requested_source="legacy-1.34", requested_target="legacy-1.35")
+    made = replace(plan(tree_plan("demo")), source=named("legacy-1.34"), target=named("legacy-1.35"))
     assert "Stored hashes: legacy-1.34. Target: legacy-1.35.\n" in plan_text(made)
 
 
@@ -275,7 +277,7 @@ def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
+    rows = summary.target_rows(plans_for_all_releases(snapshot, options_of(for_display=True)), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
     text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
     lines = text.splitlines()
@@ -298,7 +300,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
     for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
-        rows = summary.target_rows(plans_for_all_releases(snapshot, PlanOptions(), Known(running=running)), running)
+        rows = summary.target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
         assert len(summary.newer_plans(rows)) == newer
 
 

@@ -11,12 +11,12 @@ from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, U
 from migrator.exact_json import JSONObject
 from migrator.kinds import DEPLOYMENTS, PODS, Resource
 from migrator.planning.model import Severity
-from migrator.planning.options import PlanOptions
 from migrator.run import operator
 from migrator.run.context import RunOptions
-from migrator.run.seen import Observation
+from migrator.run.seen import unplanned
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
+from tests.support.builders import options_of
 from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
@@ -193,7 +193,7 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
     assert (found.namespace, found.deployment) == (NAMESPACE, "")
-    seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
+    seen = unplanned(RunOptions(options_of(), stop_operator=True), operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
 

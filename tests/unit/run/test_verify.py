@@ -13,7 +13,6 @@ from migrator import kinds
 from migrator.errors import Unreadable, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
 from migrator.kinds import Resource
-from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE, RECORD
@@ -25,12 +24,13 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.faults import cluster
+from tests.support.builders import options_of
 from tests.support.clock import Clock, context_of
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
-PLAN = PlanOptions(target=TARGET)
+PLAN = options_of(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
 _EARLIER, _LATER = "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"  # than the migration
 
@@ -48,7 +48,7 @@ class Site(MemoryCluster):
         self, *, source: str = "auto", target: str = TARGET, after: bool = True, **options: Any
     ) -> VerifyResult:
         """What verify finds."""
-        plan = PlanOptions(source=source, target=target)
+        plan = options_of(source=source, target=target)
         return verify(self, VerifyOptions(plan, after_upgrade=after, **options), self.context)
 
     def fails(self, words: str, **options: Any) -> str:

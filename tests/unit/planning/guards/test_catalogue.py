@@ -74,7 +74,7 @@ def test_an_override_leaves_the_foreign_value(kind: str, name: str, allow: str) 
     world = World().grow(maps=True)
     before = len(world.decide().changes)
     decided = world.put(kind, name, LABEL).decide(allow=[allow])
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
     (finding,) = decided.findings
     assert (finding.code, finding.severity) == ("GM-101", Severity.WARNING)
     assert finding.message.endswith("(allowed by --allow GM-101)")

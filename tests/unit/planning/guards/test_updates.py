@@ -245,7 +245,7 @@ def test_a_set_kept_by_controller_revisions_refuses() -> None:
     """An operator with ControllerRevisions adopts old hashes by itself; what explains the set is named all the same."""
     decided = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef").decide()
     assert refusals(decided.findings) == [("GM-120", "web", "/status/currentRevision")]
-    assert (decided.state, decided.source, len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
+    assert (decided.state, str(decided.source), len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
 
 
 @pytest.mark.parametrize(("on_delete", "expected"), [(False, ["GM-102"]), (True, [])])
