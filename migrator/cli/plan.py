@@ -11,7 +11,6 @@ import click
 
 from migrator import __version__
 from migrator.cli import log
-from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
     SOURCE,
@@ -163,7 +162,7 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
     migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, header, group_by=group_by, next_command=following, guards=sections())
+        return page.render(result, header, group_by=group_by, next_command=following)
     return table.plan_text(result, next_command=following)
 
 

@@ -10,7 +10,7 @@ from migrator.cli import log, stdout
 from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, duration, option, output_format, target
 from migrator.cluster import DryRun
 from migrator.errors import OutputError
-from migrator.planning.guards.base import allowed_codes
+from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
 from migrator.report import summary, table
 from migrator.words import NO_SETS, command_row, count, row, wrapped

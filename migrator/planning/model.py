@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from migrator.errors import Refused
@@ -24,9 +24,9 @@ class Severity(StrEnum):
 class Finding:
     """A guard's finding: a stable code, the object, its field (JSON Pointer), the fact, and what to do about it.
 
-    ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` names the object and does not contain
-    the ``remedy``, which is empty if there is nothing to do. ``overridable``: ``--allow`` accepts this refusal.
-    ``settles``: the running operator may end it without help, so that ``--wait`` waits for it.
+    ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` says what is with the object, without
+    naming it: "has no label x". ``remedy`` is empty if there is nothing to do. ``overridable``: ``--allow`` accepts
+    this refusal. ``settles``: the running operator may end it without help, so that ``--wait`` waits for it.
     """
 
     code: str
@@ -38,9 +38,19 @@ class Finding:
     overridable: bool = False
     settles: bool = False
 
+    @property
+    def fact(self) -> str:
+        """The object, and what is with it."""
+        return f"{self.ref} {self.message}" if self.ref is not None else self.message
+
+    @property
+    def as_warning(self) -> Finding:
+        """The same finding as a warning."""
+        return replace(self, severity=Severity.WARNING)
+
     def __str__(self) -> str:
         """The fact and the remedy, for a log line or an error."""
-        return f"{self.message}. {self.remedy[:1].upper()}{self.remedy[1:]}" if self.remedy else self.message
+        return f"{self.fact}. {self.remedy[:1].upper()}{self.remedy[1:]}" if self.remedy else self.fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,22 @@ class Advice:
     source: str
     remedy: str
     confidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownIssue:
+    """The entry of a known issue: its code, a short title, what happens, where that is said, and what to do."""
+
+    code: str
+    title: str
+    effect: str
+    source: str
+    remedy: str
+    confidence: str
+
+    def advice(self, ref: Ref, effect: str, remedy: str | None = None) -> Advice:
+        """What this issue says of an object; its remedy is the issue's, unless another is given."""
+        return Advice(self.code, ref, effect, self.source, remedy or self.remedy, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Release, Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import check_set, cluster_findings, judged, not_checked
-from migrator.planning.guards.base import SetFacts, as_warning, report
+from migrator.planning.guards import accepted, check_set, not_checked, values
+from migrator.planning.guards.base import SetFacts
+from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise, advise_on_crds
 from migrator.planning.model import Advice, Change, Disruption, Plan, SetPlan, SetState, Severity
@@ -95,8 +96,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         target=options.target,
         set_plans=selected,
         findings=tuple(
-            as_warning(finding) if options.for_display or finding.code in options.allow else finding
-            for finding in cluster_findings(snapshot, plans, options)
+            finding.as_warning if options.for_display or finding.code in options.allow else finding
+            for finding in check_cluster(snapshot, plans, options)
         ),
         not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
@@ -189,13 +190,13 @@ class _Planner:
 
     def _decide(self, tree: Tree, hashes: HashesUnder, detection: Detection, *, allow: frozenset[str]) -> SetPlan:
         pair = HashPair(hashes(detection.likely_source), hashes(detection.target))
-        values = pair.by_verdict(stored_hashes(tree))
+        by_verdict = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-        changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
-        facts = SetFacts(tree, detection, pair, values, self.known.resumes, self.snapshot.possible_hashes)
+        changes, foreign = changes_of(by_verdict[Verdict.SOURCE], pair), by_verdict[Verdict.FOREIGN]
+        facts = SetFacts(tree, detection, pair, by_verdict, self.known.resumes, self.snapshot.possible_hashes)
         certain = self.options.source is not None or tree.pcs.generation_hash == pair.target.generation
         unchanged = detection.done or (pair.source == pair.target and certain)
-        findings = judged(check_set(facts), allow=allow, unchanged=unchanged)
+        findings = tuple(accepted(check_set(facts), allow, unchanged=unchanged))
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         source = detection.source
         if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
@@ -225,7 +226,7 @@ class _Planner:
             live = plan.state is not SetState.SKIPPED
             now = self.known.now if self.snapshot.is_cluster else None
             found = gang_termination(plan.tree, builds=builds, now=now, downtime=downtime) if live else ()
-            new = judged(found, allow=self.options.allow, unchanged=not plan.changes)
+            new = tuple(accepted(found, self.options.allow, unchanged=not plan.changes))
             refused = any(finding.severity is Severity.REFUSAL for finding in new)
             state = SetState.REFUSED if refused else plan.state
             yield replace(plan, state=state, findings=(*plan.findings, *new))
@@ -239,12 +240,9 @@ def _is_skipped(tree: Tree) -> bool:
 
 def _wrong_from(decided: SetPlan, other: Scheme, requested: Named) -> SetPlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
-    ref = decided.tree.ref
-    message = (
-        f"{ref} holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
-    )
+    message = f"holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
     remedy = f"leave out --from, or give --from {other.name}"
-    finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
+    finding = values.FOREIGN.found(decided.tree.ref, SET_GENERATION.pointer, message, remedy)
     return replace(
         decided, source=None, state=SetState.REFUSED, changes=(), findings=(finding,), remaining=decided.disruption
     )
@@ -254,7 +252,9 @@ def _skipped(plan: SetPlan) -> SetPlan:
     """Leave a refused set out; any other plan stays as it is."""
     if plan.state is not SetState.REFUSED:
         return plan
-    return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
+    return replace(
+        plan, state=SetState.SKIPPED, changes=(), findings=tuple(finding.as_warning for finding in plan.findings)
+    )
 
 
 def certain_source(plans: Sequence[SetPlan], direction: Direction, release: Release | None) -> Scheme | None:
@@ -310,12 +310,12 @@ def make_revert(snapshot: Snapshot, direction: Direction) -> Plan:
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
-    values = pair.by_verdict(stored_hashes(tree))
-    changes = changes_of(values[Verdict.SOURCE], pair)
+    by_verdict = pair.by_verdict(stored_hashes(tree))
+    changes = changes_of(by_verdict[Verdict.SOURCE], pair)
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
-        report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
-        for item in values[Verdict.FOREIGN]
+        values.LEFT_ALONE.found(item.ref, item.field, f"holds {item.value} in {item.field}, {which}")
+        for item in by_verdict[Verdict.FOREIGN]
     )
     return SetPlan(
         tree=tree,

@@ -14,11 +14,10 @@ from typing import Any, Final
 from migrator.exact_json import JSONObject
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.kinds import Op, Resource, pointer
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import Finding
 from migrator.planning.patches import RANKS, RESOURCES
 
-CODE: Final = "GM-202"
 CONDITION: Final = "grove-migrator"
 
 #: The configurations that we may change (``operator/charts/templates``), and the one that shows where the operator is.
@@ -107,8 +106,8 @@ def findings(blocking: Sequence[Webhook], account: str, *, allowed: bool) -> Ite
             f"`kubectl patch {CONFIGURATIONS.plural} {one.configuration} --type=json -p {shlex.quote(ops)}`"
         )
         opens = one.configuration in OPENED
-        found = report(CODE, None, None, message, remedy, overridable=opens)
-        yield as_warning(found) if opens and allowed else found
+        found = WEBHOOK.found(None, None, message, remedy, overridable=opens)
+        yield found.as_warning if opens and allowed else found
 
 
 def adding(one: Webhook, account: str) -> Iterator[Op]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -35,18 +35,10 @@ UNLABELLED: Final = "(without it)"
 SHOWN, SHOWN_SHARES = 50, 10
 
 
-def render(
-    plan: Plan,
-    header: report.PlanHeader,
-    *,
-    group_by: str | None = None,
-    next_command: str = "",
-    guards: Mapping[str, str] | None = None,
-) -> str:
+def render(plan: Plan, header: report.PlanHeader, *, group_by: str | None = None, next_command: str = "") -> str:
     """The whole document, as text.
 
-    ``group_by`` is a label of the PodCliqueSets that gets totals of its own. ``guards`` explains codes; those that
-    refuse in this plan are printed.
+    ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
     refusals = grouped(report.refusals_of(plan))
     set_plans = sorted(plan.set_plans, key=_weight)
@@ -64,7 +56,6 @@ def render(
         pause=count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
-        guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
         next_steps=report.next_steps(plan),
         states=_STATES,
         warnings=grouped(report.warnings_of(plan)),

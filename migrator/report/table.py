@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.guards.base import CATALOGUE
-from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.planning.guards import CATALOGUE
+from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
 from migrator.releases.table import build_range
@@ -171,7 +171,7 @@ def _paragraphs(*paragraphs: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a finding without its object's name, and every object to which it applies."""
+    """The message of findings, and every object to which it applies."""
 
     text: str
     refs: tuple[Ref, ...]
@@ -213,7 +213,7 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
     return [
-        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
+        (code, KNOWN_ISSUES[code].title, members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
         for code, members in sorted(by_id.items())
     ]
 
@@ -232,10 +232,7 @@ def names(refs: tuple[Ref, ...]) -> str:
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
     objects: dict[str, dict[Ref, None]] = {}
     for finding in findings:
-        text = finding.message.removeprefix(f"{finding.ref} ").removeprefix(f"{finding.ref}: ")
-        if text.startswith("holds ") and finding.field:
-            text = f"{finding.field} {text}"  # a value without its field does not show where to look
-        refs = objects.setdefault(text, {})
+        refs = objects.setdefault(finding.message, {})
         if finding.ref is not None:
             refs[finding.ref] = None
     return tuple(Statement(text, tuple(refs)) for text, refs in objects.items())

@@ -204,7 +204,7 @@ def _check_last(run: Session) -> None:
     same = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
     of_planned: list[Finding] = [finding for one in same for finding in one.findings]  # an edit is its owner's
     if foreign := [f for f in of_planned if f.code == _FOREIGN and f.code not in run.options.plan.allow]:
-        raise SetConflict(foreign[0].message)  # nothing is written there any more, so it refuses nothing
+        raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
     if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in same}]:
         raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
 

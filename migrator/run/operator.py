@@ -17,7 +17,7 @@ from migrator.errors import ForeignOperator, LostRace, LostReply, NotAuthorised,
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
 from migrator.kinds import DEPLOYMENTS, PODS, Op, matches_selector
-from migrator.planning.guards.base import report
+from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Severity
 from migrator.run import leases
 from migrator.run.leases import PARKED, Lease
@@ -30,8 +30,6 @@ OPERATOR_LABELS: Final = {
 OPERATOR_CONTAINER: Final = "grove-operator"
 
 #: Codes of guards: no leader election; several operators, or one that is not where it seems to be.
-NO_ELECTION: Final = "GM-207"
-UNCLEAR: Final = "GM-203"
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -131,7 +129,7 @@ class Found:
     def refuse_several(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
-            if found.code == UNCLEAR and found.severity is Severity.REFUSAL:
+            if found.code == operators.UNCLEAR.code and found.severity is Severity.REFUSAL:
                 raise ForeignOperator(str(found), guard=found.code)
 
 
@@ -168,13 +166,12 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
         message = (
             f"no running pod of the operator holds Lease {name} for its leader election, so perhaps none keeps it out"
         )
-        remedy = "make sure that nothing scales it up until the run has ended"
-        findings.append(report(NO_ELECTION, None, None, message, remedy))
+        findings.append(operators.NO_ELECTION.found(None, None, message))
     return Found(home, operator, tuple(findings), others, parked)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
-    return report(UNCLEAR, None, None, f"{message}, and every operator serves the whole cluster", remedy)
+    return operators.UNCLEAR.found(None, None, f"{message}, and every operator serves the whole cluster", remedy)
 
 
 def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:
@@ -190,7 +187,7 @@ def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> 
     where = f"is {found.operator}" if found.operator is not None else "was not found by the chart's labels"
     remedy = "name the operator's Deployment with --operator NAMESPACE/NAME"
     return [
-        report(UNCLEAR, None, None, f"the operator {where}, but {what}", remedy)
+        operators.UNCLEAR.found(None, None, f"the operator {where}, but {what}", remedy)
         for what, namespace in shown.items()
         if namespace is not None and namespace != home
     ]

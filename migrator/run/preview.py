@@ -14,8 +14,7 @@ from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
-from migrator.planning.guards import unjudged
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards import operators
 from migrator.planning.model import Disruption, NotChecked, Plan, in_flight
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
@@ -151,10 +150,11 @@ class _Read:
         seen = replace(self.seen, options=replace(self.seen.options, plan=options))
         found, installed = seen.findings(), seen.operator
         if installed is not None and not installed.gone:
-            ref = installed.pods[0].ref if installed.pods else None
+            pod, what = next(iter(installed.pods), None), f"{installed}, which is running ({installed.image})"
+            ref, message = (pod.ref, f"is a pod of {what}") if pod else (None, f"there is {what}")
             remedy = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(report("GM-122", ref, None, f"{installed} is running ({installed.image})", remedy))
-        findings = (*plan.findings, *map(as_warning, found))
+            found.append(operators.RUNNING.found(ref, None, message, remedy))
+        findings = (*plan.findings, *(finding.as_warning for finding in found))
         return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
@@ -173,15 +173,15 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     try:
         seen = replace(seen, found=operator.find(cluster, seen.options.flags))
     except NotAuthorised as error:
-        unseen.append(unjudged("GM-122", str(error)))
+        unseen.append(operators.RUNNING.unjudged(str(error)))
     try:
         seen = replace(seen, record=newest_record(cluster))
     except NotAuthorised as error:
-        unseen.append(unjudged("GM-205", str(error)))
+        unseen.append(operators.OPEN_RECORD.unjudged(str(error)))
     try:
         seen = replace(seen, webhooks=webhooks.read(cluster))
     except NotAuthorised as error:
-        unseen.append(unjudged("GM-202", str(error)))
+        unseen.append(operators.WEBHOOK.unjudged(str(error)))
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)

@@ -13,7 +13,7 @@ from migrator.cluster import Cluster
 from migrator.errors import ClusterError, Refused, UnknownScheme, Unreadable
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.planning import webhooks
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Plan, Severity, pending, refused
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
@@ -122,7 +122,7 @@ class Observation:
     @property
     def opened(self) -> frozenset[str]:
         """The webhooks whose denials are no refusal: with ``--allow GM-202`` a run leaves itself out of them."""
-        allowed = webhooks.CODE in self.options.plan.allow
+        allowed = operators.WEBHOOK.code in self.options.plan.allow
         return webhooks.names(self.webhooks) if allowed else frozenset()
 
     @property
@@ -182,9 +182,9 @@ class Observation:
 
     def findings(self) -> list[Finding]:
         """The objections of operators, webhooks and records to a run."""
-        found = [one for one in self.found.findings if one.code != operator.NO_ELECTION or not self.elects]
+        found = [one for one in self.found.findings if one.code != operators.NO_ELECTION.code or not self.elects]
         found += [*self.elsewhere_findings(), *self._of_operator()]
-        allowed = webhooks.CODE in self.options.plan.allow
+        allowed = operators.WEBHOOK.code in self.options.plan.allow
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
         run = self.open
         if self.other_migration and run is not None:
@@ -192,7 +192,7 @@ class Observation:
             message = f"{what} to {run.target} did not end"
             again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
-            found.append(report("GM-205", None, None, message, remedy))
+            found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
         return found
 
     def elsewhere_findings(self) -> list[Finding]:
@@ -205,8 +205,8 @@ class Observation:
             remedy = (
                 f"if that run is yours, finish it with --operator {namespace}/NAME, the operator's Deployment there"
             )
-            finding = report("GM-205", None, None, message, remedy)
-            found.append(as_warning(finding) if named else finding)
+            finding = operators.OPEN_RECORD.found(None, None, message, remedy)
+            found.append(finding.as_warning if named else finding)
         return found
 
     def _of_operator(self) -> Iterator[Finding]:
@@ -215,13 +215,12 @@ class Observation:
             return
         pod = next(iter(installed.pods), None)
         replicas = count(installed.replicas, "replica")
-        ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has {replicas}")
+        ref, what = (pod.ref, "exists") if pod else (None, f"{installed} has {replicas}")
         if not options.stop_operator:
             why = "a live operator that sees other hashes starts a rolling update"
-            remedy = "scale it to zero, or run with --stop-operator"
-            yield report("GM-122", ref, None, f"{what}: {why}", remedy)
+            yield operators.RUNNING.found(ref, None, f"{what}: {why}")
         elif not installed.deployment and installed.live:
-            yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
+            yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
 def unplanned(

@@ -18,7 +18,7 @@ from migrator.grove.objects import Snapshot
 from migrator.grove.places import HashSearch, stored_hashes
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
-from migrator.planning.guards.base import allowed_codes
+from migrator.planning.guards import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
 from migrator.planning.options import PlanOptions, source_of
 from migrator.planning.planner import Known, make_plan, make_revert

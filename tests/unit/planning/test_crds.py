@@ -25,7 +25,7 @@ def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, runn
 
 def advised(plan: Plan) -> list[str]:
     """The CRDs that are to be deleted."""
-    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CODE]
+    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CLASHING.code]
 
 
 @table(
@@ -45,7 +45,7 @@ def test_on_a_cluster_discovery_shows_what_is_in_the_way(ct: str | None, target:
     """Whichever release runs: the CRD stays when its operator is gone."""
     plan = planned(target, ct=ct, running=A11)
     assert advised(plan) == expected
-    assert crds.CODE not in {finding.code for finding in plan.all_findings}
+    assert crds.CLASHING.code not in {finding.code for finding in plan.all_findings}
 
 
 @table(

@@ -81,7 +81,7 @@ def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need
     assert [p.tree.ref.name for p in plan.set_plans] == ["good"]
     assert (plan.set_plans[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
     (finding,) = plan.findings
-    assert warnings([finding]) == [("GM-201", "bad", None)]
+    assert warnings([finding]) == [("GM-201", None, None)]
     assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet in other namespaces: ")
 
 

@@ -57,7 +57,7 @@ def plan(*trees: SetPlan, findings: tuple[Finding, ...] = (), cluster: Disruptio
 
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
     """A finding about a set."""
-    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, f"{name} is odd", "do something")
+    return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, "is odd", "do something")
 
 
 def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
@@ -181,19 +181,19 @@ def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNIN
     """The same finding of that many pods."""
     field, what = "/metadata/deletionTimestamp", "is being deleted; it is left alone"
     refs = (Ref("Pod", "default", f"pod-{index:03}") for index in range(number))
-    return tuple(Finding(code, severity, ref, field, f"{ref} {what}") for ref in refs)
+    return tuple(Finding(code, severity, ref, field, what) for ref in refs)
 
 
 def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is_said_once() -> None:
     """Values differ from object to object: the first few are shown each in its words, what to do stands once."""
     refs = [Ref("PodClique", "default", f"c-{index}") for index in range(6)]
     (group,) = grouped(
-        Finding("GM-101", Severity.REFUSAL, ref, "/metadata/labels/x", f"{ref} holds {ref.name}", "wait for it")
+        Finding("GM-101", Severity.REFUSAL, ref, "/metadata/labels/x", f"holds {ref.name}", "wait for it")
         for ref in refs
     )
     assert group.refuses
     texts = [statement.text for statement in group.statements[:2]]
-    assert texts == ["/metadata/labels/x holds c-0", "/metadata/labels/x holds c-1"]
+    assert texts == ["holds c-0", "holds c-1"]
     assert group.remedies == ("wait for it",)
 
 
@@ -305,9 +305,9 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
-    """The same of one object and of several; the name that the message itself begins with is not repeated."""
+    """The same of one object and of several."""
     refs = [Ref("Pod", "default", name) for name in ("a", "b")]
-    findings = [Finding("GM-112", Severity.WARNING, ref, None, f"{ref} is left alone") for ref in refs]
+    findings = [Finding("GM-112", Severity.WARNING, ref, None, "is left alone") for ref in refs]
     assert "Pod default/a: is left alone\n" in "".join(finding_rows("warning", findings[:1]))
     assert "Pod default/a, default/b: is left alone\n" in "".join(finding_rows("warning", findings))
 

@@ -10,6 +10,7 @@ import pytest
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.exact_json import JSONObject
 from migrator.kinds import DEPLOYMENTS, PODS, Resource
+from migrator.planning.guards import operators
 from migrator.planning.model import Severity
 from migrator.run import operator
 from migrator.run.context import RunOptions
@@ -293,4 +294,4 @@ def test_an_operator_elects_if_one_of_its_pods_holds_the_lease(holder: str, *, p
     found = look(cluster)
     assert found.operator is not None
     assert found.operator.elects is elects
-    assert [f.code for f in found.findings] == ([] if elects else [operator.NO_ELECTION])
+    assert [f.code for f in found.findings] == ([] if elects else [operators.NO_ELECTION.code])

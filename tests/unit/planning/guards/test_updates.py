@@ -147,7 +147,7 @@ def test_a_selected_pod_counts_under_either_name_of_the_progress(name: str) -> N
     (found,) = world.findings()
     assert (found.code, found.message) == (
         "GM-102",
-        "PodClique default/web-0-front has 2 of at least 3 ready pods, and an update waits for it",
+        "has 2 of at least 3 ready pods, and an update waits for it",
     )
 
 

@@ -81,7 +81,7 @@ def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str) -> 
     assert refusals([finding]) == [("GM-101", name, field)]
     assert (decided.state, decided.source) == (SetState.REFUSED, None)
     assert changed_but(decided, kind, name, field)
-    assert f"holds {OLD}, which is neither legacy-1.34's " in finding.message
+    assert f"holds {OLD} in {field}, which is neither legacy-1.34's " in finding.message
 
 
 @pytest.mark.parametrize("on_delete", [False, True])
@@ -145,7 +145,7 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
     world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     (finding,) = world.findings()
     expected = world.hashes("legacy-1.35").templates["front"]
-    assert f"holds {OLD}, which is not legacy-1.35's {expected} (" in finding.message
+    assert f"holds {OLD} in {LABEL}, which is not legacy-1.35's {expected} (" in finding.message
     assert finding.severity is Severity.WARNING
 
 
