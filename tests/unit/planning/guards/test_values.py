@@ -241,6 +241,14 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> N
     )
 
 
+def test_another_set_may_hold_a_hash_of_this_one() -> None:
+    """Its objects are its own: what stands there is not left behind by this migration."""
+    world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
+    value = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").generation
+    plan = world.put("PodCliqueSet", "other", "/status/history", [{"hash": value}]).plan()
+    assert [one.state for one in plan.set_plans] == [SetState.MIGRATE] * 2
+
+
 def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
     """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
     world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
