@@ -1,4 +1,7 @@
-"""Put the real output of examples/demo.sh into README.md, between its two marks: ``python -m scripts.readme``."""
+"""Put into the pages what the program says, between two marks: ``python -m scripts.readme``.
+
+Into README.md the output of examples/demo.sh, and into docs/upgrade.md the schemes with their releases.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,21 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from migrator.hashing import schemes
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
+UPGRADE: Final = ROOT / "docs" / "upgrade.md"
 _MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
+_RELEASES: Final = re.compile(r"(<!-- releases: begin [^\n]*-->\n).*?(<!-- releases: end -->)", re.DOTALL)
+
+
+def with_releases(text: str) -> str:
+    """A page with the release table as it is: a row for each scheme that a build uses."""
+    table = "\n| scheme | releases that use it |\n|---|---|\n"
+    for scheme in schemes.released_schemes():
+        table += f"| `{scheme}` | {', '.join(release.name for release in schemes.releases_with(scheme))} |\n"
+    return _RELEASES.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 def demo() -> str:
@@ -33,7 +48,8 @@ def demo() -> str:
 
 
 def main() -> None:
-    """Write README.md; a test checks that it is current."""
+    """Write README.md and docs/upgrade.md; tests check that they are current."""
+    UPGRADE.write_text(with_releases(UPGRADE.read_text(encoding="utf-8")), encoding="utf-8")
     shown, text = demo().strip(), README.read_text(encoding="utf-8")
     README.write_text(_MARKED.sub(lambda match: f"{match[1]}```\n{shown}\n```\n{match[2]}", text), encoding="utf-8")
 
