@@ -167,10 +167,10 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     world.deploy(replicas=0, image=image)
     process = world.start()
     assert process.run(revert=True).code == DONE
-    kinds = [step.resource for step in process.applied if step.is_grove]
-    commits = [number for number, kind in enumerate(kinds) if kind == kinds.POD_CLIQUE_SETS]
+    written = [step.resource for step in process.applied if step.is_grove]
+    commits = [number for number, kind in enumerate(written) if kind == kinds.POD_CLIQUE_SETS]
     first = commits == list(range(len(commits)))
-    assert (len(commits), first, commits[-1] == len(kinds) - 1) == (3, image == cluster.OLD_IMAGE, not first)
+    assert (len(commits), first, commits[-1] == len(written) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
 
 def test_no_operator_acts_while_a_run_goes_back() -> None:
