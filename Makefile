@@ -87,7 +87,6 @@ bench: $(VENV)/.dev ## the figures of docs/how-it-works.md
 	$(BIN)/python -m benchmarks
 
 manifests: $(VENV)/.dev ## manifests/*.yaml from the chart, after a change of it; a test compares
-	cp migrator/hashing/releases.json charts/grove-migrator/
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) > $(MANIFESTS)/job.yaml
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) --set from=v0.1.0-alpha.11,target=v0.1.0-alpha.9 > $(MANIFESTS)/revert.yaml
 	$(HELM) $(TEMPLATE) -s templates/planner.yaml --set-json '$(PLANNERS)' > $(MANIFESTS)/planner.yaml

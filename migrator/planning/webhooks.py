@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
+from migrator.grove.places import RANKS
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.kinds import Op, Resource, pointer
 from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import Finding
-from migrator.planning.patches import RANKS, RESOURCES
+from migrator.planning.patches import RESOURCES
 
 CONDITION: Final = "grove-migrator"
 

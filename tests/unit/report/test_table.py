@@ -290,7 +290,7 @@ def test_the_first_look_fits_one_screen() -> None:
         "",
     ]
     assert "blocked   GM-1" in text
-    assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")] == [
+    assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")][:3] == [
         f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1")
     ]
     assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
@@ -299,9 +299,10 @@ def test_the_first_look_fits_one_screen() -> None:
 def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
-    for running, newer in (("v0.1.0-alpha.11", 1), ("v0.1.0-alpha.8", 4), (None, 3)):
+    releases = [release.name for release in schemes.releases() if not release.from_main]
+    for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
         rows = summary.target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert len(summary.newer_plans(rows)) == newer
+        assert len(summary.newer_plans(rows)) == len(releases) - releases.index(shown) - 1
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
