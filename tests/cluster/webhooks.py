@@ -116,7 +116,9 @@ def conditions(client: Client) -> list[Object]:
 def opted_in() -> list[Object]:
     """manifests/job.yaml with what it has commented out for ``--allow GM-202``."""
     text = (MANIFESTS / "job.yaml").read_text(encoding="utf-8")
-    text = re.sub(r"^# For `--allow.*\n((?:#.*\n)+)", lambda part: re.sub(r"(?m)^# ", "", part[1]), text, flags=re.M)
+    text = re.sub(
+        r"^# For `--allow.*\n((?:#.*\n)+)", lambda part: re.sub(r"(?m)^# ", "", part[1]), text, flags=re.MULTILINE
+    )
     return [item for item in yaml.safe_load_all(text.replace("# - --allow=", "- --allow=")) if item]
 
 

@@ -107,7 +107,10 @@ _OWNER: Final = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x
     ("Another match policy.", (op(f"{HOOK}/matchPolicy", "Equivalent"),)),
     ("Our name for a condition that nobody meets.", (op(FRESH, [{**OURS, "expression": "false"}], verb="add"),)),
     ("Our name, another account left out.", (op(FRESH, [STALE], verb="add"),)),
-    ("Everybody left out besides.", (op(FRESH, [{**OURS, "expression": f"{OURS['expression']} && false"}], verb="add"),)),
+    (
+        "Everybody left out besides.",
+        (op(FRESH, [{**OURS, "expression": f"{OURS['expression']} && false"}], verb="add"),),
+    ),
     ("Another name for our condition.", (op(FRESH, [{**OURS, "name": "x"}], verb="add"),)),
     ("A second one of another name.", (op(FRESH, [OURS, HIS], verb="add"),)),
     ("Somebody else's removed.", (op(f"{HOOK}/matchConditions/0", verb="remove"),)),
