@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -28,7 +28,7 @@ AUTHORITY: Final = configuration(*GUARD)["webhooks"][0]["clientConfig"]["caBundl
 THEIRS: Final = {"name": "theirs", "expression": "true"}
 
 
-def chart(directory: Path, seconds: int, **rest: object) -> Path:
+def chart(directory: Path, seconds: int, **rest: Any) -> Path:
     """A chart with the guard's configuration, whose authority the operator writes, as it does in Grove's."""
     item = configuration(*GUARD, timeoutSeconds=seconds, **rest)
     del item["webhooks"][0]["clientConfig"]["caBundle"]

@@ -21,6 +21,7 @@ HIS: Final = {"name": "his", "expression": "true"}
 OURS: Final = {"name": CONDITION, "expression": expression(USER)}
 #: Left by a run of another account.
 STALE: Final = {**OURS, "expression": expression("somebody")}
+NOBODY: Final = {**OURS, "expression": f"{OURS['expression']} && false"}
 OTHER: Final = "other-webhook"
 HOOK: Final = "/webhooks/0"
 FRESH: Final = "/webhooks/1/matchConditions"
@@ -109,7 +110,7 @@ _OWNER: Final = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x
     ("Our name, another account left out.", (op(FRESH, [STALE], verb="add"),)),
     (
         "Everybody left out besides.",
-        (op(FRESH, [{**OURS, "expression": f"{OURS['expression']} && false"}], verb="add"),),
+        (op(FRESH, [NOBODY], verb="add"),),
     ),
     ("Another name for our condition.", (op(FRESH, [{**OURS, "name": "x"}], verb="add"),)),
     ("A second one of another name.", (op(FRESH, [OURS, HIS], verb="add"),)),
