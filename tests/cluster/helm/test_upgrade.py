@@ -68,10 +68,10 @@ def test_the_next_helm_upgrade_has_no_conflict(
     control_plane: ControlPlane,
     invoke: Invoke,
     tmp_path: Path,
+    *,
     first: str,
     then: str,
     flags: tuple[str, ...],
-    *,
     left: bool,
 ) -> None:
     """The chart's changes arrive, also a condition of its own; one of ours that was left stays, and verify names it."""
