@@ -237,6 +237,10 @@ spec:
       expression: dyn(oldObject)
     - name: new
       expression: dyn(object)
+    - name: oldHooks
+      expression: "'webhooks' in variables.old ? variables.old.webhooks : []"
+    - name: newHooks
+      expression: "'webhooks' in variables.new ? variables.new.webhooks : []"
   validations:
     - expression: >-
         variables.new.metadata.all(key, key in ['managedFields', 'generation']
@@ -244,9 +248,10 @@ spec:
         && variables.old.metadata.all(key, key == 'managedFields' || key in variables.new.metadata)
       message: grove-migrator must not change metadata
       reason: Forbidden
+    # A webhook that stays as it is may have the condition of an earlier account.
     - expression: >-
-        variables.new.webhooks.map(hook, hook.name) == variables.old.webhooks.map(hook, hook.name)
-        && variables.new.webhooks.all(hook, variables.old.webhooks.exists(old, old.name == hook.name
+        variables.newHooks.map(hook, hook.name) == variables.oldHooks.map(hook, hook.name)
+        && variables.newHooks.all(hook, variables.oldHooks.exists(old, old == hook || old.name == hook.name
         && hook.all(key, key == 'matchConditions' || key in old && old[key] == hook[key])
         && old.all(key, key == 'matchConditions' || key in hook)
         && ('matchConditions' in hook ? hook.matchConditions : []).filter(one, one.name != 'grove-migrator')
