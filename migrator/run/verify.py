@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
 
@@ -24,6 +25,10 @@ from migrator.run.snapshot import read_snapshot
 
 _NAMED: Final = 3
 _INTERVAL: Final = 2.0  # seconds between two readings
+
+#: An operator that was restarted must run so long before it counts as ready: controller-runtime ends one that waits in
+#: vain for a kind (``pkg/config/controller.go:CacheSyncTimeout``) after two minutes.
+_STEADY: Final = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
-        found = tuple(_found(cluster, snapshot, records, last, options))
+        found = tuple(_found(cluster, snapshot, records, last, options, context.now()))
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -97,7 +102,12 @@ def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
 
 
 def _found(
-    cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], last: Record | None, options: VerifyOptions
+    cluster: Cluster,
+    snapshot: Snapshot,
+    records: Sequence[Record],
+    last: Record | None,
+    options: VerifyOptions,
+    now: datetime,
 ) -> Iterator[Problem]:
     since, scheme = (last.started, last.scheme) if last is not None else (None, "")
     after = options.after_upgrade
@@ -110,7 +120,7 @@ def _found(
             message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
             yield Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False)
     if options.after_upgrade:
-        yield from _no_operator(cluster, options)
+        yield from _no_operator(cluster, options, now)
         for one in webhooks.read(cluster):
             if one.ours:
                 message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
@@ -118,7 +128,7 @@ def _found(
                 yield Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
+def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
     for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), cluster.short_names(crds.GROUP)):
         yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
@@ -131,7 +141,8 @@ def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
         if not options.is_target(image):
             yield Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
-    if any(options.is_target(pod.image) for pod in pods if pod.ready):
+    again = [pod for pod in pods if pod.restarted is not None and now - pod.restarted < _STEADY]
+    if any(options.is_target(pod.image) for pod in pods if pod.ready and pod not in again):
         for pod in pods:
             if not options.is_target(pod.image):
                 yield Problem(pod.ref, None, f"{pod} runs {what}")
@@ -140,6 +151,9 @@ def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
     remedy = "upgrade first, or name its image with --target-image"
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
         remedy = f"start it: {start_command(installed)}"
+    elif again:
+        often = f"has restarted {words.count(again[0].restarts, 'time')}, and again at {again[0].restarted:%H:%M:%S} UTC"
+        remedy = f"{again[0]} {often}; see why it ends, and verify again"
     elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
