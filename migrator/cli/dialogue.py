@@ -22,7 +22,7 @@ from migrator.releases.table import builds_with, knows, release_in
 from migrator.report import summary
 from migrator.report.table import finding_rows
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.endings import start_command, unread
+from migrator.run.leaving import unread
 from migrator.run.operator import Operator
 from migrator.run.seen import Observation, look_ahead
 from migrator.words import count, row, rows, sentence
@@ -98,13 +98,13 @@ def ending(
         restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))
         may_start = operator is not None and not is_target and knows(operator.image, restored)
     if operator is not None and operator.deployment and may_start:
-        return state, (*steps, start_command(operator), *verify)
+        return state, (*steps, operator.start_command, *verify)
     release, namespace = _release(operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
             return state, (*steps, rollback)
-        choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
+        choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
     version = named.name if named is not None else _VERSION
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'

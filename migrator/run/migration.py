@@ -22,9 +22,9 @@ from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
 from migrator.planning.model import Finding, in_flight, pending
 from migrator.releases.table import release_in
-from migrator.run import admission, endings
+from migrator.run import admission
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
-from migrator.run.leaving import leave
+from migrator.run.leaving import LOCKED_OUT, UNREAD, half_way, leave
 from migrator.run.preview import rehearse
 from migrator.run.record import State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
@@ -49,7 +49,7 @@ def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
     try:
         return _run(session)
     except KeyboardInterrupt as error:  # in the middle of putting things in order
-        raise HalfWay(f"interrupted again. {endings.UNREAD}") from error
+        raise HalfWay(f"interrupted again. {UNREAD}") from error
 
 
 def _run(session: Session) -> RunResult:
@@ -222,4 +222,4 @@ def _let_operators_in(run: Session) -> None:
     try:
         run.let_operators_in()
     except ClusterError as error:
-        raise endings.half_way(error, endings.LOCKED_OUT) from error
+        raise half_way(error, LOCKED_OUT) from error

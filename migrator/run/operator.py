@@ -6,6 +6,7 @@ An operator is a Deployment with the chart's labels (``operator/charts/values.ya
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -110,6 +111,12 @@ class Operator:
     def gone(self) -> bool:
         """Whether no pod of it exists and none can come."""
         return self.replicas == 0 and not self.pods and self.settled
+
+    @property
+    def start_command(self) -> str:
+        """The command that starts it where it is at zero."""
+        name, namespace = shlex.quote(f"deployment/{self.deployment}"), shlex.quote(self.namespace)
+        return f"kubectl scale {name} -n {namespace} --replicas=1"
 
     @property
     def images(self) -> frozenset[str]:

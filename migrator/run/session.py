@@ -17,8 +17,8 @@ from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLos
 from migrator.planning.model import Finding, Plan, Severity
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows
-from migrator.run import admission, endings, leases, operator, webhooks
+from migrator.releases.table import knows, release_in
+from migrator.run import admission, leases, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, timed
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
@@ -204,7 +204,10 @@ class Session:
         if not self.options.stop_operator:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self.stops == STOPS and not self.options.revert:
-            raise ForeignOperator(endings.scaled_up(installed))
+            raise ForeignOperator(
+                f"something scales the operator up again ({installed.evidence}), for instance GitOps or an autoscaler: "
+                "pause it, or name the target's image with --target-image"
+            )
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
         operator.scale(self.cluster, installed, 0)
         self.stops += 1
@@ -224,7 +227,7 @@ class Session:
         installed = self.seen.operator
         if was is None or (installed is not None and installed.replicas):
             return True
-        if installed is None or not endings.is_same(installed, was):
+        if installed is None or not _is_same(installed, was):
             return False
         operator.scale(self.cluster, installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
@@ -338,3 +341,10 @@ class Session:
     def timed(self, stage: str) -> AbstractContextManager[None]:
         """Log a stage, and count its time."""
         return timed(stage, self.result.seconds, self.context)
+
+
+def _is_same(installed: Operator, was: OperatorBefore) -> bool:
+    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
+    release = release_in(was.image)
+    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
+    return installed.uid == was.uid and same

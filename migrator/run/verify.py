@@ -18,7 +18,6 @@ from migrator.planning.verification import Problem, ages_of, problems_of
 from migrator.releases.table import builds_of
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
-from migrator.run.endings import start_command
 from migrator.run.record import Record, parse
 from migrator.run.seen import is_same_target
 from migrator.run.snapshot import read_snapshot
@@ -65,15 +64,16 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     count.
     """
     records = _records(cluster, options)
-    same = [one for one in records if is_same_target(one, options)]
-    last = max(same, key=lambda one: one.started, default=None)
-    since = last.started if last is not None else None
+    last = max((one for one in records if is_same_target(one, options)), key=lambda one: one.started, default=None)
+    since, scheme = (last.started, last.scheme) if last is not None else (None, "")
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
-        found = tuple(_found(cluster, snapshot, records, last, options, context.now()))
+        after = options.after_upgrade
+        found = list(problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme))
+        found += _found(cluster, snapshot, records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -94,7 +94,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
 
 def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
     """The records of runs, in all namespaces; without ``after_upgrade`` they do not matter."""
-    if not (options.after_upgrade):
+    if not options.after_upgrade:
         return []
     found = leases.everywhere(cluster, leases.OWN_LEASE).values()
     records = [parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found]
@@ -102,16 +102,9 @@ def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
 
 
 def _found(
-    cluster: Cluster,
-    snapshot: Snapshot,
-    records: Sequence[Record],
-    last: Record | None,
-    options: VerifyOptions,
-    now: datetime,
+    cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], options: VerifyOptions, now: datetime
 ) -> Iterator[Problem]:
-    since, scheme = (last.started, last.scheme) if last is not None else (None, "")
-    after = options.after_upgrade
-    yield from problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme)
+    """What speaks against the migration beside the sets."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield Problem(Ref("PodCliqueSet", "", ""), None, message)
@@ -150,10 +143,10 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
-        remedy = f"start it: {start_command(installed)}"
+        remedy = f"start it: {installed.start_command}"
     elif again:
-        often = f"has restarted {words.count(again[0].restarts, 'time')}, and again at {again[0].restarted:%H:%M:%S} UTC"
-        remedy = f"{again[0]} {often}; see why it ends, and verify again"
+        pod, often = again[0], words.count(again[0].restarts, "time")
+        remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
     elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")

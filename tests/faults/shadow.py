@@ -27,7 +27,8 @@ class ShadowedCluster:
     in what it did. ``moved``: sets that were edited while they had new hashes, or that the old operator saw committed.
     ``begun``: committed sets of which the old operator has begun an update; it replaces hashes there that no revert
     restores. ``marked``: sets in which a user wrote a hash. ``planted``: values that were the target's from the
-    beginning, and ``unplanted`` the sets in which a migrator gave one of them the old value (W1). ``pending``: something happened since a run succeeded. ``restored``: a user gave the operator its
+    beginning, and ``unplanted`` the sets in which a migrator gave one of them the old value (W1). ``pending``:
+    something happened since a run succeeded. ``restored``: a user gave the operator its
     replicas back.
     """
 
@@ -151,10 +152,10 @@ class ShadowedCluster:
     ) -> None:
         self.world.deploy(replicas=1, image=image)
         self.world.advance(_LATE)
-        here, there = map(
-            invariants.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
-        )
-        none("replaced by an operator", invariants.more(here, there, lambda name: set_in(name) not in {*self.odd, *but}))
+        odd = self.odd.union(but)
+        replaced = self._both(lambda world: world.operate(scheme, line, replacing=replacing))
+        here, there = map(invariants.by_pod_clique, replaced)
+        none("replaced by an operator", invariants.more(here, there, lambda name: set_in(name) not in odd))
 
     def _both(self, action: Callable[[World], T]) -> tuple[T, T]:
         """The same in both clusters, at the same time."""
