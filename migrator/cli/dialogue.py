@@ -24,7 +24,8 @@ from migrator.report.table import finding_rows
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leaving import unread
 from migrator.run.operator import Operator
-from migrator.run.seen import Observation, look_ahead
+from migrator.run.seen import Observation
+from migrator.run.session import look_ahead
 from migrator.words import count, row, rows, sentence
 
 #: What stands for the version of a chart that is not known.
@@ -39,10 +40,7 @@ def can_ask(*, in_a_pod: bool) -> bool:
 
 
 def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
-    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
-
-    ``progress`` learns how many patches are expected.
-    """
+    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no."""
     try:
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
@@ -61,7 +59,6 @@ def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Prog
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    progress.expected = preview.patch_count
     if cluster.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
@@ -155,7 +152,7 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     if not preview.writes:
         yield "Nothing is written."
         return
-    if preview.continues:
+    if preview.open is not None:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
         yield "Stop the operator, and leave it at zero replicas."

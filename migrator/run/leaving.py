@@ -49,7 +49,7 @@ def leave(run: Session, error: BaseException, close: Callable[[Session], None]) 
     """
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
-        if run.seen.continues or run.wrote or run.stops:
+        if run.seen.open or run.wrote or run.stops:
             run.log.warning("ending_run", error=str(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return _half_way(run, error, is_read=False)
@@ -103,8 +103,8 @@ def _left_something(run: Session) -> bool:
 
 def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
-    plan, left = run.seen.plan, run.seen.continues or run.seen.dirty or run.wrote
-    done = left and not (pending(plan) or plan.refusals or run.seen.other_migration)
+    plan, left = run.seen.plan, run.seen.open or run.seen.dirty or run.wrote
+    done = bool(left) and not (pending(plan) or plan.refusals or run.seen.other_migration)
     return done and not isinstance(error, ForeignOperator | SetConflict)
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from migrator import __version__, errors
-from migrator.cluster import LONGEST_WRITE, Cluster
+from migrator.cluster import LONGEST_WRITE, Cluster, DryRun
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
-from migrator.planning.model import Finding, Plan, Severity
+from migrator.planning.model import Plan, Severity
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
 from migrator.releases.table import knows, release_in
 from migrator.run import admission, leases, operator, webhooks
-from migrator.run.context import Context, RunOptions, RunResult, timed
+from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
@@ -43,11 +43,18 @@ _LOOK_EVERY: Final = 5.0
 _LOOK_OFTEN: Final = 1.0
 
 
+def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
+    """What a run reads first; raises what it would raise."""
+    session = Session(cluster, options, context)
+    session.look(search=True)
+    return session.seen
+
+
 class Session:
     """One run: what it saw last, and its Leases.
 
     ``wrote``: it has sent a patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has
-    stopped an operator. ``told``: what was logged.
+    stopped an operator.
     """
 
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
@@ -58,7 +65,7 @@ class Session:
         self.seen = Observation(options)
         self.result = RunResult(Plan(options.plan.source, options.plan.target, ()))
         self.leases: Leases | None = None
-        self.told = set[Finding]()
+        self.is_rehearsal = cluster.dry_run is not DryRun.NONE
         self.stops = 0
         self.wrote = self.closed = False
         self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
@@ -83,7 +90,7 @@ class Session:
         record = None
         if self.leases is None and found.home is not None:
             self.leases = Leases(self.unfenced, found.home, self.context)
-            self.cluster = self.unfenced.within(self.leases.seconds_left)
+            self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(self.leases.seconds_left)
         if self.leases is not None:
             record = parse(self.leases.record, self.leases.namespace)
         self.seen = replace(self.seen, found=found, record=record)
@@ -114,8 +121,7 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        with self.timed("verify" if self.wrote else "snapshot"):
-            self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
+        self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
 
@@ -278,20 +284,18 @@ class Session:
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool) -> None:
-        """Write. A signal ends this after the sets that are begun, unless it goes ``back``; operators are watched."""
-        for batches in phases:
-            if not self._send(batches, back=back):
-                return
+    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool = False) -> bool:
+        """Write, and watch operators; returns whether every set was begun and no operator acts.
+
+        A signal ends this after the sets that are begun, unless it goes ``back``.
+        """
+        return all(self._send(batches, back=back) for batches in phases)
 
     def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
+        over = self.context.is_over
         executor = Executor(
-            self.cluster,
-            check=self._check(back=back),
-            stopping=lambda: not back and self.context.is_over(),
-            concurrency=self.context.concurrency,
-            log=self.log,
+            self.cluster, self.context, check=self._check(back=back), stopping=lambda: not back and over()
         )
         outcomes = list[Outcome]()
         try:
@@ -312,6 +316,8 @@ class Session:
 
     def _check(self, *, back: bool) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
+        if self.is_rehearsal:
+            return lambda: None
         going_back = back or self.options.revert
         often = going_back or not self.seen.elects
         due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
@@ -337,10 +343,6 @@ class Session:
             raise Interrupted("the run was asked to end")
         if self.context.deadline.remaining() <= 0:
             raise Interrupted("--timeout has expired")
-
-    def timed(self, stage: str) -> AbstractContextManager[None]:
-        """Log a stage, and count its time."""
-        return timed(stage, self.result.seconds, self.context)
 
 
 def _is_same(installed: Operator, was: OperatorBefore) -> bool:

@@ -10,7 +10,7 @@ from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
 from migrator.run.preview import preview
-from migrator.run.seen import look_ahead
+from migrator.run.session import look_ahead
 from tests.support.builders import DELETION, LABEL, LATER, NOW, OLD, World, clique, hashes_of, refusals, warnings
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryCluster
