@@ -22,7 +22,7 @@ from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_f
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation, check_there, newest_record
+from migrator.run.seen import Observation, check_there, records
 from migrator.run.snapshot import read_snapshot
 
 
@@ -118,7 +118,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
         )
     reads: tuple[tuple[str, str, Callable[[Cluster], Any]], ...] = (
         ("GM-122", "found", lambda cluster: operator.find(cluster, seen.options.flags)),
-        ("GM-205", "record", newest_record),
+        ("GM-205", "record", lambda cluster: next(reversed(records(cluster)), None)),
         ("GM-202", "webhooks", webhooks.read),
     )
     for code, name, read in reads:

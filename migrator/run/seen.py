@@ -256,11 +256,11 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def newest_record(cluster: Cluster) -> Record | None:
-    """The newest record in any namespace; raises :class:`~migrator.errors.Unreadable` for one that proves a run."""
-    found = leases.everywhere(cluster, leases.OWN_LEASE)
-    records = [parse(lease.annotations.get(leases.RECORD, ""), namespace) for namespace, lease in found.items()]
-    return max((one for one in records if one is not None), key=lambda one: one.started, default=None)
+def records(cluster: Cluster) -> list[Record]:
+    """The records in all namespaces, the newest last; raises :class:`~migrator.errors.Unreadable`."""
+    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
+    read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found)
+    return sorted((one for one in read if one is not None), key=lambda one: one.started)
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:

@@ -18,8 +18,8 @@ from migrator.planning.verification import Problem, ages_of, problems_of
 from migrator.releases.table import builds_of
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
-from migrator.run.record import Record, parse
-from migrator.run.seen import is_same_target
+from migrator.run.record import Record
+from migrator.run.seen import is_same_target, records
 from migrator.run.snapshot import read_snapshot
 
 _NAMED: Final = 3
@@ -63,8 +63,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     is open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators
     count.
     """
-    records = _records(cluster, options)
-    last = max((one for one in records if is_same_target(one, options)), key=lambda one: one.started, default=None)
+    found_records = records(cluster) if options.after_upgrade else []  # before, they do not matter
+    last = next((one for one in reversed(found_records) if is_same_target(one, options)), None)
     since, scheme = (last.started, last.scheme) if last is not None else (None, "")
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
@@ -73,7 +73,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         snapshot = read_snapshot(cluster)
         after = options.after_upgrade
         found = list(problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme))
-        found += _found(cluster, snapshot, records, options, context.now())
+        found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -92,23 +92,14 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     return VerifyResult(len(snapshot.trees), stored, since is not None, noticed, older, younger)
 
 
-def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
-    """The records of runs, in all namespaces; without ``after_upgrade`` they do not matter."""
-    if not options.after_upgrade:
-        return []
-    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
-    records = [parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found]
-    return [one for one in records if one is not None]
-
-
 def _found(
-    cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], options: VerifyOptions, now: datetime
+    cluster: Cluster, snapshot: Snapshot, found_records: Sequence[Record], options: VerifyOptions, now: datetime
 ) -> Iterator[Problem]:
     """What speaks against the migration beside the sets."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield Problem(Ref("PodCliqueSet", "", ""), None, message)
-    for record in records:
+    for record in found_records:
         if record.is_open:
             message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
             yield Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False)

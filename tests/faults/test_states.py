@@ -17,7 +17,7 @@ from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
-from migrator.run.leases import OWN_LEASE, PARKED, RECORD
+from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.preview import preview
 from migrator.run.record import Record
 from migrator.run.session import look_ahead
@@ -257,16 +257,6 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     assert (ending.code, [step for step in process.writes if step.is_grove]) == (REFUSED, []), str(ending)
     assert "a dry run was rejected" in str(ending)
     assert (world.replicas, world.record) == (1, "")
-
-
-def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
-    """It died between its record's end and its release: the next run has nothing to write, and lets operators in."""
-    ends = when(lambda step: step.kind == "write" and world.record_state == "done", lambda step: step.process.kill())
-    world = World()
-    assert world.run(ends).code == KILLED
-    assert (world.holder, world.grove() == world.after) == (PARKED, True)
-    world.advance(LONGER_THAN_A_LEASE)
-    assert (world.run().code, world.holder) == (DONE, "")
 
 
 # --- what a run would do, before it begins ----------------------------------------------------------------------------

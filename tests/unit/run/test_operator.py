@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
+from migrator.errors import LostRace, LostReply, UsageError
 from migrator.exact_json import JSONObject
-from migrator.kinds import DEPLOYMENTS, PODS, Resource
+from migrator.kinds import DEPLOYMENTS
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run import operator
@@ -37,13 +37,6 @@ def test_an_installation_is_found_by_its_labels() -> None:
     assert [(p.ref.name, p.image, p.terminating) for p in found.pods] == [("grove-operator-1", IMAGE, False)]
     assert str(found) == "Deployment grove-system/grove-operator"
     assert look(installed()).home == NAMESPACE
-
-
-def test_nothing_installed_is_none() -> None:
-    """Without a Deployment and without a pod there is no operator."""
-    without_labels = manager(name="api", labels={"app": "api"})
-    del without_labels["metadata"]["labels"]
-    assert look(MemoryCluster(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
@@ -165,30 +158,6 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
         operator.OperatorFlags.parse(text)
 
 
-@table(
-    "error resource words",
-    (
-        "Deployments that may not be listed are not absent.",
-        (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
-    ),
-    ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
-    ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
-)
-def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
-    """Every failure to read is passed on."""
-    cluster = installed(replicas=0)
-    cluster.fail(error, resource=resource, times=9)
-    with pytest.raises(type(error), match=words):
-        look(cluster)
-
-
-def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
-    """Who may not list all of them says where the operator is."""
-    cluster = installed()
-    cluster.fail(NotAuthorised("forbidden"), resource=DEPLOYMENTS, namespace="", times=9)
-    assert found_in(cluster, namespace=NAMESPACE, name="grove-operator").deployment == "grove-operator"
-
-
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
@@ -198,35 +167,12 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
 
 
-def test_a_home_that_is_settled_does_not_move() -> None:
-    """An operator that appears in another namespace in mid-run is another one."""
-    cluster = MemoryCluster(deployment(namespace="other"))
-    found = operator.find(cluster, operator.OperatorFlags(), home=NAMESPACE)
-    assert (found.home, found.operator, [*found.others]) == (NAMESPACE, None, ["Deployment other/grove-operator"])
-
-
-def test_our_own_namespace_is_the_last_resort() -> None:
-    """A Job in the operator's namespace finds the record after `helm uninstall`."""
-    assert operator.find(MemoryCluster(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
-
-
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
 
 
 def replicas_of(cluster: MemoryCluster) -> int:
     """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
-
-
-def test_scaling_goes_through_scale_and_nothing_else() -> None:
-    """Down to zero and back: two patches of the subresource, no other write, whatever it costs."""
-    cluster = installed(replicas=2)
-    found = found_in(cluster)
-    operator.scale(cluster, found, 0)
-    assert replicas_of(cluster) == 0
-    operator.scale(cluster, found_in(cluster), 2)
-    assert replicas_of(cluster) == 2
-    assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
 
 
 @table(
