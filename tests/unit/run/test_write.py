@@ -13,7 +13,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from migrator.cluster import DryRun
-from migrator.errors import LostReply, MigratorError, Rejected
+from migrator.errors import Conflict, LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.objects import Ref
 from migrator.grove.places import POD_LABEL
@@ -21,7 +21,7 @@ from migrator.kinds import Op, Resource
 from migrator.planning import patches
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, Patch
-from migrator.run.write import Executor
+from migrator.run.write import Executor, SetConflict
 from tests.support.clock import Clock, context_of
 from tests.support.tables import table
 
@@ -185,6 +185,24 @@ def test_a_bug_ends_the_run_at_once(concurrency: int) -> None:
     assert len(sink.begun) < 200
 
 
+@pytest.mark.parametrize("error", [FailedTest(""), Conflict(""), LostReply("")])
+def test_a_failed_test_and_a_lost_reply_stop_their_set(error: MigratorError) -> None:
+    """Nothing of it is sent again: the next reading of all sets decides."""
+    sink = Sink(answer=lambda name: error if name == "t0-pod-0" else None)
+    sending = executor(sink)
+    (outcome,) = sending.run([tree("t0")])
+    assert (sink.begun, outcome.complete) == (["Pod t0-pod-0"], False)
+    assert isinstance(outcome.error, LostReply if isinstance(error, LostReply) else SetConflict)
+    assert (sending.unconfirmed, outcome.written) == (isinstance(error, LostReply), int(isinstance(error, LostReply)))
+
+
+def test_an_object_that_is_gone_is_passed_over() -> None:
+    """Its owner has deleted it."""
+    sink = Sink(answer=lambda name: NotFound("") if name == "t0-pod-0" else None)
+    (outcome,) = executor(sink).run([tree("t0", pods=1)])
+    assert (outcome.complete, outcome.written) == (True, len(list(outcome.batch.patches)) - 1)
+
+
 _FAILED, _LOST, _REJECTED = FailedTest(""), LostReply(""), Rejected("")
 
 
@@ -204,6 +222,19 @@ def test_a_conflict_stops_its_own_set_only(answers: dict[str, MigratorError], co
     outcomes = executor(sink).run([tree(f"t{n}", pods=1) for n in range(3)])
     assert [outcome.batch.ref.name for outcome in outcomes if outcome.complete] == complete
     assert sink.begun[-1] == ("PodCliqueSet t2" if "t2" in complete else f"Pod {list(answers)[-1]}")
+
+
+def test_the_check_comes_before_every_patch() -> None:
+    """Once it raises nothing more is sent."""
+    sink = Sink()
+
+    def check() -> None:
+        if sink.begun:
+            raise LeaseLost("gone")
+
+    (outcome,) = executor(sink, check=check).run([tree("t0", pods=2)])
+    assert sink.begun == ["Pod t0-pod-0"]
+    assert isinstance(outcome.error, LeaseLost)
 
 
 def test_a_tree_whose_last_patch_ends_after_the_first_error_is_complete() -> None:
