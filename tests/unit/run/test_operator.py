@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import LostRace, LostReply, UsageError
+from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.exact_json import JSONObject
-from migrator.kinds import DEPLOYMENTS
+from migrator.kinds import DEPLOYMENTS, PODS, Resource
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
 from migrator.run import operator
@@ -158,6 +158,30 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
         operator.OperatorFlags.parse(text)
 
 
+@table(
+    "error resource words",
+    (
+        "Deployments that may not be listed are not absent.",
+        (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
+    ),
+    ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
+    ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
+)
+def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resource, words: str) -> None:
+    """Every failure to read is passed on."""
+    cluster = installed(replicas=0)
+    cluster.fail(error, resource=resource, times=9)
+    with pytest.raises(type(error), match=words):
+        look(cluster)
+
+
+def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
+    """Who may not list all of them says where the operator is."""
+    cluster = installed()
+    cluster.fail(NotAuthorised("forbidden"), resource=DEPLOYMENTS, namespace="", times=9)
+    assert found_in(cluster, namespace=NAMESPACE, name="grove-operator").deployment == "grove-operator"
+
+
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
@@ -165,6 +189,11 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
+
+
+def test_our_own_namespace_is_the_last_resort() -> None:
+    """A Job in the operator's namespace finds the record after `helm uninstall`."""
+    assert operator.find(MemoryCluster(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
 
 
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
