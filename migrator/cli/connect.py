@@ -72,13 +72,13 @@ def context(progress: Progress, timeout: float | None = None) -> Context:
             progress.stream,
             log_format=asked.log_format,
             verbose=asked.verbose,
-            first=[progress.count],
             run_id=run_id,
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=CONCURRENCY,
         namespace=own_namespace(),
+        progress=progress.show,
     )
 
 

@@ -21,9 +21,10 @@ from migrator.releases.table import builds_with, knows, release_in
 from migrator.report import summary
 from migrator.report.table import finding_rows
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.endings import start_command, unread
+from migrator.run.leaving import unread
 from migrator.run.operator import Operator
-from migrator.run.seen import Observation, look_ahead
+from migrator.run.seen import Observation
+from migrator.run.session import look_ahead
 from migrator.words import count, row, rows, sentence
 
 #: What stands for the version of a chart that is not known.
@@ -38,10 +39,7 @@ def can_ask(*, in_a_pod: bool) -> bool:
 
 
 def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
-    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
-
-    ``progress`` learns how many patches are expected.
-    """
+    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no."""
     try:
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
@@ -60,7 +58,6 @@ def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Prog
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    progress.expected = preview.patch_count
     if cluster.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
@@ -96,13 +93,13 @@ def ending(
         restored = {plan.target for plan in result.plan.set_plans} or options.plan.direction.candidates
         may_start = operator is not None and not is_target and knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
-        return state, (*steps, start_command(operator), *verify)
+        return state, (*steps, operator.start_command, *verify)
     release, namespace = _release(operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
             return state, (*steps, rollback)
-        choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
+        choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
     version = named.name if named is not None else _VERSION
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
@@ -151,7 +148,7 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     if not preview.writes:
         yield "Nothing is written."
         return
-    if preview.continues:
+    if preview.open is not None:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
         yield "Stop the operator, and leave it at zero replicas."

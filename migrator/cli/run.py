@@ -103,7 +103,7 @@ def run(
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
         state_of_operator, commands = ending
         state = {"operator": state_of_operator, "next": commands} if commands else {}
-        numbers = {"trees": len(result.sets), "patches": result.patches, "seconds": result.seconds}
+        numbers = {"trees": len(result.sets), "patches": result.patches}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
 
@@ -129,7 +129,6 @@ def _text(
                 "dryRun": mode.value,
                 "trees": len(result.sets),
                 "patches": result.patches,
-                "seconds": result.seconds,
                 "operator": operator,
                 "next": list(commands),
                 "plan": summary.plan_json(result.plan),

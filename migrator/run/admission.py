@@ -131,7 +131,7 @@ def _rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, F
         known.add(kind)
 
 
-def refusal(ref: Ref, error: Rejected) -> Refused:
+def refusal(ref: Ref | None, error: Rejected) -> Refused:
     """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with the remedy of what rejected it."""
     if not error.denied_by:
         return Refused(f"a dry run was rejected: {error}", ref=ref)

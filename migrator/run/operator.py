@@ -6,16 +6,18 @@ An operator is a Deployment with the chart's labels (``operator/charts/values.ya
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from migrator import words
 from migrator.cluster import Cluster
 from migrator.errors import ForeignOperator, LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
-from migrator.exact_json import JSONObject
-from migrator.grove.objects import Ref
+from migrator.exact_json import JSONObject, integer
+from migrator.grove.objects import Ref, kubernetes_time
 from migrator.kinds import DEPLOYMENTS, PODS, Op, matches_selector
 from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Severity
@@ -64,6 +66,8 @@ class OperatorPod:
     image: str
     terminating: bool
     ready: bool
+    restarts: int = 0  # of its containers
+    restarted: datetime | None = None  # when the last one that ended began to run again
 
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"
@@ -105,6 +109,12 @@ class Operator:
     def gone(self) -> bool:
         """Whether no pod of it exists and none can come."""
         return self.replicas == 0 and not self.pods and self.settled
+
+    @property
+    def start_command(self) -> str:
+        """The command that starts it where it is at zero."""
+        name, namespace = shlex.quote(f"deployment/{self.deployment}"), shlex.quote(self.namespace)
+        return f"kubectl scale {name} -n {namespace} --replicas=1"
 
     @property
     def images(self) -> frozenset[str]:
@@ -318,9 +328,18 @@ def _ref(pod: JSONObject) -> Ref:
 
 def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
-    up = all(container.get("ready", True) for container in status.get("containerStatuses") or ())
-    ready = up and not ending and status.get("phase") == "Running"
-    return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready)
+    containers = status.get("containerStatuses") or ()
+    ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
+    again = [one for one in containers if one.get("restartCount")]
+    began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
+    return OperatorPod(
+        _ref(raw),
+        _image(raw["spec"]),
+        ending,
+        ready,
+        restarts=sum(integer(one["restartCount"]) for one in again),
+        restarted=max((moment for moment in began if moment is not None), default=None),
+    )
 
 
 def _by_ref(pod: OperatorPod) -> Ref:

@@ -1,82 +1,29 @@
-"""What writes nothing to a cluster: a dry run, and what ``plan`` shows."""
+"""What ``plan`` shows: a cluster or a dump as it is, and what a run would do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any
 
 from migrator.cluster import Cluster
-from migrator.errors import Interrupted, NotAuthorised, Rejected, UsageError
+from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
-from migrator.planning.model import Disruption, NotChecked, Plan, in_flight
+from migrator.planning.guards.base import Guard
+from migrator.planning.model import Disruption, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
-from migrator.run import admission, operator, webhooks
-from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
+from migrator.run import operator, webhooks
+from migrator.run.context import RunOptions
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation, check_there, look_ahead, newest_record, unplanned
+from migrator.run.seen import Observation, check_there, records, unplanned
 from migrator.run.snapshot import read_snapshot
-from migrator.run.write import Executor, Outcome
-
-_PAUSE: Final = 2.0  # seconds between two readings, with --wait
-
-
-def rehearse(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
-    """Do what the run with these options would do, but leave Leases, record and Deployment alone.
-
-    Every patch is sent with ``dryRun=All``.
-    """
-    seconds: dict[str, float] = {}
-    until = context.clock() + options.wait
-    while True:
-        context.deadline.restart()
-        with timed("snapshot", seconds, context):
-            seen = look_ahead(cluster, options, context)
-        if not in_flight(seen.plan) or context.clock() >= until or context.stop.is_set():
-            break
-        context.sleep(_PAUSE)
-    log_findings(seen.plan, context.log, set())
-    refusal = seen.refused
-    if refusal is not None:
-        raise refusal
-    result = RunResult(seen.plan, seconds=seconds)
-    admission.prove(cluster, seen)
-    if seen.opened and seen.blocking:
-        context.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
-        return result
-    batches = [batch for phase in seen.phases for batch in phase]
-    executor = Executor(
-        cluster,
-        check=lambda: None,
-        stopping=context.is_over,
-        concurrency=context.concurrency,
-        log=context.log,
-    )
-    with timed("execute", seconds, context):
-        outcomes = executor.run(batches)
-    _check_ended(outcomes, len(batches))
-    result.patches, result.sets = sum(outcome.written for outcome in outcomes), {done.batch.ref for done in outcomes}
-    return result
-
-
-def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
-    """Raise what stopped a set, or :class:`~migrator.errors.Interrupted` where some of the ``sets`` were not begun."""
-    for outcome in outcomes:
-        if isinstance(outcome.error, Rejected):  # the run would be refused, or reverted
-            raise admission.refusal(outcome.batch.ref, outcome.error) from outcome.error
-        if outcome.error is not None:
-            raise outcome.error
-    if len(outcomes) < sets:
-        raise Interrupted(
-            f"a signal or --timeout ended this after {len(outcomes)} of {sets} sets, and nothing was written; run again"
-        )
 
 
 def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]) -> Plan:
@@ -170,18 +117,16 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "
             "cluster?"
         )
-    try:
-        seen = replace(seen, found=operator.find(cluster, seen.options.flags))
-    except NotAuthorised as error:
-        unseen.append(operators.RUNNING.unjudged(str(error)))
-    try:
-        seen = replace(seen, record=newest_record(cluster))
-    except NotAuthorised as error:
-        unseen.append(operators.OPEN_RECORD.unjudged(str(error)))
-    try:
-        seen = replace(seen, webhooks=webhooks.read(cluster))
-    except NotAuthorised as error:
-        unseen.append(operators.WEBHOOK.unjudged(str(error)))
+    reads: tuple[tuple[Guard, str, Callable[[Cluster], Any]], ...] = (
+        (operators.RUNNING, "found", lambda cluster: operator.find(cluster, seen.options.flags)),
+        (operators.OPEN_RECORD, "record", lambda cluster: next(reversed(records(cluster)), None)),
+        (operators.WEBHOOK, "webhooks", webhooks.read),
+    )
+    for guard, name, read in reads:
+        try:
+            seen = replace(seen, **{name: read(cluster)})
+        except NotAuthorised as error:
+            unseen.append(guard.unjudged(str(error)))
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from migrator.cluster import Cluster
 from migrator.errors import ClusterError, Refused, UnknownScheme, Unreadable
@@ -28,7 +28,16 @@ from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
+_WROTE: Final = {False: "has written nothing", True: "may have written"}
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
+
+
+class Witness(NamedTuple):
+    """A Lease of ours in another namespace that shows a run which may not have ended."""
+
+    namespace: str
+    what: str
+    may_have_written: bool
 
 
 @dataclass(frozen=True)
@@ -126,14 +135,14 @@ class Observation:
         return webhooks.names(self.webhooks) if allowed else frozenset()
 
     @property
-    def witnesses(self) -> dict[str, str]:
-        """The namespaces in which a Lease of ours shows a run that may not have ended, and what it shows."""
-        return {namespace: what for namespace, one in self.elsewhere.items() if (what := _shown(one))}
+    def witnesses(self) -> list[Witness]:
+        """What Leases of ours in other namespaces show."""
+        return [found for lease in self.elsewhere.values() if (found := _shown(lease)) is not None]
 
     @property
     def may_be_half_way_elsewhere(self) -> bool:
         """Whether a run that is not followed from here may have written."""
-        return any("has written nothing" not in what for what in self.witnesses.values())
+        return any(one.may_have_written for one in self.witnesses)
 
     @cached_property
     def patch_count(self) -> int:
@@ -141,14 +150,9 @@ class Observation:
         return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
-    def continues(self) -> bool:
-        """Whether an earlier run did not end."""
-        return self.open is not None
-
-    @property
     def writes(self) -> bool:
         """Whether a run would write anything: not if it is refused or has nothing to do."""
-        return self.continues or (bool(pending(self.plan)) and not self.plan.refusals)
+        return self.open is not None or (bool(pending(self.plan)) and not self.plan.refusals)
 
     @property
     def refused(self) -> Refused | None:
@@ -200,11 +204,10 @@ class Observation:
         found, named = list[Finding](), self.options.flags.namespace is not None
         if not named:
             found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
-        for namespace, what in self.witnesses.items():
-            message = f"Lease {namespace}/{leases.OWN_LEASE} {what}"
-            remedy = (
-                f"if that run is yours, finish it with --operator {namespace}/NAME, the operator's Deployment there"
-            )
+        for one in self.witnesses:
+            message = f"Lease {one.namespace}/{leases.OWN_LEASE} {one.what}"
+            where = f"--operator {one.namespace}/NAME, the operator's Deployment there"
+            remedy = f"if that run is yours, finish it with {where}"
             finding = operators.OPEN_RECORD.found(None, None, message, remedy)
             found.append(finding.as_warning if named else finding)
         return found
@@ -256,11 +259,11 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def newest_record(cluster: Cluster) -> Record | None:
-    """The newest record in any namespace; raises :class:`~migrator.errors.Unreadable` for one that proves a run."""
-    found = leases.everywhere(cluster, leases.OWN_LEASE)
-    records = [parse(lease.annotations.get(leases.RECORD, ""), namespace) for namespace, lease in found.items()]
-    return max((one for one in records if one is not None), key=lambda one: one.started, default=None)
+def records(cluster: Cluster) -> list[Record]:
+    """The records in all namespaces, the newest last; raises :class:`~migrator.errors.Unreadable`."""
+    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
+    read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found)
+    return sorted((one for one in read if one is not None), key=lambda one: one.started)
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:
@@ -275,25 +278,19 @@ def look_around(cluster: Cluster, seen: Observation) -> Observation:
     return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
 
 
-def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
-    """Read what a run reads first, without a Lease; raises what the run would raise."""
-    found = operator.find(cluster, options.flags, own=context.namespace)
-    own = leases.everywhere(cluster, leases.OWN_LEASE).get(found.home or "", Lease())
-    record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
-    dirty = record is not None and record.state is State.WRITING
-    return read_sets(cluster, look_around(cluster, unplanned(options, found, record, dirty=dirty)), context)
-
-
-def _shown(lease: Lease) -> str:
-    """What a Lease of ours in another namespace shows of a run; empty if none is under way or half-way."""
+def _shown(lease: Lease) -> Witness | None:
     try:
         run = parse(lease.annotations.get(leases.RECORD, ""), lease.namespace)
     except Unreadable:
-        return "has a record that cannot be read"
+        return Witness(lease.namespace, "has a record that cannot be read", may_have_written=True)
     if run is not None and run.is_open:
-        wrote = "may have written" if run.state is State.WRITING else "has written nothing"
-        return f"has the record of a run to {run.target} that did not end and {wrote}"
-    return f"is held by {lease.holder}, whose run has written nothing yet" if lease.holder else ""
+        wrote = run.state is State.WRITING
+        what = f"has the record of a run to {run.target} that did not end and {_WROTE[wrote]}"
+        return Witness(lease.namespace, what, wrote)
+    if lease.holder:
+        what = f"is held by {lease.holder}, whose run {_WROTE[False]} yet"
+        return Witness(lease.namespace, what, may_have_written=False)
+    return None
 
 
 def check_there(snapshot: Snapshot, seen: Observation) -> None:

@@ -16,10 +16,10 @@ from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
-from migrator.run.leases import OWN_LEASE, PARKED, RECORD
+from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.preview import preview
 from migrator.run.record import Record
-from migrator.run.seen import look_ahead
+from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
@@ -259,16 +259,6 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     assert (world.replicas, world.record) == (1, "")
 
 
-def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
-    """It died between its record's end and its release: the next run has nothing to write, and lets operators in."""
-    ends = when(lambda step: step.kind == "write" and world.record_state == "done", lambda step: step.process.kill())
-    world = World()
-    assert world.run(ends).code == KILLED
-    assert (world.holder, world.grove() == world.after) == (PARKED, True)
-    world.advance(LONGER_THAN_A_LEASE)
-    assert (world.run().code, world.holder) == (DONE, "")
-
-
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
 
 
@@ -285,11 +275,12 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     site = Site()
     ahead = look_ahead(site.store, OPTIONS, context())
     assert ahead.operator is not None
-    assert (ahead.operator.replicas, len([*ahead.patches]), ahead.continues, ahead.writes) == (1, 43, False, True)
+    found = (ahead.operator.replicas, len([*ahead.patches]), ahead.open, ahead.writes)
+    assert found == (1, 43, None, True)
     assert site.store.writes() == []
     assert migration.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
-    assert ([*after.patches], after.continues, after.writes) == ([], False, False)
+    assert ([*after.patches], after.open, after.writes) == ([], None, False)
 
 
 def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
@@ -333,4 +324,4 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: opened.text()}}
     site.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
-    assert (ahead.continues, ahead.writes) == (True, True)
+    assert (ahead.open is not None, ahead.writes) == (True, True)

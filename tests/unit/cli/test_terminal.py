@@ -156,7 +156,7 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
     assert captured.out == AFTER
     logged = [event["event"] for event in captured.events]
     assert logged.count("patched") == 43
-    assert (logged[0], logged[-1]) == ("stage_started", "summary")
+    assert (logged[0], logged[-1]) == ("stage", "summary")
 
 
 def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
@@ -185,7 +185,7 @@ def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -
 def test_patches_are_a_bar_and_a_count(terminal: Terminal) -> None:
     """One line that is drawn over with how many of how many are sent; probes of the run are not counted in."""
     shown = terminal.type(*RUN, "--yes", piped=True)
-    assert "patches sent 43 of 43 \u2501\u2501" in shown.raw.replace("  ", " ").replace("\x1b[0m", "")
+    assert "patching 43 of 43 \u2501\u2501" in shown.raw.replace("  ", " ").replace("\x1b[0m", "")
     assert "patches tried" not in shown.raw
     assert "patched" not in shown.text
     assert len(shown.lines) < 20
@@ -199,7 +199,7 @@ def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
     assert BEFORE in shown.text
     assert QUESTION not in shown.text
     assert sum(" patched " in line for line in shown.lines) == 43
-    assert any("stage_finished" in line for line in shown.lines)
+    assert any(" stage " in line for line in shown.lines)
 
 
 # --- 80 columns, unless a line is one thing that is copied whole; JSON and the log are data, and never wrapped --------

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from migrator.run.context import RunOptions
-from migrator.run.endings import start_command
 from migrator.run.operator import Operator
 from migrator.run.record import Record, State
 from migrator.run.seen import unplanned
@@ -66,7 +65,7 @@ def test_the_rollback_that_is_printed_runs_nothing_else(site: Site, invoke: Invo
 def test_the_command_that_starts_an_operator_runs_nothing_else() -> None:
     """A Deployment's name is checked by the API server alone."""
     found = Operator(EVIL, EVIL, 0, "image", (), None)
-    assert shlex.split(start_command(found))[2:5] == [f"deployment/{EVIL}", "-n", EVIL]
+    assert shlex.split(found.start_command)[2:5] == [f"deployment/{EVIL}", "-n", EVIL]
 
 
 def test_the_flags_of_a_record_are_words_of_the_shell() -> None:

@@ -78,7 +78,7 @@ def test_a_webhook_blocks_if_the_operator_serves_it_and_it_fails_closed(more: di
     ("Of whatever is in its namespace, if no webhook of PodCliqueSets shows the operator's.", (False, "x", True)),
 )
 def test_a_webhook_blocks_if_its_service_is_the_operators(service: str, *, known: bool, blocks: bool) -> None:
-    """That is the Service of its webhook of PodCliqueSets: what another one serves answers while we stop the operator."""
+    """That is the Service of its webhook of PodCliqueSets; what another one serves answers during the stop."""
     raw = configuration(PODS, name="any", clientConfig={"service": {"namespace": HOME, "name": service}})
     sets = configuration({**RULE, "resources": ["podcliquesets"]}, name="podcliqueset-validating-webhook")
     found = [one for item in (raw, *([sets] if known else [])) for one in webhooks.webhooks_of(item)]

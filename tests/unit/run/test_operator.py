@@ -40,13 +40,6 @@ def test_an_installation_is_found_by_its_labels() -> None:
     assert look(installed()).home == NAMESPACE
 
 
-def test_nothing_installed_is_none() -> None:
-    """Without a Deployment and without a pod there is no operator."""
-    without_labels = manager(name="api", labels={"app": "api"})
-    del without_labels["metadata"]["labels"]
-    assert look(MemoryCluster(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
-
-
 @pytest.mark.parametrize(
     ("replicas", "observed", "gone"), [(0, 1, False), (0, 2, True), (0, 3, True), (0, None, True), (1, 2, False)]
 )
@@ -199,13 +192,6 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
 
 
-def test_a_home_that_is_settled_does_not_move() -> None:
-    """An operator that appears in another namespace in mid-run is another one."""
-    cluster = MemoryCluster(deployment(namespace="other"))
-    found = operator.find(cluster, operator.OperatorFlags(), home=NAMESPACE)
-    assert (found.home, found.operator, [*found.others]) == (NAMESPACE, None, ["Deployment other/grove-operator"])
-
-
 def test_our_own_namespace_is_the_last_resort() -> None:
     """A Job in the operator's namespace finds the record after `helm uninstall`."""
     assert operator.find(MemoryCluster(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
@@ -217,17 +203,6 @@ def test_our_own_namespace_is_the_last_resort() -> None:
 def replicas_of(cluster: MemoryCluster) -> int:
     """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
-
-
-def test_scaling_goes_through_scale_and_nothing_else() -> None:
-    """Down to zero and back: two patches of the subresource, no other write, whatever it costs."""
-    cluster = installed(replicas=2)
-    found = found_in(cluster)
-    operator.scale(cluster, found, 0)
-    assert replicas_of(cluster) == 0
-    operator.scale(cluster, found_in(cluster), 2)
-    assert replicas_of(cluster) == 2
-    assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
 
 
 @table(

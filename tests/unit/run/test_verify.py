@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -287,6 +287,21 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
     for part, more in (("metadata", metadata), ("status", status)):
         migrated.edit(kinds.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
     migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
+
+
+def _restarted(seconds_ago: int) -> Change:
+    """An operator without a readiness probe: its container ended, and runs again since then."""
+    began = (datetime(2026, 3, 1, tzinfo=UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    container = {"name": "grove-operator", "ready": True, "restartCount": 7, "state": {"running": {"startedAt": began}}}
+    return lambda pod: pod["status"].update(containerStatuses=[container])
+
+
+def test_between_two_restarts_an_operator_is_not_ready(migrated: Site) -> None:
+    """It looks well for as long as its container lives; the pod is named, and one restart long ago is forgiven."""
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(20))
+    assert "operator Pod grove-system/new-1" in migrated.fails("has restarted 7 times, and again at 23:59:40 UTC")
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(200))
+    migrated.verified()
 
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:

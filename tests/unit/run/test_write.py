@@ -22,7 +22,7 @@ from migrator.planning import patches
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, Patch
 from migrator.run.write import Executor, SetConflict
-from tests.support.clock import SILENT
+from tests.support.clock import Clock, context_of
 from tests.support.tables import table
 
 _FIELDS = {
@@ -90,10 +90,17 @@ def pods_alone(number: int) -> Batch:
     return replace(whole, changes=whole.changes[:number])
 
 
-def executor(sink: Sink, *, concurrency: int = 1, **more: Callable[[], Any]) -> Executor:
-    """One that always may send, and is never asked to stop; ``more`` has another ``check``, ``stopping`` or ``log``."""
-    given: dict[str, Any] = {"check": lambda: None, "stopping": lambda: False, "log": SILENT, **more}
-    return Executor(sink, concurrency=concurrency, **given)  # type: ignore[arg-type]
+def executor(
+    sink: Sink,
+    *,
+    concurrency: int = 1,
+    check: Callable[[], object] = lambda: None,
+    stopping: Callable[[], bool] = lambda: False,
+    **more: Any,
+) -> Executor:
+    """One that always may send, and is never asked to stop; ``more`` is of its context."""
+    context = replace(context_of(lambda: 0.0, Clock().now), concurrency=concurrency, **more)
+    return Executor(sink, context, check=check, stopping=stopping)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])

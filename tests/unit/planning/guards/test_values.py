@@ -9,7 +9,7 @@ from migrator.grove.places import HASH_FIELDS
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.run.context import RunOptions
 from migrator.run.preview import preview
-from migrator.run.seen import look_ahead
+from migrator.run.session import look_ahead
 from tests.support.builders import (
     DELETION,
     LABEL,
