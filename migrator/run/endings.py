@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
+from migrator import errors
 from migrator.cluster import DryRun
-from migrator.errors import MAY_DIFFER, HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
+from migrator.errors import HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
 from migrator.planning.model import SetState
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import compares_idle_sets
@@ -17,14 +18,14 @@ from migrator.run.seen import Observation
 
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
-    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
-    "operator at zero replicas. Run the same command again"
+    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, "
+    f"{errors.STAY_AT_ZERO[0].lower()}{errors.STAY_AT_ZERO[1:]} {errors.AGAIN}"
 )
 
 #: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
     "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
-    "start. Run the same command again"
+    f"start. {errors.AGAIN}"
 )
 
 
@@ -79,14 +80,14 @@ def next_step(seen: Observation, *, revert: bool) -> str:
     plans = [one for one in seen.plan.set_plans if one.source_hashes is not None]
     begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
     left = any(one.changes for one in plans)
-    held = MAY_DIFFER
+    held = errors.MAY_DIFFER
     if plans and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = release_in(seen.operator.image) if seen.operator is not None else None
     at_once = release is None or compares_idle_sets((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
-    back = "" if revert else ", or add `--revert`"
-    return f"{held} Keep the operator at zero replicas.{alone} Run the same command again{back}"
+    back = "" if revert else errors.OR_REVERT
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"
 
 
 def unchanged(error: BaseException) -> BaseException:
