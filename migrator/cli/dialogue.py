@@ -19,8 +19,8 @@ from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.model import pending
 from migrator.releases.table import builds_with, knows, release_in
-from migrator.report import summary
-from migrator.report.table import finding_rows
+from migrator.report.json import refusals_of, warnings_of
+from migrator.report.table import finding_rows, headline
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import start_command, unread
 from migrator.run.operator import Operator
@@ -49,7 +49,7 @@ def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Prog
     except ClusterError as error:
         raise unread(error, cluster.dry_run) from None
     where = f" (context {cluster.context})" if cluster.context else ""
-    refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
+    refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
     screen = [
         row("cluster", f"{cluster.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
@@ -140,7 +140,7 @@ def _described(operator: Operator | None) -> str:
 def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
-        yield summary.headline(plan)
+        yield headline(plan)
     set_plans = pending(plan) if preview.writes else []
     ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
     if set_plans:

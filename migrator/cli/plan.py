@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -29,13 +28,10 @@ from migrator.errors import Forbidden, InputError, Refused
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
 from migrator.planning.planner import Outlook, Target
-from migrator.report import page, summary, table
-from migrator.report.summary import PlanHeader
+from migrator.report import json, page, status, table
+from migrator.report.json import PlanHeader
 
 EXIT_CHANGES: Final = 10
-
-#: The version of the JSON that is printed: keys are only ever added to it.
-_API_VERSION: Final = "grove-migrator/v1"
 
 
 @command(
@@ -118,9 +114,9 @@ def plan(
     write(text)
     if result is None or not detailed_exitcode:
         return 0
-    if summary.refusals_of(result) or is_empty:
+    if json.refusals_of(result) or is_empty:
         return Refused.exit_code
-    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
+    return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
@@ -151,9 +147,8 @@ def _first_look_text(
 ) -> str:
     """The cluster as it is, and all targets."""
     if output_format == "json":
-        answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
-        return _document({**answer, "outlook": summary.outlook_json(look)})
-    rows = summary.target_rows(targets, look.running)
+        return as_json(json.first_look_json(look, targets, source, header))
+    rows = status.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
         following = next_command("run", *look.resumes, "--stop-operator")
@@ -161,18 +156,14 @@ def _first_look_text(
         following = next_command("plan", "--to", newest)
     else:
         following = next_command("releases")
-    return table.outlook_text(look, rows, next_command=following)
+    return status.outlook_text(look, rows, next_command=following)
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format == "json":
-        return _document(summary.plan_json(result, header))
-    migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
+        return as_json(json.plan_json(result, header))
+    migrates = json.number(result, SetState.MIGRATE) and not json.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, header, group_by=group_by, next_command=following, guards=sections())
     return table.plan_text(result, next_command=following)
-
-
-def _document(answer: dict[str, Any]) -> str:
-    return as_json({"apiVersion": _API_VERSION, **answer})

@@ -12,7 +12,7 @@ from migrator.cluster import DryRun
 from migrator.errors import OutputError
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
-from migrator.report import summary, table
+from migrator.report import json, table
 from migrator.words import NO_SETS, command_row, count, row, wrapped
 
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ def _text(
                 "seconds": result.seconds,
                 "operator": operator,
                 "next": list(commands),
-                "plan": summary.plan_json(result.plan),
+                "plan": json.plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
         return table.plan_text(result.plan) + _DRY
-    skipped = "" if revert else summary.left_behind(result.plan)
+    skipped = "" if revert else table.left_behind(result.plan)
     done = f"Nothing to do: no stored hash needs a change for {result.plan.requested_target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."

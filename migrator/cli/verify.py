@@ -21,7 +21,7 @@ from migrator.cli.stdout import as_json, write
 from migrator.cluster import DryRun
 from migrator.errors import VerificationFailed
 from migrator.planning.options import AUTO, PlanOptions, direction_of
-from migrator.report.summary import object_json
+from migrator.report.json import object_json
 from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
 if TYPE_CHECKING:

@@ -12,49 +12,137 @@ from operator import itemgetter
 from typing import Final
 
 from migrator.grove.objects import Ref
+from migrator.hashing import schemes
+from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
-from migrator.planning.planner import Outlook
-from migrator.releases.table import build_range
-from migrator.report import summary
+from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
+from migrator.planning.options import AUTO
+from migrator.releases.table import build_range, builds_with
+from migrator.report.json import in_order, number, recreated_with_migration, refusals_of, warnings_of
 from migrator.words import GAP, WIDTH, columns, command_row, count, printable, readable, row, rows, sentence, wrapped
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
 
-_NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
+#: The GPUs that are not counted.
+DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
+#: There is no set in the cluster, or none is selected.
+NOTHING_SELECTED = "Nothing to do: no PodCliqueSet was found or selected."
+#: Which builds use the canonical schemes, and why a canonical target over the same layout does not recreate pods.
+CANONICAL_NOTE = (
+    "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
+    "of their own layout, so they do not recreate its pods."
+)
+_NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
 def plan_text(plan: Plan, *, next_command: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
-    return _paragraphs(
-        wrapped(summary.headline(plan)),
+    return paragraphs(
+        wrapped(headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", summary.refusals_of(plan))),
-        "".join(finding_rows("warning", summary.warnings_of(plan))),
-        "".join(_issue_rows(plan.advisories)),
-        "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
-        rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
+        "".join(finding_rows("refused", refusals_of(plan))),
+        "".join(finding_rows("warning", warnings_of(plan))),
+        "".join(issue_rows(plan.advisories)),
+        "".join(row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
+        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
-    """The first look: the cluster as it is, and what each newer release would recreate."""
-    if not outlook.sets:
-        return _paragraphs("".join(_facts(outlook)), wrapped(summary.NOTHING_SELECTED))
-    plans = summary.newer_plans(rows)
-    blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
-    some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
-    return _paragraphs(
-        "".join(_facts(outlook)),
-        blocked
-        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
-        _releases(rows),
-        "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        command_row("next", next_command),
-    )
+def headline(plan: Plan) -> str:
+    """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
+    if not plan.set_plans and not plan.cluster_disruption.pods:
+        return NOTHING_SELECTED
+    refused = number(plan, SetState.REFUSED)
+    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
+        sets = count(len(plan.set_plans), "set")
+        return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
+    without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
+    if refused:
+        able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
+        needs = "needs" if refused == 1 else "need"
+        return (
+            f"{without} {able:,} of {count(len(plan.set_plans), 'set')} can be migrated; {refused:,} {needs} attention."
+        )
+    if refusals_of(plan):
+        return f"{without} The migration is refused."
+    remaining = recreated_with_migration(plan)
+    return f"{without} With the migration: {_amount(remaining) if remaining.pods else 'none'}."
+
+
+def next_steps(plan: Plan) -> list[str]:
+    """The next steps after a plan that is refused."""
+    refusals = refusals_of(plan)
+    if not refusals:
+        return []
+    steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
+    migrating = number(plan, SetState.MIGRATE)
+    if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
+        rest = _amount(recreated_with_migration(plan))
+        sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
+        steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
+    return steps
+
+
+def left_behind(plan: Plan) -> str:
+    """What ``--skip-refused`` leaves to the upgrade, as a sentence; empty if no set was refused."""
+    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
+    if not skipped:
+        return ""
+    were = "was" if skipped == 1 else "were"
+    rest = _amount(recreated_with_migration(plan))
+    return f"{count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
+
+
+def notes(plan: Plan) -> list[str]:
+    """Remarks without which a reader could misread the numbers."""
+    is_canonical = any(set_plan.target.startswith(CANONICAL) for set_plan in plan.set_plans)
+    return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
+
+
+def _recreated(plan: Plan) -> str:
+    if not plan.cluster_disruption.pods:
+        return "0 pods"
+    hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
+    selected, sets = sum(hit, Disruption()), count(len(hit), "set")
+    if selected == plan.cluster_disruption:
+        return f"{_amount(selected)} in {sets}"
+    return f"{_amount(plan.cluster_disruption)} in the whole cluster ({_amount(selected)} in {sets} selected)"
+
+
+def _amount(disruption: Disruption) -> str:
+    return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
+
+
+def upgrade(plan: Plan) -> tuple[str, str]:
+    """Both ends of the upgrade, releases with their versions of Dynamo.
+
+    A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
+    """
+    source = plan.running if plan.requested_source == AUTO else plan.requested_source
+    if source is None:
+        used = {schemes.by_name(set_plan.source) for set_plan in plan.set_plans if set_plan.source}
+        found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
+        return ", ".join(found), _named(plan.requested_target)
+    return _named(source), _named(plan.requested_target)
+
+
+def _named(end: str) -> str:
+    release = schemes.requested_release(end)
+    name = release.name if release is not None else end
+    dynamo = dynamo_of(name)
+    return f"{name}, Dynamo {dynamo}" if dynamo else name
+
+
+def dynamo_of(release: str) -> str:
+    """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
+    return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
+
+
+def codes(findings: Iterable[Finding]) -> list[str]:
+    """The codes of findings, each once."""
+    return sorted({finding.code for finding in findings})
 
 
 def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -64,14 +152,6 @@ def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
         yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
         yield from (row("", f"  {text}", indent=4) for text in _texts(group))
         yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
-
-
-def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """A row for each code: what it is, and a few objects."""
-    for group in grouped(findings):
-        refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
-        where = f": {names(refs)}" if refs else ""
-        yield row(label, f"{group.code} {group.title}{where}.", indent=2)
 
 
 def _texts(group: FindingGroup) -> Iterator[str]:
@@ -84,7 +164,7 @@ def _texts(group: FindingGroup) -> Iterator[str]:
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def _not_checked(unchecked: Iterable[NotChecked]) -> str:
+def not_checked(unchecked: Iterable[NotChecked]) -> str:
     """The guards that could not be judged; those with one reason share a row."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
@@ -92,7 +172,8 @@ def _not_checked(unchecked: Iterable[NotChecked]) -> str:
     return rows("unchecked", (f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()))
 
 
-def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+def issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+    """The known issues: what it is, where, what to do, and where that is said."""
     for code, title, advice, refs in advice_groups(advisories):
         yield row("issue", f"{code} {sentence(title)}", indent=2)
         yield row("", f"  {names(refs)}: {advice.message}", indent=4)
@@ -104,9 +185,9 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
-    set_plans = summary.in_order(plan.set_plans)
+    set_plans = in_order(plan.set_plans)
     sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
-    header = ("SET", "STATE", *_NUMBERS[:3])
+    header = ("SET", "STATE", *_NUMBERS)
     cells = list(map(_cells, set_plans))
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
@@ -117,7 +198,7 @@ def _sets(plan: Plan) -> str:
         f"{printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
-    source, target = summary.upgrade(plan)
+    source, target = upgrade(plan)
     targets = sorted({set_plan.target for set_plan in set_plans})
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return "".join([wrapped(schemes), "\n", title, *named])
@@ -130,42 +211,15 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
 
 
 def _cells(set_plan: SetPlan) -> tuple[str, ...]:
-    first, *more = summary.codes(set_plan.refusals) or [""]
+    first, *more = codes(set_plan.refusals) or [""]
     return (
         f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
         *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
     )
 
 
-def _facts(outlook: Outlook) -> Iterator[str]:
-    yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
-    if outlook.record:
-        yield row("record", outlook.record)
-    nothing = "None was found" if outlook.is_cluster else "Not read from a dump"
-    yield row("operator", sentence(outlook.operator or nothing))
-    if outlook.running:
-        dynamo = summary.dynamo_of(outlook.running)
-        yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
-    pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
-    yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
-
-
-def _releases(rows: Sequence[summary.TargetRow]) -> str:
-    """A row for each newer release, and the older ones in one line."""
-    newer = [one for one in rows if one.is_newer]
-    shown = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
-    header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
-    others = [one.release for one in rows if not one.is_newer]
-    folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
-    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{folded}"
-
-
-def _numbers(plan: Plan) -> tuple[str, ...]:
-    without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
-    return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))
-
-
-def _paragraphs(*paragraphs: str) -> str:
+def paragraphs(*paragraphs: str) -> str:
+    """Those that are not empty, with a line between them."""
     return "\n".join(filter(None, paragraphs))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
+from migrator.report import json as report
 from migrator.report import page as page_module
-from migrator.report import summary as report
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.unit.report.test_table import many, plan, tree, tree_plan
