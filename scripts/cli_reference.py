@@ -67,7 +67,7 @@ _ERROR: Final = (
 def _environment() -> Iterator[str]:
     """How flags are given by the environment."""
     yield from ("## Environment", "")
-    yield f"`KUBECONFIG` is read as kubectl reads it, and `{LOG_FORMAT}` stands for `--log-format`."
+    yield f"`KUBECONFIG` is read as kubectl reads it, and `{LOG_FORMAT}` stands for `--log-format`, in every command."
     yield ""
     yield "Shell completion: `source <(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)`; other shells are"
     yield "`zsh_source` and `fish_source`."

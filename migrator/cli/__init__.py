@@ -178,4 +178,4 @@ def _bug(error: Exception) -> str:
     # Not the exception's own text: it may quote a value of somebody's pod template.
     where = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(where.filename).name}:{where.lineno}"
-    return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
+    return f"this is a bug, please report it: {type(error).__name__} at {place}"

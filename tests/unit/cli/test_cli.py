@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from migrator import __version__, cli
 from migrator.cli import connect
@@ -72,18 +73,16 @@ def test_every_command_has_help_for_every_option_and_examples() -> None:
 
 def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
-    log = "verbose log-format"
-    common = f"{log} output"
-    cluster = f"{common} kubeconfig context to to-binary"
+    cluster = "verbose log-format output kubeconfig context to to-binary"
     operator = "operator target-image"
     expected = {
         "plan": f"{cluster} filename from detailed-exitcode group-by namespace",
         "run": f"{cluster} from {operator} dry-run stop-operator skip-refused allow wait timeout revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
-        "hash": f"{log} filename scheme",
-        "scheme": log,
-        "releases": common,
-        "guards": log,
+        "hash": "filename scheme",
+        "scheme": "",
+        "releases": "output",
+        "guards": "",
     }
     flags = {
         name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
@@ -133,6 +132,14 @@ def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, s
     assert (event["level"], event["code"], event["exit_code"]) == ("error", code, 2)
     assert said in event["message"]
     assert "\n" not in event["message"]
+
+
+@pytest.mark.parametrize(("command", "flag"), [("run", "--to"), ("verify", "--to"), ("plan", "--from")])
+def test_a_shell_completes_releases_and_schemes(command: str, flag: str) -> None:
+    """The newest release comes first, as most people go there."""
+    typed = ShellComplete(cli.cli, {}, "grove-migrator", "").get_completions
+    assert next(one.value for one in typed([command, flag], "v0.1.0-alpha.1")) == "v0.1.0-alpha.12-rc1"
+    assert [one.value for one in typed([command, flag], "legacy-1.35")] == ["legacy-1.35"]
 
 
 def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
