@@ -77,9 +77,12 @@ def _ask(question: str) -> None:
 
 
 def ending(
-    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False
+    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False, asked: tuple[str, ...] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """The operator's state after a run on a cluster, and the next commands; ``by_binary`` if --to-binary was given."""
+    """The operator's state after a run on a cluster, and the next commands.
+
+    ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
+    """
     operator = result.operator
     up = operator is not None and operator.live
     state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
@@ -87,7 +90,7 @@ def ending(
     named = schemes.requested_release(options.plan.target)
     is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
+    verify = () if options.revert else (next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m"),)
     if up and is_target and not options.revert:
         return state, verify
     steps = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)

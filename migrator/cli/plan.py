@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -30,6 +31,9 @@ from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_
 from migrator.planning.planner import Outlook, Target
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
+
+if TYPE_CHECKING:
+    from migrator.run.seen import Observation
 
 EXIT_CHANGES: Final = 10
 
@@ -97,8 +101,9 @@ def plan(
     with progress, progress.stage("planning"):
         try:
             if to is None:
-                look, targets = first_look(cluster, options, now=connect.now)
-                text = _first_look_text(look, targets, output, source, header)
+                look, targets, seen = first_look(cluster, options, now=connect.now)
+                after = partial(_after_run, cluster, seen)
+                text = _first_look_text(look, targets, output, source, header, after=after)
             else:
                 result = preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
@@ -143,7 +148,13 @@ def _options(source: str, target: str | None, namespace: str | None) -> PlanOpti
 
 
 def _first_look_text(
-    look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
+    look: Outlook,
+    targets: Iterator[Target],
+    output_format: str,
+    source: str,
+    header: PlanHeader,
+    *,
+    after: Callable[[list[status.TargetRow]], tuple[str, ...]],
 ) -> str:
     """The cluster as it is, and all targets."""
     if output_format == "json":
@@ -151,12 +162,29 @@ def _first_look_text(
     rows = status.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
-        following = next_command("run", *look.resumes, "--stop-operator")
+        commands: tuple[str, ...] = (next_command("run", *look.resumes, "--stop-operator"),)
     elif newest is not None:
-        following = next_command("plan", "--to", newest)
+        commands = after(rows) or (next_command("plan", "--to", newest),)
     else:
-        following = next_command("releases")
-    return status.outlook_text(look, rows, next_command=following)
+        commands = after(rows) or (next_command("releases"),)
+    return status.outlook_text(look, rows, commands=commands)
+
+
+def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
+    """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
+    from migrator.cli import dialogue
+    from migrator.run.context import RunOptions, RunResult
+
+    last = seen.record
+    if last is None or last.is_open or last.revert:
+        return ()
+    options = RunOptions(PlanOptions(last.source, last.target))
+    target = options.direction.target.name
+    reached = next((row.plan for row in rows if row.scheme == target), None)
+    if reached is None or any(one.changes for one in reached.set_plans):
+        return ()
+    result = RunResult(reached, operator=seen.operator)
+    return dialogue.ending(cluster, result, options, asked=("--to", last.target))[1]
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:

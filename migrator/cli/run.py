@@ -7,7 +7,18 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from migrator.cli import log, stdout
-from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, duration, option, output_format, target
+from migrator.cli.options import (
+    CLUSTER,
+    OPERATOR,
+    SOURCE,
+    TO_BINARY,
+    command,
+    duration,
+    next_command,
+    option,
+    output_format,
+    target,
+)
 from migrator.cluster import DryRun
 from migrator.errors import OutputError
 from migrator.planning.guards.base import allowed_codes
@@ -18,7 +29,6 @@ from migrator.words import NO_SETS, command_row, count, row, wrapped
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
 
-_DRY: Final = "\nDry run: nothing was written.\n"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -138,7 +148,10 @@ def _text(
             }
         )
     if mode is not DryRun.NONE:
-        return table.plan_text(result.plan) + _DRY
+        patches = count(result.patches, "patch", "patches")
+        proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
+        again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()))
+        return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
     skipped = "" if revert else table.left_behind(result.plan)
     done = f"Nothing to do: no stored hash needs a change for {result.plan.requested_target}."
     if revert:

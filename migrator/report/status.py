@@ -18,21 +18,22 @@ from migrator.words import columns, command_row, count, row, sentence, wrapped
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, next_command: str) -> str:
+def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str]) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), wrapped(table.NOTHING_SELECTED))
     plans = newer_plans(rows)
+    here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
     some = any(number(plan, SetState.REFUSED) for plan in plans)
     return table.paragraphs(
-        "".join(_facts(outlook)),
+        "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
         blocked
         or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
         _releases(rows),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        command_row("next", next_command),
+        "".join(command_row("" if index else "next", command) for index, command in enumerate(commands)),
     )
 
 
@@ -93,6 +94,15 @@ def _facts(outlook: Outlook) -> Iterator[str]:
     yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
 
+def _unfit(outlook: Outlook, plan: Plan) -> str:
+    """What the installed operator would do, if the stored hashes are not its own."""
+    lost = plan.cluster_disruption
+    if not lost.pods:
+        return ""
+    when = f"{outlook.installed} runs and" if outlook.running else f"If {outlook.installed} starts, it"
+    return row("hashes", f"They are not those of the operator. {when} recreates {table.amount(lost)}.")
+
+
 def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
     """A row for each code: what it is, and a few objects."""
     for group in table.grouped(findings):
@@ -104,6 +114,8 @@ def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
 def _releases(rows: Sequence[TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if one.is_newer]
+    if not newer:
+        return "No newer release is known.\n"
     shown = [(one.release, table.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
     others = [one.release for one in rows if not one.is_newer]

@@ -24,6 +24,8 @@ from migrator.words import GAP, WIDTH, columns, command_row, count, printable, r
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
+#: Of more sets those that only migrate are one row.
+MANY: Final = 20
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
@@ -37,8 +39,11 @@ CANONICAL_NOTE = (
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
-def plan_text(plan: Plan, *, next_command: str = "") -> str:
-    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
+def plan_text(plan: Plan, *, next_command: str = "", proof: str = "") -> str:
+    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known.
+
+    ``proof`` is what a dry run has shown.
+    """
     return paragraphs(
         wrapped(headline(plan)),
         _sets(plan),
@@ -46,6 +51,7 @@ def plan_text(plan: Plan, *, next_command: str = "") -> str:
         "".join(finding_rows("warning", warnings_of(plan))),
         "".join(issue_rows(plan.advisories)),
         "".join(row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
+        wrapped(proof) if proof else "",
         rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
@@ -57,7 +63,10 @@ def headline(plan: Plan) -> str:
     refused = number(plan, SetState.REFUSED)
     if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
         sets = count(len(plan.set_plans), "set")
-        return f"Nothing to do: {sets} already migrated, and the upgrade does not recreate any pod."
+        hold = "holds" if len(plan.set_plans) == 1 else "hold"
+        return (
+            f"Nothing to do: {sets} already {hold} the hashes of {plan.requested_target}. The upgrade recreates no pod."
+        )
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
         able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
@@ -68,7 +77,7 @@ def headline(plan: Plan) -> str:
     if refusals_of(plan):
         return f"{without} The migration is refused."
     remaining = recreated_with_migration(plan)
-    return f"{without} With the migration: {_amount(remaining) if remaining.pods else 'none'}."
+    return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
 
 
 def next_steps(plan: Plan) -> list[str]:
@@ -79,7 +88,7 @@ def next_steps(plan: Plan) -> list[str]:
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
     migrating = number(plan, SetState.MIGRATE)
     if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
-        rest = _amount(recreated_with_migration(plan))
+        rest = amount(recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps
@@ -91,7 +100,7 @@ def left_behind(plan: Plan) -> str:
     if not skipped:
         return ""
     were = "was" if skipped == 1 else "were"
-    rest = _amount(recreated_with_migration(plan))
+    rest = amount(recreated_with_migration(plan))
     return f"{count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
 
 
@@ -107,11 +116,12 @@ def _recreated(plan: Plan) -> str:
     hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
     selected, sets = sum(hit, Disruption()), count(len(hit), "set")
     if selected == plan.cluster_disruption:
-        return f"{_amount(selected)} in {sets}"
-    return f"{_amount(plan.cluster_disruption)} in the whole cluster ({_amount(selected)} in {sets} selected)"
+        return f"{amount(selected)} in {sets}"
+    return f"{amount(plan.cluster_disruption)} in the whole cluster ({amount(selected)} in {sets} selected)"
 
 
-def _amount(disruption: Disruption) -> str:
+def amount(disruption: Disruption) -> str:
+    """``19 pods with 78 GPUs``."""
     return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
 
 
@@ -120,7 +130,10 @@ def upgrade(plan: Plan) -> tuple[str, str]:
 
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
     """
-    source = plan.running if plan.requested_source == AUTO else plan.requested_source
+    source: str | None = plan.requested_source
+    if source == AUTO:
+        stored = {set_plan.source for set_plan in plan.set_plans if set_plan.source}
+        source = plan.running if plan.running and stored <= {schemes.resolve(plan.running).name} else None
     if source is None:
         used = {schemes.by_name(set_plan.source) for set_plan in plan.set_plans if set_plan.source}
         found = [build_range(builds_with(scheme)) for scheme in schemes.all_schemes() if scheme in used]
@@ -185,13 +198,21 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
-    set_plans = in_order(plan.set_plans)
+    # Refused sets first; of many sets those that only migrate are a number.
+    set_plans = sorted(in_order(plan.set_plans), key=lambda one: one.state is not SetState.REFUSED)
+    plain = [one for one in set_plans if one.state is SetState.MIGRATE and not one.findings]
+    folded = plain if len(set_plans) > MANY else []
     sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *_NUMBERS)
-    cells = list(map(_cells, set_plans))
+    hidden = {one.tree.ref for one in folded}
+    shown = [one for one in set_plans if one.tree.ref not in hidden]
+    total = _cells_of("", set_plans)
+    cells = [*map(_cells, shown), *([_cells_of("migrate", folded)] if folded else []), total]
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
-    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in set_plans]
+    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
+    names_of_sets += [f"{len(folded):,} that only migrate"] if folded else []
+    names_of_sets += [f"total: {count(len(set_plans), 'set')}"]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
@@ -208,6 +229,12 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     """Schemes, and behind them the releases, unless the user named a scheme."""
     is_known = releases and releases not in schemes
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
+
+
+def _cells_of(state: str, set_plans: Sequence[SetPlan]) -> tuple[str, ...]:
+    lost = sum((one.disruption for one in set_plans), Disruption())
+    changes = sum(len(one.changes) for one in set_plans)
+    return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
 def _cells(set_plan: SetPlan) -> tuple[str, ...]:

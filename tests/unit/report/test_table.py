@@ -201,7 +201,7 @@ def test_the_first_look_fits_one_screen() -> None:
     snapshot = world.snapshot(is_cluster=True)
     rows = target_rows(plans_for_all_releases(snapshot, PlanOptions(for_display=True)), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
-    text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
+    text = outlook_text(look, rows, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[:5] == [
