@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -18,6 +19,7 @@ from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.model import pending
+from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases.table import builds_with, knows, release_in
 from migrator.report.json import refusals_of, warnings_of
 from migrator.report.table import finding_rows, headline
@@ -161,7 +163,10 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     if preview.continues:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
+        minutes = count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
+        until = "" if options.revert else ", and until you upgrade"
         yield "Stop the operator, and leave it at zero replicas."
+        yield f"The operator is away for about {minutes}{until}."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
@@ -169,6 +174,8 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     patches = count(preview.patch_count, "patch", "patches")
     yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
+    if not options.revert:
+        yield "The way back is the same command with `--revert`."
 
 
 def _release(operator: Operator | None) -> tuple[str, str]:

@@ -164,4 +164,6 @@ def _text(
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(len(result.sets), 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
-    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])
+    back = result.patches and not revert
+    undo = command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
+    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following, undo])

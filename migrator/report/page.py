@@ -33,6 +33,8 @@ UNLABELLED: Final = "(without it)"
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
+#: Of more sets paper has a line each.
+SHORT_ON_PAPER: Final = 10
 
 
 def render(
@@ -54,7 +56,7 @@ def render(
     return _template().render(
         plan=plan,
         headline=table.headline(plan),
-        many=len(plan.set_plans) > SHOWN,
+        many=len(plan.set_plans) > SHORT_ON_PAPER,
         header=header,
         operator=plan.operator,
         upgrade=" → ".join(end or "not known" for end in table.upgrade(plan)),
@@ -74,6 +76,7 @@ def render(
         set_plans=set_plans,
         ids={set_plan.tree.ref: f"set-{number}" for number, set_plan in enumerate(set_plans)},
         notes=table.notes(plan),
+        unchecked=table.not_checked_texts(plan.not_checked),
         next_command=next_command,
     )
 

@@ -178,11 +178,16 @@ def _texts(group: FindingGroup) -> Iterator[str]:
 
 
 def not_checked(unchecked: Iterable[NotChecked]) -> str:
-    """The guards that could not be judged; those with one reason share a row."""
+    """A row for each reason for which guards could not be judged."""
+    return rows("unchecked", not_checked_texts(unchecked))
+
+
+def not_checked_texts(unchecked: Iterable[NotChecked]) -> list[str]:
+    """The guards that could not be judged; those with one reason share a text."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
         reasons.setdefault(one.reason, []).append(f"{one.code} {one.what}")
-    return rows("unchecked", (f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()))
+    return [f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()]
 
 
 def issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:

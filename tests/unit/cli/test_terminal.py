@@ -33,8 +33,10 @@ sets      Without the migration, the upgrade recreates 19 pods with 78 GPUs in 3
           sets. With the migration: none.
           3 of 3 sets: legacy-1.34 to legacy-1.35
 steps     Stop the operator, and leave it at zero replicas.
+          The operator is away for about 1 minute, and until you upgrade.
           Replace 61 hashes with 43 patches.
           Pods keep running: grove-migrator does not delete or restart any pod.
+          The way back is the same command with `--revert`.
 """
 AFTER = f"""\
 Migrated 3 sets with 43 patches.
@@ -45,6 +47,7 @@ next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
           helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
           grove-migrator verify --to {NEW} --after-upgrade --wait 5m
+undo      grove-migrator run --to {NEW} --stop-operator --revert
 """
 
 
