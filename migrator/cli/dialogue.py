@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -17,9 +18,10 @@ from migrator.cluster import Cluster, DryRun
 from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.planning import crds
 from migrator.planning.model import pending
+from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases.table import builds_with, knows, release_in
-from migrator.report import summary
-from migrator.report.table import finding_rows
+from migrator.report.json import refusals_of, warnings_of
+from migrator.report.table import finding_rows, headline
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leaving import unread
 from migrator.run.operator import Operator
@@ -46,7 +48,7 @@ def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Prog
     except ClusterError as error:
         raise unread(error, cluster.dry_run) from None
     where = f" (context {cluster.context})" if cluster.context else ""
-    refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
+    refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
     screen = [
         row("cluster", f"{cluster.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
@@ -73,16 +75,19 @@ def _ask(question: str) -> None:
 
 
 def ending(
-    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False
+    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False, asked: tuple[str, ...] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """The operator's state after a run on a cluster, and the next commands; ``by_binary`` if --to-binary was given."""
+    """The operator's state after a run on a cluster, and the next commands.
+
+    ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
+    """
     operator = result.operator
     up = operator is not None and operator.live
     state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = operator is not None and options.is_target(operator.image)
     named, is_known = options.plan.target.release, bool(options.plan.target.builds)
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
+    verify = () if options.revert else (next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m"),)
     if up and is_target and not options.revert:
         return state, verify
     steps = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
@@ -133,7 +138,7 @@ def _described(operator: Operator | None) -> str:
 def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
-        yield summary.headline(plan)
+        yield headline(plan)
     set_plans = pending(plan) if preview.writes else []
     ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
     if set_plans:
@@ -151,7 +156,10 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     if preview.open is not None:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
+        minutes = count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
+        until = "" if options.revert else ", and until you upgrade"
         yield "Stop the operator, and leave it at zero replicas."
+        yield f"The operator is away for about {minutes}{until}."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
@@ -159,6 +167,8 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     patches = count(preview.patch_count, "patch", "patches")
     yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
+    if not options.revert:
+        yield "The way back is the same command with `--revert`."
 
 
 def _release(operator: Operator | None) -> tuple[str, str]:

@@ -7,18 +7,28 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from migrator.cli import log, stdout
-from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, duration, option, output_format, target
+from migrator.cli.options import (
+    CLUSTER,
+    OPERATOR,
+    SOURCE,
+    TO_BINARY,
+    command,
+    duration,
+    next_command,
+    option,
+    output_format,
+    target,
+)
 from migrator.cluster import DryRun
 from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
-from migrator.report import summary, table
+from migrator.report import json, table
 from migrator.words import NO_SETS, command_row, count, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
 
-_DRY: Final = "\nDry run: nothing was written.\n"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -131,12 +141,15 @@ def _text(
                 "patches": result.patches,
                 "operator": operator,
                 "next": list(commands),
-                "plan": summary.plan_json(result.plan),
+                "plan": json.plan_json(result.plan),
             }
         )
     if mode is not DryRun.NONE:
-        return table.plan_text(result.plan) + _DRY
-    skipped = "" if revert else summary.left_behind(result.plan)
+        patches = count(result.patches, "patch", "patches")
+        proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
+        again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
+        return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
+    skipped = "" if revert else table.left_behind(result.plan)
     done = f"Nothing to do: no stored hash needs a change for {result.plan.target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
@@ -148,4 +161,6 @@ def _text(
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(len(result.sets), 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
-    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])
+    back = result.patches and not revert
+    undo = command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
+    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following, undo])

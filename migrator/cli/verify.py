@@ -21,7 +21,7 @@ from migrator.cli.stdout import as_json, write
 from migrator.cluster import DryRun
 from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
-from migrator.report.summary import object_json
+from migrator.report.json import object_json
 from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         if result.older is not None and result.younger is not None:
             rows.append(row("pods", _promise(result.older, result.younger)))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
+    # What is not about one value decides: without its operator no value can be right.
+    problems = sorted(problems, key=lambda problem: bool(problem.field))
     rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         rows.append(row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))

@@ -38,7 +38,8 @@ class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
     ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
-    ``resumes`` are the flags that finish it.
+    ``resumes`` are the flags that finish it. ``installed`` is the
+    release that the operator's Deployment names, whether it runs or not.
     """
 
     name: str | None
@@ -50,6 +51,7 @@ class Outlook:
     running: str | None = None
     record: str = ""
     resumes: tuple[str, ...] = ()
+    installed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,14 @@ _TIME_TO_GO_BACK: Final = 600.0
 
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
-    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, keep the "
-    "operator at zero replicas. Run the same command again"
+    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, "
+    f"{errors.STAY_AT_ZERO[0].lower()}{errors.STAY_AT_ZERO[1:]} {errors.AGAIN}"
 )
 
 #: What is next after an operator's Lease could not be released.
 LOCKED_OUT: Final = (
     "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
-    "start. Run the same command again"
+    f"start. {errors.AGAIN}"
 )
 
 
@@ -212,8 +212,8 @@ def _next_step(seen: Observation, *, revert: bool) -> str:
     release = release_in(seen.operator.image) if seen.operator is not None else None
     at_once = release is None or compares_idle_sets((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
-    back = "" if revert else ", or add `--revert`"
-    return f"{held} Keep the operator at zero replicas.{alone} Run the same command again{back}"
+    back = "" if revert else errors.OR_REVERT
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"
 
 
 def _unchanged(error: BaseException) -> BaseException:

@@ -19,6 +19,7 @@ from migrator.planning.guards.base import Guard
 from migrator.planning.model import Disruption, NotChecked, Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
+from migrator.releases.table import release_in
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
 from migrator.run.record import Record, State
@@ -38,8 +39,8 @@ def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetim
 
 def first_look(
     cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]
-) -> tuple[Outlook, Iterator[Target]]:
-    """The cluster as it is, and a plan for every scheme that a release uses."""
+) -> tuple[Outlook, Iterator[Target], Observation]:
+    """The cluster as it is, a plan for every scheme that a release uses, and what was read of operator and record."""
     read = _read(cluster, options, now)
     targets = (
         replace(target, plan=read.added_to(target.plan))
@@ -49,24 +50,29 @@ def first_look(
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
     pods = sum(map(all_pods, trees), Disruption())
-    run = read.seen.open
+    run, last = read.seen.open, read.seen.record
+    forbidden = any(one.code == "GM-122" for one in read.not_checked)
+    release = release_in(read.seen.operator.image) if read.seen.operator is not None else None
     look = Outlook(
         name=cluster.name,
         is_cluster=cluster.is_cluster,
         sets=len(trees),
         pods=pods.pods,
         gpus=pods.gpus,
-        operator=read.operator,
+        operator=read.operator or ("not known: this account is not permitted to look" if forbidden else None),
         running=read.known.running,
-        record="" if run is None else _story(run),
+        record="" if last is None else _story(last),
         resumes=() if run is None else run.flags,
+        installed=release.name if release is not None else None,
     )
-    return look, targets
+    return look, targets, read.seen
 
 
 def _story(run: Record) -> str:
-    """What became of a run that did not end."""
+    """What became of the last run."""
     kind = "A revert of the migration" if run.revert else "A run"
+    if not run.is_open:
+        return f"{kind} from {run.source} to {run.target} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
     wrote = "may have written" if run.state is State.WRITING else "has written nothing"
     return (
         f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "

@@ -114,9 +114,6 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert [target["summary"]["podsRecreatedWithoutMigration"] for target in found["targets"]] == [25, 0, 25]
     planned = invoke("plan", "-f", DUMP, *TO, "-o", "json").json
     assert found["apiVersion"] == planned["apiVersion"] == "grove-migrator/v1"
-    assert list(found) == ["apiVersion", "from", "targets", "cluster", "time", "version", "outlook"]
-    keys = ["scheme", "releases", "running", "summary", "refusals", "warnings", "notChecked", "advisories"]
-    assert {tuple(target) for target in found["targets"]} == {tuple(keys)}
     assert (found["outlook"]["podCliqueSets"], found["outlook"]["pods"], found["outlook"]["gpus"]) == (3, 25, 134)
     lines = invoke("plan", "-f", DUMP).out.splitlines()
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."

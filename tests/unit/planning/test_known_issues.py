@@ -12,7 +12,7 @@ from migrator.planning.known_issues import KNOWN_ISSUES, SetIssue
 from migrator.planning.model import Plan
 from migrator.planning.planner import Known, make_plan
 from migrator.releases.table import builds
-from migrator.report.summary import recreated_with_migration
+from migrator.report.json import recreated_with_migration
 from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique, options_of
 from tests.support.tables import table
 

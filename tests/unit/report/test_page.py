@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from migrator.grove.objects import Ref, Tree
-from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
+from migrator.planning.model import Disruption, Finding, NotChecked, Plan, SetState, Severity
 from migrator.releases.table import Named
+from migrator.report import json as report
 from migrator.report import page as page_module
-from migrator.report import summary as report
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.unit.report.test_table import many, plan, tree, tree_plan
@@ -285,3 +285,17 @@ def test_the_order_is_that_of_a_reader() -> None:
     assert sorted(parts, key=html.index) == parts
     assert '<th scope="col">' in html
     assert "<th>" not in html
+
+
+def test_what_was_not_checked_is_in_the_footer() -> None:
+    """Whoever gets the page alone does not read more into it than was looked at."""
+    made = replace(plan(tree_plan("demo")), not_checked=(NotChecked("GM-122", "whether an operator runs", "a dump"),))
+    assert "Not checked: GM-122 whether an operator runs (a dump)" in Page(render(made)).text
+    assert "Not checked" not in render(plan(tree_plan("demo")))
+
+
+def test_more_than_ten_sets_are_short_on_paper() -> None:
+    """Nobody carries 21 half-empty pages."""
+    sets = [tree_plan(f"s{number}") for number in range(11)]
+    assert '<body class="many">' in render(plan(*sets))
+    assert '<body class="many">' not in render(plan(*sets[:10]))

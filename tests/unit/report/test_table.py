@@ -10,17 +10,17 @@ import pytest
 
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing import schemes
-from migrator.planning.model import Advice, Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
+from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import source_of
 from migrator.planning.planner import Known, Outlook, plans_for_all_releases
 from migrator.releases.table import named
-from migrator.report import summary
+from migrator.report import json, table
 from migrator.report.page import change_groups
-from migrator.report.table import finding_rows, grouped, outlook_text, plan_text
+from migrator.report.status import newer_plans, outlook_text, target_rows
+from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
 from tests.support.builders import LATER, World, clique, options_of
 from tests.support.fleet import LONG, SETS, fleet
-from tests.support.paths import ROOT
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
 LABEL = "/metadata/labels/grove.io~1pod-template-hash"
@@ -60,82 +60,6 @@ def finding(severity: Severity, name: str = "demo", field: str | None = "/status
     return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, "is odd", "do something")
 
 
-def test_json_has_exactly_the_keys_of_the_contract_in_its_order() -> None:
-    """Scripts are written against these keys: none is missing, none is renamed, none is added in between."""
-    document = summary.plan_json(plan(tree_plan("demo"), findings=(finding(Severity.WARNING),)))
-    assert list(document) == ["from", "to", "summary", "trees", "refusals", "warnings", "notChecked", "advisories"]
-    numbers = ["pods", "gpus"]
-    assert list(document["trees"][0]) == ["namespace", "name", "from", "to", "state", *numbers, "changes"]
-    assert list(document["trees"][0]["changes"][0]) == ["kind", "namespace", "name", "uid", "field", "old", "new"]
-    assert list(document["warnings"][0]) == ["code", "kind", "namespace", "name", "field", "message", "remedy"]
-
-
-def keys_of(value: Any) -> set[str]:
-    """The keys of a document, at any depth."""
-    if isinstance(value, list):
-        return set[str]().union(*map(keys_of, value))
-    return set(value).union(*map(keys_of, value.values())) if isinstance(value, dict) else set()
-
-
-def test_a_page_names_every_key_of_the_json() -> None:
-    """Whoever writes a script finds all of them in one place."""
-    ref, header = Ref("Pod", "a", "b"), summary.PlanHeader("dump", "now", "1")
-    issue = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen")
-    unseen = NotChecked("GM-122", "whether", "why")
-    made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
-    made = replace(made, advisories=(issue,), not_checked=(unseen,))
-    look = summary.outlook_json(Outlook("dump", is_cluster=False))
-    targets = list(map(summary.target_json, plans_for_all_releases(World().grow().snapshot(), options_of())))
-    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").replace("[]`", "`")
-    assert [key for key in keys_of([summary.plan_json(made, header), targets, look]) if f"`{key}`" not in page] == []
-
-
-def test_json_counts_objects_and_only_pods_that_stay() -> None:
-    """Terminating pods are not counted; findings of trees and of the cluster count alike; keys are in order."""
-    made = plan(
-        tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
-        tree_plan("b", SetState.DONE),
-        findings=(finding(Severity.WARNING),),
-        cluster=Disruption(7, 56),
-    )
-    assert list(summary.plan_json(made)["summary"].items()) == [
-        ("podCliqueSets", 2),
-        ("podCliques", 2),
-        ("podCliqueScalingGroups", 2),
-        ("pods", 3 + 2),
-        ("changes", 5 + 1 + 1),
-        ("refusals", 1),
-        ("warnings", 1),
-        ("podsRecreatedWithoutMigration", 7),
-        ("gpusRecreatedWithoutMigration", 56),
-        ("podsRecreatedWithMigration", 5),
-        ("gpusRecreatedWithMigration", 40),
-    ]
-
-
-def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
-    """Two plans of one cluster are the same text, whatever order the API server lists in."""
-    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
-    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
-    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
-    document = summary.plan_json(plan(first, second, third))
-    assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
-    for entry in document["trees"]:
-        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
-        assert places == sorted(places)
-    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
-
-
-def test_json_says_null_for_what_is_absent() -> None:
-    """A finding about no object has null in its places; a set that nothing explains has null as its source."""
-    odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
-    unexplained = SetPlan(tree("demo"), None, schemes.by_name("legacy-1.35"), SetState.REFUSED)
-    document = summary.plan_json(plan(unexplained, findings=(odd,)))
-    assert document["trees"][0]["from"] is None
-    absent = dict.fromkeys(("kind", "namespace", "name", "field", "remedy"))
-    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "it runs"}]
-
-
 REFUSES, NONE = (finding(Severity.REFUSAL),), "With the migration: none."
 DONE, SKIPPED = tree_plan("b", SetState.DONE), tree_plan("b", SetState.SKIPPED, disruption=Disruption(3, 0))
 REFUSED = tree_plan("b", SetState.REFUSED, findings=REFUSES)
@@ -159,7 +83,7 @@ ATTENTION = "1 of 2 sets can be migrated; 1 needs attention."
 )
 def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str) -> None:
     """What is recreated without the migration, and with it, or that it is refused."""
-    assert summary.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
+    assert table.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
@@ -171,10 +95,10 @@ def test_changes_are_grouped_by_what_replaces_what() -> None:
 
 def test_notes_say_what_the_numbers_leave_out() -> None:
     """GPUs claimed by DRA, canonical schemes without a release, and hashes that are accepted are pointed out."""
-    assert summary.notes(plan()) == []
-    assert summary.notes(plan(tree_plan("demo"))) == [summary.DRA_NOTE]
+    assert table.notes(plan()) == []
+    assert table.notes(plan(tree_plan("demo"))) == [table.DRA_NOTE]
     canonical = replace(tree_plan("demo", disruption=Disruption()), target=schemes.by_name("canonical-1.34"))
-    assert summary.notes(plan(canonical)) == [summary.CANONICAL_NOTE]
+    assert table.notes(plan(canonical)) == [table.CANONICAL_NOTE]
 
 
 def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
@@ -257,7 +181,7 @@ def test_what_was_not_checked_is_no_warning() -> None:
     assert "unchecked GM-122 whether an operator is running (forbidden)\n" in text
     assert "GM-202 whether GM-202 is so; GM-205 whether GM-205 is so (this is a\n          dump)\n" in text
     assert "warning" not in text
-    assert [one["code"] for one in summary.plan_json(made)["notChecked"]] == ["GM-122", "GM-202", "GM-205"]
+    assert [one["code"] for one in json.plan_json(made)["notChecked"]] == ["GM-122", "GM-202", "GM-205"]
 
 
 def test_a_plan_says_what_to_do_next() -> None:
@@ -265,21 +189,21 @@ def test_a_plan_says_what_to_do_next() -> None:
     odd = tree_plan("odd", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
     lookup = "Run `grove-migrator guards GM-101` for the cause and the fix."
     assert plan_text(plan(tree_plan("fine")), next_command="do it").endswith("next      do it\n")
-    assert summary.next_steps(plan(odd)) == [lookup]
-    assert summary.next_steps(plan(odd, tree_plan("fine"))) == [
+    assert table.next_steps(plan(odd)) == [lookup]
+    assert table.next_steps(plan(odd, tree_plan("fine"))) == [
         lookup,
         "Or migrate the other set with `run --skip-refused`; then the upgrade recreates 2 pods with 16 GPUs.",
     ]
-    assert summary.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
+    assert table.next_steps(plan(odd, tree_plan("fine"), findings=(finding(Severity.REFUSAL),))) == [lookup]
 
 
 def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = summary.target_rows(plans_for_all_releases(snapshot, options_of(for_display=True)), None)
+    rows = target_rows(plans_for_all_releases(snapshot, options_of(for_display=True)), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
-    text = outlook_text(look, rows, next_command="grove-migrator plan --to v0.1.0-alpha.12-rc1")
+    text = outlook_text(look, rows, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[:5] == [
@@ -301,8 +225,8 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     snapshot = World().grow().snapshot()
     releases = [release.name for release in schemes.releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
-        rows = summary.target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert len(summary.newer_plans(rows)) == len(releases) - releases.index(shown) - 1
+        rows = target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
+        assert len(newer_plans(rows)) == len(releases) - releases.index(shown) - 1
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
