@@ -119,9 +119,9 @@ class Lab(Cluster):
         return self.from_here(*arguments)
 
     @contextmanager
-    def in_mid_run(self, target: Build, *, pods: int = 0) -> Iterator[Running]:
+    def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:
         """A slow run; the block begins once it has written to so many pods (a third), and ends with the run."""
-        with Running(self._directory / "run", self.client, self.kubeconfig, *target.target) as run:
+        with Running(self._directory / "run", self.client, self.kubeconfig, *more, *target.target) as run:
             run.until_it_writes(pods or len(self.photo().pods()) // 3)
             yield run
             run.process.wait(RUN_SECONDS)

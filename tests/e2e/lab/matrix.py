@@ -84,11 +84,10 @@ _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
 #: Over the CRD that takes another's short name, and without; where two are enough.
 TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12), Pair(_ALPHA_9, _ALPHA_11))
-#: The next upgrade: while no operator runs, webhooks refuse every change of a PodClique.
-NEXT: Final = Pair("main-hooks", "next-0.37-hooks", allow="GM-202")
+#: The next upgrade. While no operator runs, the webhooks of the first refuse every change of a PodClique.
+NEXT: Final = (Pair("main-hooks", "next-0.37-hooks", allow="GM-202"), Pair(_ALPHA_12, "next-0.37"))
 PAIRS: Final = (
-    NEXT,
-    Pair(_ALPHA_12, "next-0.37"),
+    *NEXT,
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
     Pair(_ALPHA_3_NEWER, _ALPHA_3),
@@ -259,7 +258,7 @@ def go_back(cluster: Cluster, pair: Pair) -> int:
     source, target = pair.builds
     cluster.settle()
     with cluster.undisturbed() as before:
-        cluster.migrate(source, "--from", target.name)
+        cluster.migrate(source, "--from", target.scheme, *pair.flags)
         after = _installed(cluster, source)
     compare(before, after, source)
     return len(before.pods().keys() - after.pods().keys())

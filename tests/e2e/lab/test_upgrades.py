@@ -14,7 +14,7 @@ from testbed.controlplane.client import Object
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import Build
 from tests.e2e.lab.lab import Lab
-from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
+from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, go_back, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 
@@ -32,20 +32,37 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
-@pairs
+@pytest.mark.parametrize("pair", [*NEXT, *TWO], ids=lambda pair: pair.name)
 def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
     source, target = pair.need()
     with Lab(tmp_path / "lab") as lab:
         prepare(lab, source)
         with lab.undisturbed() as before:
-            with lab.in_mid_run(target) as run:
+            with lab.in_mid_run(target, *pair.flags) as run:
                 run.process.kill()
-            lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
+            lab.migrate(target, "--from", source.scheme, *pair.flags, *(["--revert"] if reverted else []))
             if reverted:
                 assert lab.photo().labels() == before.labels()
             lab.install(source if reverted else target)
             compare(before, lab.settle(), source if reverted else target)
+
+
+@pytest.mark.parametrize("pair", NEXT, ids=lambda pair: pair.name)
+def test_the_next_upgrade_can_be_taken_back(pair: Pair, tmp_path: Path) -> None:
+    """Reverted before the new operator starts, and migrated back from the one that runs: no pod is recreated."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab") as lab:
+        prepare(lab, source)
+        with lab.undisturbed() as before:
+            lab.migrate(target, *pair.flags)
+            lab.migrate(target, *pair.flags, "--revert")
+            assert lab.photo().labels() == before.labels()
+            lab.install(source)
+            compare(before, lab.settle(), source)
+            lab.migrate(target, *pair.flags)
+            lab.install(target)
+            go_back(lab, pair)
 
 
 @pairs
@@ -86,7 +103,7 @@ def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp
 
 def test_webhooks_that_fail_closed_are_refused_and_opened_for_a_run_only(tmp_path: Path) -> None:
     """Without --allow GM-202 the run refuses and leaves the operator alone; with it no condition of ours is left."""
-    source, target = NEXT.need()
+    source, target = NEXT[0].need()
     with Lab(tmp_path / "lab") as lab:
         _prepare_one(lab, source)
         with lab.undisturbed() as before:
@@ -94,7 +111,7 @@ def test_webhooks_that_fail_closed_are_refused_and_opened_for_a_run_only(tmp_pat
             assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
             assert "GM-202" in refused.err
             assert lab.photo().labels() == before.labels()
-            lab.migrate(target, *NEXT.flags)
+            lab.migrate(target, *NEXT[0].flags)
             assert not _conditions(lab)
 
 
