@@ -121,7 +121,7 @@ class Lab(Cluster):
     @contextmanager
     def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:
         """A slow run; the block begins once it has written to so many pods (a third), and ends with the run."""
-        with Running(self._directory / "run", self.client, self.kubeconfig, *more, *target.target) as run:
+        with Running(self._directory / f"run{len(more)}", self.client, self.kubeconfig, *more, *target.target) as run:
             run.until_it_writes(pods or len(self.photo().pods()) // 3)
             yield run
             run.process.wait(RUN_SECONDS)

@@ -13,6 +13,7 @@ import pytest
 from testbed.controlplane.client import Object
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import Build
+from tests.e2e.lab.cluster import RUN_SECONDS
 from tests.e2e.lab.lab import Lab
 from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, go_back, prepare, record, upgrade_twice
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.upgrade
 
 _REFUSED: Final = 3
 _STUCK: Final = 6
+_SETS: Final = 20
 
 pairs = pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
 
@@ -80,6 +82,33 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
             lab.migrate(target)
             lab.install(target)
             lab.settle()
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["revert", "automatic"])
+@pytest.mark.parametrize("pair", [*TWO, NEXT[1]], ids=lambda pair: pair.name)
+def test_going_back_keeps_an_operator_without_leader_election_at_zero(
+    pair: Pair, tmp_path: Path, *, wanted: bool
+) -> None:
+    """A revert, and a run that gives up, beside 480 pods and what scales the operator up each second: all are kept."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        lab.install(source)
+        lab.wait_for_collector()
+        for number in range(_SETS):
+            lab.client.create(samples.gang(f"gang-{number}", alone=8, grouped=4))
+        lab.settle(lambda now: len(now.pods()) == _SETS * 24)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target) as run:
+                if wanted:
+                    run.process.terminate()
+                    assert run.process.wait(RUN_SECONDS) == _STUCK, run.log[-3000:]
+                with _gitops(lab):
+                    if wanted:
+                        with lab.in_mid_run(target, "--revert", pods=1) as run:
+                            run.process.wait(RUN_SECONDS)
+                    run.process.wait(RUN_SECONDS)
+            assert run.process.returncode == (0 if wanted else _REFUSED), run.log[-6000:]
+            assert lab.photo().labels() == before.labels()
 
 
 @pairs
