@@ -23,14 +23,14 @@ from typing import Any, Final
 from benchmarks.processes import Row, Spent, spend
 from benchmarks.reference import PATCHER
 from benchmarks.shapes import LINE, SOURCE, TARGET, Object, scale_test
+from migrator.kinds import POD_CLIQUE_SETS
+from migrator.kube import store as kube_store
+from migrator.kube.transport import Request
 from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import RESOURCES, Batch, forward, reverting
 from migrator.planning.planner import make_plan
-from migrator.resources import POD_CLIQUE_SETS
 from migrator.run.snapshot import read_snapshot
-from migrator.stores.kube import store as kube_store
-from migrator.stores.kube.transport import Request
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
@@ -186,7 +186,7 @@ class _Notebook:
 def record_patches(path: Path, batches: Iterable[Batch]) -> None:
     """Write down the patches of batches as the store would send them, for the reference."""
     notebook = _Notebook()
-    store = kube_store.KubeStore(notebook)  # type: ignore[arg-type]
+    store = kube_store.KubeCluster(notebook)  # type: ignore[arg-type]
     for batch in batches:
         for patch in batch.patches:
             resource = RESOURCES[patch.ref.kind]

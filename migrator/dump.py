@@ -1,4 +1,4 @@
-"""A file of Kubernetes objects as a store: what ``kubectl get -o yaml`` or ``-o json`` prints. It can only be read.
+"""A file of Kubernetes objects as a cluster: what ``kubectl get -o yaml`` or ``-o json`` prints. It can only be read.
 
 The file is a List, several documents, or JSON Lines. JSON is never parsed as YAML.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from migrator import kubectl_json
+from migrator.cluster import DryRun
 from migrator.errors import InputError, NotFound, UsageError
 from migrator.exact_json import JSONNumber, JSONObject
+from migrator.kinds import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
 from migrator.kubectl_json import CUT_OFF, MESSAGES
-from migrator.resources import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
-from migrator.store import DryRun
 
 T = TypeVar("T")
 
@@ -195,7 +195,7 @@ class _Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DumpStore:
+class Dump:
     """The objects of one file or of several: a cluster that can only be read.
 
     Requests that only a cluster can answer raise :class:`~migrator.errors.NotFound`.
@@ -213,7 +213,7 @@ class DumpStore:
         return ", ".join(map(title, self.paths))
 
     @classmethod
-    def read(cls, *paths: str) -> DumpStore:
+    def read(cls, *paths: str) -> Dump:
         """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
         twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
         if twice is not None:
@@ -238,12 +238,12 @@ class DumpStore:
                 raise InputError(f"{file}: {message}: dump again")
         return cls(paths, entries)
 
-    def in_dry_run(self, mode: DryRun) -> DumpStore:  # noqa: ARG002 - the seam's
-        """The same store, because a dump is never written to."""
+    def in_dry_run(self, mode: DryRun) -> Dump:  # noqa: ARG002 - the seam's
+        """The same dump, because a dump is never written to."""
         return self
 
-    def within(self, left: Callable[[], float]) -> DumpStore:  # noqa: ARG002 - the seam's
-        """The same store."""
+    def within(self, left: Callable[[], float]) -> Dump:  # noqa: ARG002 - the seam's
+        """The same dump."""
         return self
 
     def list(
@@ -256,7 +256,7 @@ class DumpStore:
         field_selector: str | None = None,  # noqa: ARG002 - what it asks for is in the object
         metadata_only: bool = False,  # noqa: ARG002 - a file is in memory already
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`; of a label the name is enough.
+        """See :meth:`migrator.cluster.Cluster.list`; of a label the name is enough.
 
         A kind of Grove without objects in the dump is an empty list.
         """
@@ -277,12 +277,12 @@ class DumpStore:
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """See :meth:`migrator.store.Store.kinds`."""
+        """See :meth:`migrator.cluster.Cluster.kinds`."""
         found = dict.fromkeys(entry.resource for entry in self.entries)
         return tuple(resource for resource in found if resource.group == group)
 
     def short_names(self, _group: str) -> Mapping[str, str]:
-        """See :meth:`migrator.store.Store.short_names`."""
+        """See :meth:`migrator.cluster.Cluster.short_names`."""
         return {}
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request

@@ -34,17 +34,6 @@ MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
 HALF_WAY: Final = f"{MAY_DIFFER} Keep the operator at zero replicas. Run the same command again, or add `--revert`"
 
 
-def first_of(texts: Sequence[str], limit: int) -> str:
-    """The first ``limit`` texts in one line, and how many more there are."""
-    more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
-    return "; ".join([*texts[:limit], *more])
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 class MigratorError(Exception):
     """The end of a command; ``str(error)`` is one clear sentence for a person.
 

@@ -1,4 +1,4 @@
-"""The store, the log, the clock and the identity of a run, made from the flags."""
+"""The cluster, the log, the clock and the identity of a run, made from the flags."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple
 from migrator.cli import log
 from migrator.cli.options import session
 from migrator.cli.progress import Progress
-from migrator.dump import DumpStore
+from migrator.cluster import CONCURRENCY, Cluster, Deadline
+from migrator.dump import Dump
 from migrator.errors import UsageError
-from migrator.grove.assemble import DUMP_COMMAND
-from migrator.resources import POD_CLIQUE_SETS
+from migrator.grove.trees import DUMP_COMMAND
+from migrator.kinds import POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
-from migrator.store import CONCURRENCY, Deadline, Store
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -36,11 +36,11 @@ class ClusterFlags(NamedTuple):
     context: str | None = None
 
 
-def connect(cluster: ClusterFlags, **options: Any) -> Store:  # noqa: ANN401 - those of stores.kube.store.connect
+def connect(flags: ClusterFlags, **options: Any) -> Cluster:  # noqa: ANN401 - those of kube.store
     """The cluster that the flags name, or the one that we run in."""
-    from migrator.stores.kube import store  # the client costs 0.2 s, and a dump does not need it
+    from migrator.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    return store.connect(kubeconfig=cluster.kubeconfig, context=cluster.context, waiting=_waiting, **options)
+    return store.connect(kubeconfig=flags.kubeconfig, context=flags.context, waiting=_waiting, **options)
 
 
 def _waiting(plugin: str) -> None:
@@ -50,12 +50,12 @@ def _waiting(plugin: str) -> None:
     )
 
 
-def read_dump(*paths: str) -> DumpStore:
+def read_dump(*paths: str) -> Dump:
     """The output of kubectl in one file or several; raises ``UsageError`` for a dump without a PodCliqueSet."""
-    store = DumpStore.read(*paths)
-    if not store.list(POD_CLIQUE_SETS, lambda _raw: True):
-        raise UsageError(f"{store.name} has no PodCliqueSet; dump with `{DUMP_COMMAND}`")
-    return store
+    cluster = Dump.read(*paths)
+    if not cluster.list(POD_CLIQUE_SETS, lambda _raw: True):
+        raise UsageError(f"{cluster.name} has no PodCliqueSet; dump with `{DUMP_COMMAND}`")
+    return cluster
 
 
 def context(progress: Progress, timeout: float | None = None) -> Context:

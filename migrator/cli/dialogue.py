@@ -13,19 +13,19 @@ import click
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
-from migrator.errors import ClusterError, Declined, MigratorError, count
+from migrator.cluster import Cluster, DryRun
+from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.model import pending
-from migrator.planning.releases import builds_with, knows, release_in
-from migrator.render import summary
-from migrator.render.table import finding_rows
-from migrator.render.text import row, rows, sentence
+from migrator.releases.table import builds_with, knows, release_in
+from migrator.report import summary
+from migrator.report.table import finding_rows
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.endings import start_command, unread
-from migrator.run.observation import Observation, look_ahead
 from migrator.run.operator import Operator
-from migrator.store import DryRun, Store
+from migrator.run.seen import Observation, look_ahead
+from migrator.words import count, row, rows, sentence
 
 #: What stands for the version of a chart that is not known.
 _VERSION: Final = '"$VERSION"'
@@ -38,23 +38,23 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def announce(store: Store, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
+def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
     """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
 
     ``progress`` learns how many patches are expected.
     """
     try:
         with progress, progress.stage("reading"):
-            preview = look_ahead(store, options, run)
+            preview = look_ahead(cluster, options, run)
     except ClusterError as error:
-        raise unread(error, store.dry_run) from None
-    where = f" (context {store.context})" if store.context else ""
+        raise unread(error, cluster.dry_run) from None
+    where = f" (context {cluster.context})" if cluster.context else ""
     refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
     screen = [
-        row("cluster", f"{store.name}{where}"),
+        row("cluster", f"{cluster.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
         rows("sets", _scope(preview, options)),
-        rows("steps", _actions(preview, options, store.dry_run)),
+        rows("steps", _actions(preview, options, cluster.dry_run)),
         *finding_rows("refused", refusals),
         *finding_rows("warning", warnings),
     ]
@@ -62,7 +62,7 @@ def announce(store: Store, options: RunOptions, run: Context, progress: Progress
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
     progress.expected = preview.patch_count
-    if store.dry_run is DryRun.NONE and preview.writes and not yes:
+    if cluster.dry_run is DryRun.NONE and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
 
@@ -77,7 +77,7 @@ def _ask(question: str) -> None:
 
 
 def ending(
-    store: Store, result: RunResult, options: RunOptions, *, by_binary: bool = False
+    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False
 ) -> tuple[str, tuple[str, ...]]:
     """The operator's state after a run on a cluster, and the next commands; ``by_binary`` if --to-binary was given."""
     operator = result.operator
@@ -90,7 +90,7 @@ def ending(
     verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
     if up and is_target and not options.revert:
         return state, verify
-    steps = _crd_steps(store, options, result, only_missing=options.revert or is_target)
+    steps = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
     if up and options.revert:
         return state, steps
     may_start = is_target
@@ -111,7 +111,7 @@ def ending(
     return state, (*steps, helm, *verify)
 
 
-def _crd_steps(store: Store, options: RunOptions, result: RunResult, *, only_missing: bool) -> tuple[str, ...]:
+def _crd_steps(cluster: Cluster, options: RunOptions, result: RunResult, *, only_missing: bool) -> tuple[str, ...]:
     """The commands that replace the CRDs by those of the operator that comes next, or comes back after a revert.
 
     ``only_missing``: none if it can start without them.
@@ -127,7 +127,7 @@ def _crd_steps(store: Store, options: RunOptions, result: RunResult, *, only_mis
     builds = (release.name,) if release else [one for name in targets for one in builds_with(schemes.by_name(name))]
     version = release.name if release else _VERSION
     try:
-        served = store.short_names(crds.GROUP)
+        served = cluster.short_names(crds.GROUP)
     except MigratorError:  # later, `verify` names what is missing
         return () if only_missing else (crds.application(version),)
     return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()

@@ -13,7 +13,7 @@ from migrator.exact_json import JSONObject
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
-from migrator.resources import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
+from migrator.kinds import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
 
 
 @command(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from migrator.cli.options import session
-from migrator.render.text import printable, wrapped
+from migrator.words import printable, wrapped
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, Processor

@@ -14,9 +14,9 @@ from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.planning.guards.base import CATALOGUE, CODES
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.releases import builds_with
 from migrator.releases.program import Operator
-from migrator.render.text import columns, filled, row, wrapped
+from migrator.releases.table import builds_with
+from migrator.words import columns, filled, row, wrapped
 
 
 @command(

@@ -7,9 +7,9 @@ from pathlib import Path
 from migrator.cli import log
 from migrator.errors import InputError, Refused, UsageError
 from migrator.hashing import schemes
-from migrator.planning.releases import is_target, release_in
 from migrator.releases import program
 from migrator.releases.program import Operator
+from migrator.releases.table import is_target, release_in
 
 
 def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> str | None:

@@ -24,13 +24,13 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
+from migrator.cluster import Cluster, DryRun
 from migrator.errors import Forbidden, InputError, Refused
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
 from migrator.planning.planner import Outlook, Target
-from migrator.render import page, summary, table
-from migrator.render.summary import PlanHeader
-from migrator.store import DryRun, Store
+from migrator.report import page, summary, table
+from migrator.report.summary import PlanHeader
 
 EXIT_CHANGES: Final = 10
 
@@ -84,27 +84,27 @@ def plan(
     """
     from migrator.cli import connect, operator_source
     from migrator.cli.progress import Progress
-    from migrator.run.dry_run import first_look, preview
+    from migrator.run.preview import first_look, preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
-    cluster = connect.ClusterFlags(kubeconfig, context)
+    flags = connect.ClusterFlags(kubeconfig, context)
     to = operator_source.choose_target(to, to_binary)
     options = _options(source, to, namespace)
     result: Plan | None = None
     progress = Progress(sys.stderr)
     if filename:
         with progress, progress.stage("reading"):
-            store: Store = connect.read_dump(*filename)
+            cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
-        store = connect.connect(cluster, dry_run=DryRun.SERVER)
-    header = PlanHeader(store.name, connect.now().isoformat("T", "seconds"), __version__)
+        cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+    header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:
             if to is None:
-                look, targets = first_look(store, options, now=connect.now)
+                look, targets = first_look(cluster, options, now=connect.now)
                 text = _first_look_text(look, targets, output, source, header)
             else:
-                result = preview(store, options, now=connect.now)
+                result = preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise InputError("an object is nested too deeply") from error

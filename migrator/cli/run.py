@@ -7,23 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from migrator.cli import log, stdout
-from migrator.cli.options import (
-    CLUSTER,
-    OPERATOR,
-    SOURCE,
-    TO_BINARY,
-    command,
-    duration,
-    option,
-    output_format,
-    target,
-)
-from migrator.errors import OutputError, count
+from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, duration, option, output_format, target
+from migrator.cluster import DryRun
+from migrator.errors import OutputError
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.options import PlanOptions, direction_of
-from migrator.render import summary, table
-from migrator.render.text import NO_SETS, command_row, row, wrapped
-from migrator.store import DryRun
+from migrator.report import summary, table
+from migrator.words import NO_SETS, command_row, count, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
@@ -88,7 +78,7 @@ def run(
     from migrator.run.operator import OperatorFlags
 
     operator_source.require_target(to, to_binary, revert=revert)
-    cluster, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
+    flags, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
     to = operator_source.choose_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
@@ -101,16 +91,16 @@ def run(
     direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
-    store = connect.connect(cluster, dry_run=mode, deadline=run_context.deadline)
+    cluster = connect.connect(flags, dry_run=mode, deadline=run_context.deadline)
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
-        dialogue.announce(store, options, run_context, progress, yes=yes)
+        dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
-            result = migration.run(store, options, run_context)
+            result = migration.run(cluster, options, run_context)
             connect.ignore(*_SIGNALS)
         ending: tuple[str | None, tuple[str, ...]] = None, ()
         if mode is DryRun.NONE:
-            ending = dialogue.ending(store, result, options, by_binary=to_binary is not None)
+            ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
         _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
         dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
         state_of_operator, commands = ending

@@ -18,11 +18,11 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.errors import VerificationFailed, count
+from migrator.cluster import DryRun
+from migrator.errors import VerificationFailed
 from migrator.planning.options import AUTO, PlanOptions, direction_of
-from migrator.render.summary import object_json
-from migrator.render.text import NO_SETS, command_row, readable, row, wrapped
-from migrator.store import DryRun
+from migrator.report.summary import object_json
+from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.planning.verification import Problem
@@ -74,7 +74,7 @@ def verify(
     from migrator.run.verify import VerifyOptions
 
     operator_source.require_target(to, to_binary)
-    cluster = connect.ClusterFlags(kubeconfig, context)
+    flags = connect.ClusterFlags(kubeconfig, context)
     to = operator_source.choose_target(to, to_binary, target_image)
     options = VerifyOptions(
         PlanOptions(AUTO, str(to)),
@@ -87,10 +87,10 @@ def verify(
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    store = connect.connect(cluster, dry_run=DryRun.SERVER)
+    cluster = connect.connect(flags, dry_run=DryRun.SERVER)
     with progress, progress.stage("verifying"):
         try:
-            result = core.verify(store, options, run_context)
+            result = core.verify(cluster, options, run_context)
         except VerificationFailed as error:
             failure = error
     problems = failure.problems if failure else ()

@@ -27,7 +27,7 @@ from migrator.grove.objects import (
     Ref,
     kubernetes_time,
 )
-from migrator.resources import DEFAULT_NAMESPACE
+from migrator.kinds import DEFAULT_NAMESPACE
 
 Trimmed = TypeVar("Trimmed", bound=GroveObject)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Advice
-from migrator.planning.releases import builds, is_before
+from migrator.releases.table import builds, is_before
 
 CODE: Final = "GM-312"
 TITLE: Final = "Two CRDs claim one short name"

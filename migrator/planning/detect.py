@@ -14,8 +14,8 @@ from typing import Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
-from migrator.grove.hash_fields import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash
 from migrator.grove.objects import PodClique, PodCliqueSet, Tree
+from migrator.grove.places import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import Direction

@@ -17,12 +17,7 @@ from migrator.hashing import quantity
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption
-from migrator.planning.releases import (
-    compares_idle_sets,
-    knows_on_delete,
-    pods_below_minimum,
-    updates_without_progress,
-)
+from migrator.releases.quirks import compares_idle_sets, knows_on_delete, pods_below_minimum, updates_without_progress
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")

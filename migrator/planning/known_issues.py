@@ -19,15 +19,8 @@ from migrator.planning import crds
 from migrator.planning.detect import hashes_of
 from migrator.planning.model import Advice
 from migrator.planning.options import AUTO, PlanOptions
-from migrator.planning.releases import (
-    ANNOTATION_AUTO_MNNVL,
-    below_minimum_with_pods,
-    builds,
-    builds_of,
-    builds_with,
-    is_before,
-    targets_of,
-)
+from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, below_minimum_with_pods
+from migrator.releases.table import builds, builds_of, builds_with, is_before, targets_of
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from migrator.errors import Refused, count
+from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.podcliqueset import SetHashes
+from migrator.words import count
 
 
 class Severity(StrEnum):
@@ -65,7 +66,7 @@ class Advice:
 class Change:
     """One field whose value is the source's hash and will become the target's.
 
-    ``clique`` and ``identity`` are those of :class:`~migrator.grove.hash_fields.StoredHash`.
+    ``clique`` and ``identity`` are those of :class:`~migrator.grove.places.StoredHash`.
     """
 
     ref: Ref

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import PodCliqueSet, Ref
+from migrator.grove.places import HASH_FIELDS
+from migrator.kinds import HOLDERS, POD_CLIQUE_SETS, Op, Resource
 from migrator.planning.model import Change, SetPlan
-from migrator.resources import HOLDERS, POD_CLIQUE_SETS, Op, Resource
 
 #: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from migrator.errors import UsageError
-from migrator.grove.hash_fields import SET_GENERATION, StoredHash, stored_hashes
 from migrator.grove.objects import Snapshot, Tree
+from migrator.grove.places import SET_GENERATION, StoredHash, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Release, Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
@@ -25,7 +25,7 @@ from migrator.planning.known_issues import advise, advise_on_crds
 from migrator.planning.model import Advice, Change, Disruption, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO, Direction, PlanOptions, direction_of
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.planning.releases import build_range, builds_of, builds_with
+from migrator.releases.table import build_range, builds_of, builds_with
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from migrator import errors
-from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
+from migrator import words
 from migrator.grove.objects import (
     LABEL_POD_TEMPLATE_HASH,
     GroveObject,
@@ -19,6 +18,7 @@ from migrator.grove.objects import (
     Tree,
     kubernetes_time,
 )
+from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging, unlabelled
 from migrator.planning.guards.updates import open_progress
@@ -99,7 +99,7 @@ def _updated_since(tree: Tree, since: datetime) -> Iterator[Problem]:
     found = [*_open(tree, since), *_replaced(tree, since)]
     if edit is not None:
         manager, moment = edit
-        pods = errors.count(sum(not pod.terminating for clique in tree.staying for pod in clique.pods), "pod")
+        pods = words.count(sum(not pod.terminating for clique in tree.staying for pod in clique.pods), "pod")
         message = (
             f"{tree.ref}: {manager} has edited its template at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration, so "
             f"its {pods} prove nothing"
@@ -129,7 +129,7 @@ def _replaced(tree: Tree, since: datetime) -> Iterator[Problem]:
         ]
         if update is not None and new:
             message = (
-                f"{clique.ref}: {errors.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
+                f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             )
             yield Problem(clique.ref, None, message, settles=False)

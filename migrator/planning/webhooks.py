@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
+from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
+from migrator.kinds import Op, Resource, pointer
 from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding
 from migrator.planning.patches import RANKS, RESOURCES
-from migrator.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
-from migrator.resources import Op, Resource, pointer
 
 CODE: Final = "GM-202"
 CONDITION: Final = "grove-migrator"

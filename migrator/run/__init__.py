@@ -1,1 +1,1 @@
-"""Every side effect on a cluster, through the store only."""
+"""Every side effect on a cluster, through the cluster only."""

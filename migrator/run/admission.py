@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed, first_of
+from migrator.cluster import Cluster, DryRun
+from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed
 from migrator.grove.objects import Ref
+from migrator.kinds import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.planning.webhooks import OPENED
-from migrator.resources import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
 from migrator.run import leases, operator, webhooks
-from migrator.run.observation import Observation
-from migrator.store import DryRun, Store
+from migrator.run.seen import Observation
+from migrator.words import first_of
 
 WEBHOOK: Final = "authorizer.webhooks.grove.io"
 
@@ -46,7 +47,7 @@ class _Asked:
             self.missing.append(right)
 
 
-def prove(store: Store, seen: Observation) -> None:
+def prove(cluster: Cluster, seen: Observation) -> None:
     """Dry-run every write of the run that an observation leads to, before anything is touched.
 
     Raises everything that was found in one error: :class:`~migrator.errors.Refused` if something rejects a patch, and
@@ -54,7 +55,7 @@ def prove(store: Store, seen: Observation) -> None:
     """
     if not pending(seen.plan):
         return
-    asked, dry = _Asked(), store.in_dry_run(DryRun.SERVER)
+    asked, dry = _Asked(), cluster.in_dry_run(DryRun.SERVER)
     for patch, error in _rejected(dry, seen.patches):
         if isinstance(error, Forbidden):
             kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
@@ -67,19 +68,19 @@ def prove(store: Store, seen: Observation) -> None:
         asked.ask(right, lambda: operator.scale(dry, installed, 0))
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {LEASES.qualified_name} {home}/{name}"
-        asked.ask(right, partial(leases.try_to_write, store, home or "", name))
+        asked.ask(right, partial(leases.try_to_write, cluster, home or "", name))
     for name in sorted({one.configuration for one in seen.blocking} & set(OPENED)) if seen.opened else ():
         right = f"get and patch {VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
         asked.ask(right, partial(webhooks.try_to_open, dry, name))
-    _tell(store, asked)
+    _tell(cluster, asked)
 
 
-def _tell(store: Store, asked: _Asked) -> None:
+def _tell(cluster: Cluster, asked: _Asked) -> None:
     """Raise what was found."""
     texts = [str(one) for one in asked.rejections]
     if asked.missing:
         rights = first_of(list(dict.fromkeys(asked.missing)), _SHOWN)
-        texts.append(f"account {_account(store)} lacks the right to {rights}: manifests/job.yaml has the role")
+        texts.append(f"account {_account(cluster)} lacks the right to {rights}: manifests/job.yaml has the role")
     if asked.rejections:
         first = asked.rejections[0]
         error = Refused("; ".join(texts))
@@ -89,26 +90,28 @@ def _tell(store: Store, asked: _Asked) -> None:
         raise Forbidden(texts[0])
 
 
-def _account(store: Store) -> str:
+def _account(cluster: Cluster) -> str:
     try:
-        return webhooks.account_of(store) or "unknown"
+        return webhooks.account_of(cluster) or "unknown"
     except MigratorError:
         return "unknown"
 
 
-def probe(store: Store, patches: Iterable[Patch], *, spreading: Callable[[Rejected], bool] = lambda _: False) -> None:
+def probe(
+    cluster: Cluster, patches: Iterable[Patch], *, spreading: Callable[[Rejected], bool] = lambda _: False
+) -> None:
     """Dry-run one patch for each kind, subresource and namespace, behind the fence.
 
     Raises :class:`~migrator.errors.Refused` for a patch that is denied or invalid, and
     :class:`~migrator.errors.NotAuthorised` for a missing right. A rejection that is ``spreading`` is raised as it is.
     """
-    for patch, error in _rejected(store.in_dry_run(DryRun.SERVER), patches):
+    for patch, error in _rejected(cluster.in_dry_run(DryRun.SERVER), patches):
         if isinstance(error, Forbidden) or spreading(error):
             raise error
         raise refusal(patch.ref, error) from error
 
 
-def _rejected(dry: Store, patches: Iterable[Patch]) -> Iterator[tuple[Patch, Forbidden | Rejected]]:
+def _rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, Forbidden | Rejected]]:
     """One patch for each kind, subresource and namespace that is not accepted, and why.
 
     A patch whose ``test`` fails never reaches a webhook, so the next one is tried.

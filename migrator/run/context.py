@@ -11,12 +11,12 @@ from typing import Final
 
 import structlog
 
+from migrator.cluster import CONCURRENCY, Deadline
 from migrator.grove.objects import Ref
 from migrator.planning.model import Finding, Plan, Severity
 from migrator.planning.options import Direction, PlanOptions, direction_of
-from migrator.planning.releases import is_target
+from migrator.releases.table import is_target
 from migrator.run.operator import Operator, OperatorFlags
-from migrator.store import CONCURRENCY, Deadline
 
 #: How long, in seconds, to wait for a call under way to return.
 _LONGEST_CALL: Final = 5.0
@@ -54,7 +54,7 @@ class Context:
     run_id: str  # in every log line and in the record
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event  # set by SIGTERM, SIGINT or SIGHUP
-    deadline: Deadline  # the run's, shared with its store
+    deadline: Deadline  # the run's, shared with its cluster
     concurrency: int = CONCURRENCY  # patches under way
     namespace: str | None = None  # of our pod, if we run in one
     repeat: Callable[[Callable[[], object], float], Callable[[], None]] = periodically

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
+from migrator.cluster import DryRun
 from migrator.errors import MAY_DIFFER, HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
 from migrator.planning.model import SetState
 from migrator.planning.planner import holds_target
-from migrator.planning.releases import compares_idle_sets, release_in
-from migrator.run.observation import Observation
+from migrator.releases.quirks import compares_idle_sets
+from migrator.releases.table import release_in
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore
-from migrator.store import DryRun
+from migrator.run.seen import Observation
 
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from migrator.cluster import FIELD_MANAGER, Cluster, DryRun
 from migrator.errors import AlreadyExists, ClusterError, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import kubernetes_time
-from migrator.resources import LEASES, Op
-from migrator.store import FIELD_MANAGER, DryRun, Store
+from migrator.kinds import LEASES, Op
 
 if TYPE_CHECKING:
     from migrator.run.context import Context
@@ -104,24 +104,24 @@ class Lease:
         return float(max(integer(self.spec.get("leaseDurationSeconds")), 0) or _DEFAULT_SECONDS)
 
 
-def read(store: Store, namespace: str, name: str) -> Lease:
+def read(cluster: Cluster, namespace: str, name: str) -> Lease:
     """A Lease as it is now."""
     try:
-        return Lease.of(store.get(LEASES, namespace, name))
+        return Lease.of(cluster.get(LEASES, namespace, name))
     except NotFound:
         return Lease()
 
 
-def everywhere(store: Store, name: str) -> dict[str, Lease]:
+def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
     """The Leases of this name in all namespaces, by namespace."""
-    found = store.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")
+    found = cluster.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")
     return {lease.namespace: lease for lease in found}
 
 
-def try_to_write(store: Store, namespace: str, name: str) -> None:
+def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
     """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
-    asked = store.in_dry_run(DryRun.SERVER)
-    if read(store, namespace, name).version:
+    asked = cluster.in_dry_run(DryRun.SERVER)
+    if read(cluster, namespace, name).version:
         asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
     else:
         asked.create(LEASES, namespace, _body(namespace, name, {}))
@@ -135,8 +135,8 @@ def _body(namespace: str, name: str, spec: Mapping[str, Any]) -> JSONObject:
 class Leases:
     """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile."""
 
-    def __init__(self, store: Store, namespace: str, context: Context) -> None:
-        self._store = store
+    def __init__(self, cluster: Cluster, namespace: str, context: Context) -> None:
+        self._store = cluster
         self.namespace = namespace
         self._context = context
         self._clock = context.clock
@@ -260,7 +260,7 @@ class Leases:
                 )
 
     def renew_if_due(self) -> None:
-        """Renew what was not renewed for five seconds; never raises a store's error."""
+        """Renew what was not renewed for five seconds; never raises a cluster's error."""
         if not self.taken or self._lost() or self._clock() < self._due:
             return
         sent = self._clock()

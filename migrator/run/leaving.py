@@ -16,10 +16,10 @@ from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, L
 from migrator.planning.model import pending
 from migrator.planning.planner import contradicting
 from migrator.run import endings
-from migrator.run.execute import SetConflict
-from migrator.run.observation import read_sets
 from migrator.run.record import Record, State
+from migrator.run.seen import read_sets
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
+from migrator.run.write import SetConflict
 
 #: Seconds: to leave, and to go back.
 _TIME_TO_LEAVE: Final = 60.0

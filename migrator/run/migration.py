@@ -17,18 +17,18 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
+from migrator.cluster import Cluster, DryRun
 from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
 from migrator.planning.model import Finding, in_flight, pending
-from migrator.planning.releases import release_in
+from migrator.releases.table import release_in
 from migrator.run import admission, endings
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
-from migrator.run.dry_run import rehearse
-from migrator.run.execute import SetConflict
 from migrator.run.leaving import leave
+from migrator.run.preview import rehearse
 from migrator.run.record import State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
-from migrator.store import DryRun, Store
+from migrator.run.write import SetConflict
 
 #: Seconds between two readings: for sets to become idle, and for labels of pods that were just made.
 _IDLE_EVERY: Final = 2.0
@@ -37,15 +37,15 @@ _SETTLES: Final = 3
 _FOREIGN: Final = "GM-101"
 
 
-def run(store: Store, options: RunOptions, context: Context) -> RunResult:
+def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
     """Migrate, or with ``revert`` undo a migration; returns once every planned value is proven to be there.
 
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
     _ = options.direction  # wrong schemes are refused before anything is read
-    if store.dry_run is not DryRun.NONE:
-        return rehearse(store, options, context)
-    session = Session(store, options, context)
+    if cluster.dry_run is not DryRun.NONE:
+        return rehearse(cluster, options, context)
+    session = Session(cluster, options, context)
     try:
         return _run(session)
     except KeyboardInterrupt as error:  # in the middle of putting things in order
@@ -158,7 +158,7 @@ def _write_once(run: Session) -> bool:
     run.heed_signals()
     if not run.wrote:
         log_findings(run.seen.plan, run.log, run.told)
-        admission.probe(run.store, run.seen.patches, spreading=run.is_spreading)
+        admission.probe(run.cluster, run.seen.patches, spreading=run.is_spreading)
     run.record_run(state=State.WRITING)
     with run.timed("execute"):
         run.send(run.seen.phases, back=False)

@@ -11,17 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from migrator import errors
-from migrator.errors import LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
+from migrator import words
+from migrator.cluster import Cluster
+from migrator.errors import ForeignOperator, LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
 from migrator.exact_json import JSONObject
 from migrator.grove.objects import Ref
+from migrator.kinds import DEPLOYMENTS, PODS, Op, matches_selector
 from migrator.planning.guards.base import report
 from migrator.planning.model import Finding, Severity
-from migrator.resources import DEPLOYMENTS, PODS, Op
 from migrator.run import leases
 from migrator.run.leases import PARKED, Lease
-from migrator.selectors import matches_selector
-from migrator.store import Store
 
 OPERATOR_LABELS: Final = {
     "app.kubernetes.io/component": "operator-deployment",
@@ -92,7 +91,7 @@ class Operator:
     @property
     def description(self) -> str:
         """What it is, its replicas and its image."""
-        return f"{self}, {errors.count(self.replicas, 'replica')} of {self.image}"
+        return f"{self}, {words.count(self.replicas, 'replica')} of {self.image}"
 
     @property
     def evidence(self) -> str:
@@ -133,10 +132,10 @@ class Found:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
             if found.code == UNCLEAR and found.severity is Severity.REFUSAL:
-                raise errors.ForeignOperator(str(found), guard=found.code)
+                raise ForeignOperator(str(found), guard=found.code)
 
 
-def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: str | None = None) -> Found:
+def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own: str | None = None) -> Found:
     """Find the installation.
 
     ``home`` is its namespace once that is settled: one elsewhere is another one. ``own`` is the namespace of our pod,
@@ -144,22 +143,22 @@ def find(store: Store, flags: OperatorFlags, *, home: str | None = None, own: st
     Deployment that does not exist while another one looks like the operator, and
     :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not count as absent.
     """
-    candidates = _deployments(store, flags)
-    labelled = _pods(store, label_selector=_CHART_LABELS)
-    chosen, several = _choose(store, candidates, flags, home)
+    candidates = _deployments(cluster, flags)
+    labelled = _pods(cluster, label_selector=_CHART_LABELS)
+    chosen, several = _choose(cluster, candidates, flags, home)
     home = home or (_namespace(chosen) if chosen else flags.namespace)
     home = home or next(map(_namespace, labelled), None) or own
     pods = [raw for raw in labelled if _namespace(raw) == home]
     if chosen is not None:  # its pods need not have the chart's labels
         selector, names = chosen["spec"].get("selector"), {raw["metadata"]["name"] for raw in pods}
-        beside = (raw for raw in _pods(store, namespace=home) if raw["metadata"]["name"] not in names)
+        beside = (raw for raw in _pods(cluster, namespace=home) if raw["metadata"]["name"] not in names)
         pods += [raw for raw in beside if matches_selector(selector, _labels(raw))]
     running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
     others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in strange}
     findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
-    lease = leases.everywhere(store, leases.OPERATOR_LEASE).get(home or "", Lease())
+    lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
     if chosen is None and not pods:
         return Found(home, None, tuple(findings), others, parked)
@@ -197,7 +196,7 @@ def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> 
     ]
 
 
-def scale(store: Store, operator: Operator, replicas: int) -> None:
+def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
     """Set the Deployment's replicas to zero, or back from zero; one that has replicas already is left as it is.
 
     Only the ``scale`` subresource is written: that leaves no field owner on ``spec.replicas``, so that Helm's
@@ -212,9 +211,9 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
             Op("replace", "/spec/replicas", replicas),
         )
         with suppress(TestFailed, LostReply):
-            store.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
+            cluster.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
             return
-        found = _named(store, operator.namespace, operator.deployment)
+        found = _named(cluster, operator.namespace, operator.deployment)
         if not found:
             raise NotFound(f"{operator} does not exist any more")
         current = found[0]["spec"]["replicas"]
@@ -225,13 +224,13 @@ def scale(store: Store, operator: Operator, replicas: int) -> None:
         )
 
 
-def _deployments(store: Store, flags: OperatorFlags) -> list[JSONObject]:
+def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:
     """The Deployments that look like an operator, and the one that the user names."""
     named = list[JSONObject]()
     if flags.deployment is not None:
-        named += _named(store, flags.namespace or "", flags.deployment)
+        named += _named(cluster, flags.namespace or "", flags.deployment)
     try:
-        found = store.list(DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
+        found = cluster.list(DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
     except NotAuthorised as error:
         if flags.deployment is not None:
             return named
@@ -242,19 +241,19 @@ def _deployments(store: Store, flags: OperatorFlags) -> list[JSONObject]:
     return named + [raw for raw in found if _name(raw) not in map(_name, named)]
 
 
-def _named(store: Store, namespace: str, name: str) -> tuple[JSONObject, ...]:
+def _named(cluster: Cluster, namespace: str, name: str) -> tuple[JSONObject, ...]:
     """One Deployment, by a list: a run needs no other right on Deployments."""
-    return store.list(DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
+    return cluster.list(DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _choose(
-    store: Store, candidates: Sequence[JSONObject], flags: OperatorFlags, home: str | None
+    cluster: Cluster, candidates: Sequence[JSONObject], flags: OperatorFlags, home: str | None
 ) -> tuple[JSONObject | None, list[Finding]]:
     """The operator's Deployment, and a finding if there are several that may be it."""
     chosen = [raw for raw in candidates if home is None or _namespace(raw) == home]
     if flags.deployment is not None:
         chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
-        if not chosen and candidates and flags.namespace not in leases.everywhere(store, leases.OWN_LEASE):
+        if not chosen and candidates and flags.namespace not in leases.everywhere(cluster, leases.OWN_LEASE):
             raise UsageError(  # without a Lease of ours, no run was there before Grove moved
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
@@ -265,9 +264,9 @@ def _choose(
     return next(iter(chosen), None), []
 
 
-def _pods(store: Store, namespace: str | None = None, label_selector: str | None = None) -> list[JSONObject]:
+def _pods(cluster: Cluster, namespace: str | None = None, label_selector: str | None = None) -> list[JSONObject]:
     """The pods that may run."""
-    found = store.list(PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
+    found = cluster.list(PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
     return [raw for raw in found if _may_run(raw)]
 
 

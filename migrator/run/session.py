@@ -12,19 +12,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from migrator import __version__, errors
+from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
 from migrator.planning.model import Finding, Plan, Severity
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.planning.releases import knows
+from migrator.releases.table import knows
 from migrator.run import admission, endings, leases, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, timed
-from migrator.run.execute import Executor, Outcome, SetConflict
 from migrator.run.leases import Leases
-from migrator.run.observation import NO_HOME, Observation, is_same_target, look_around, read_sets
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.store import LONGEST_WRITE, Store
+from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets
+from migrator.run.write import Executor, Outcome, SetConflict
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
@@ -50,8 +50,8 @@ class Session:
     stopped an operator. ``told``: what was logged.
     """
 
-    def __init__(self, store: Store, options: RunOptions, context: Context) -> None:
-        self.unfenced = self.store = store  # writes of `store` end with our hold, once there is one
+    def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
+        self.unfenced = self.cluster = cluster  # writes of `cluster` end with our hold, once there is one
         self.options = options
         self.context = context
         self.log = context.log
@@ -83,7 +83,7 @@ class Session:
         record = None
         if self.leases is None and found.home is not None:
             self.leases = Leases(self.unfenced, found.home, self.context)
-            self.store = self.unfenced.within(self.leases.seconds_left)
+            self.cluster = self.unfenced.within(self.leases.seconds_left)
         if self.leases is not None:
             record = parse(self.leases.record, self.leases.namespace)
         self.seen = replace(self.seen, found=found, record=record)
@@ -206,7 +206,7 @@ class Session:
         if self.stops == STOPS and not self.options.revert:
             raise ForeignOperator(endings.scaled_up(installed))
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
-        operator.scale(self.store, installed, 0)
+        operator.scale(self.cluster, installed, 0)
         self.stops += 1
         self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
 
@@ -214,7 +214,7 @@ class Session:
         """Scale an operator that runs to zero, however often: going back is when no operator must act."""
         installed = self.seen.operator
         if installed is not None and installed.replicas and self.options.stop_operator:
-            operator.scale(self.store, installed, 0)
+            operator.scale(self.cluster, installed, 0)
             self.stops += 1
             self.log.warning("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
             self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=0)))
@@ -226,7 +226,7 @@ class Session:
             return True
         if installed is None or not endings.is_same(installed, was):
             return False
-        operator.scale(self.store, installed, was.replicas)
+        operator.scale(self.cluster, installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
         restored = replace(installed, replicas=was.replicas)
         self.seen = replace(self.seen, found=replace(self.seen.found, operator=restored))
@@ -245,11 +245,11 @@ class Session:
         if not (self.seen.opened and self.seen.blocking):
             return
         self._opened_at = self.context.clock()
-        webhooks.open_for(self.store, self.seen.account, self.seen.blocking)
+        webhooks.open_for(self.cluster, self.seen.account, self.seen.blocking)
         self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.opened))
         while True:
             try:
-                admission.probe(self.store, self.seen.patches, spreading=self.is_spreading)
+                admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
             except errors.Rejected as error:
                 self.log.info("waiting", why=str(error))
                 self.heed_signals()
@@ -266,7 +266,7 @@ class Session:
         if math.isinf(self._opened_at) and not any(one.ours for one in self.seen.webhooks):
             return
         try:
-            webhooks.close(self.store)
+            webhooks.close(self.cluster)
             self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
         except MigratorError as error:
             self.log.warning(
@@ -284,7 +284,7 @@ class Session:
     def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
         executor = Executor(
-            self.store,
+            self.cluster,
             check=self._check(back=back),
             stopping=lambda: not back and self.context.is_over(),
             concurrency=self.context.concurrency,

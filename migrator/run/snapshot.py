@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeVar
 
-from migrator import resources
+from migrator import kinds
+from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject, integer
 from migrator.grove import parse
-from migrator.grove.assemble import Objects, build, check_complete, missing_kinds
-from migrator.grove.hash_fields import GROUPS, HashSearch
 from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
-from migrator.resources import Resource
-from migrator.store import Store
+from migrator.grove.places import GROUPS, HashSearch
+from migrator.grove.trees import Objects, build, check_complete, missing_kinds
+from migrator.kinds import Resource
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _OF_GROVE: Final = LABEL_POD_CLIQUE
 
 
 def read_snapshot(
-    store: Store, *, search: bool = False, phases: bool = False, namespace: str | None = None
+    cluster: Cluster, *, search: bool = False, phases: bool = False, namespace: str | None = None
 ) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
@@ -38,18 +38,18 @@ def read_snapshot(
     lacks what its sets must have.
     """
     try:
-        return _read_kinds(store, search=search, phases=phases)
+        return _read_kinds(cluster, search=search, phases=phases)
     except NotAuthorised:
         if namespace is None:
             raise
-        return replace(_read_kinds(store, search=search, phases=phases, only=namespace), only=namespace)
+        return replace(_read_kinds(cluster, search=search, phases=phases, only=namespace), only=namespace)
 
 
-def _read_kinds(store: Store, *, search: bool, phases: bool, only: str | None = None) -> Snapshot:
+def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | None = None) -> Snapshot:
     swept, forbidden_kinds = HashSearch(), list[str]()
 
     def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        return _list(store, resource, swept.searching(project) if search else project, only)
+        return _list(cluster, resource, swept.searching(project) if search else project, only)
 
     def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
         try:
@@ -65,35 +65,35 @@ def _read_kinds(store: Store, *, search: bool, phases: bool, only: str | None = 
             return ()
 
     try:
-        sets = read(resources.POD_CLIQUE_SETS, parse.pod_clique_set)
+        sets = read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
     except NotFound:
-        return Snapshot(trees=(), is_cluster=store.is_cluster, installed=False)
-    gang_maps = if_there(resources.POD_GANG_MAPS, parse.pod_gang_map)
-    groups = read(resources.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
+        return Snapshot(trees=(), is_cluster=cluster.is_cluster, installed=False)
+    gang_maps = if_there(kinds.POD_GANG_MAPS, parse.pod_gang_map)
+    groups = read(kinds.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites, so they must be readable.
-    gangs = (if_there if gang_maps else if_allowed)(resources.POD_GANGS, parse.pod_gang)
-    cliques = read(resources.POD_CLIQUES, parse.pod_clique)
-    pods = read(resources.PODS, parse.pod)
-    pods += _unlabelled(store, cliques, pods)
+    gangs = (if_there if gang_maps else if_allowed)(kinds.POD_GANGS, parse.pod_gang)
+    cliques = read(kinds.POD_CLIQUES, parse.pod_clique)
+    pods = read(kinds.PODS, parse.pod)
+    pods += _unlabelled(cluster, cliques, pods)
     objects = Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
-    others = (kind for group in GROUPS for kind in store.kinds(group) if kind not in resources.HOLDERS)
+    others = (kind for group in GROUPS for kind in cluster.kinds(group) if kind not in kinds.HOLDERS)
     for kind in others if search else ():
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
-    if phases and store.is_cluster:
-        objects = replace(objects, pods=_with_phases(store, objects.pods, only))
+    if phases and cluster.is_cluster:
+        objects = replace(objects, pods=_with_phases(cluster, objects.pods, only))
     snapshot = replace(
-        build(objects, is_cluster=store.is_cluster),
+        build(objects, is_cluster=cluster.is_cluster),
         possible_hashes=swept.possible_hashes,
         forbidden_kinds=tuple(forbidden_kinds),
     )
-    if not store.is_cluster:
+    if not cluster.is_cluster:
         check_complete(snapshot)
         snapshot = replace(snapshot, missing_kinds=missing_kinds(snapshot))
     return snapshot
 
 
 def _list(
-    store: Store,
+    cluster: Cluster,
     resource: Resource,
     project: Callable[[JSONObject], T],
     only: str | None,
@@ -101,8 +101,8 @@ def _list(
     fields: str | None = None,
 ) -> tuple[T, ...]:
     """The objects of a kind; of pods the metadata."""
-    is_pods = resource == resources.PODS
-    return store.list(
+    is_pods = resource == kinds.PODS
+    return cluster.list(
         resource,
         project,
         namespace=only if resource.namespaced else None,
@@ -112,7 +112,7 @@ def _list(
     )
 
 
-def _unlabelled(store: Store, cliques: Sequence[PodClique], pods: Sequence[Pod]) -> tuple[Pod, ...]:
+def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[Pod]) -> tuple[Pod, ...]:
     """The pods that a PodClique controls though they lack the label by which pods are listed; a guard refuses them.
 
     A namespace is searched only if a PodClique counts more pods there than were listed. If none is found, the count is
@@ -121,18 +121,16 @@ def _unlabelled(store: Store, cliques: Sequence[PodClique], pods: Sequence[Pod])
     seen = Counter(pod.owner_uid for pod in pods if not pod.terminating)  # Grove does not count one that ends
     short = {item.ref.namespace for item in cliques if integer(item.status.get("replicas")) > seen[item.ref.uid]}
     uids = {clique.ref.uid for clique in cliques}
-    found = (
-        store.list(resources.PODS, parse.pod, namespace=namespace, metadata_only=True) for namespace in sorted(short)
-    )
+    found = (cluster.list(kinds.PODS, parse.pod, namespace=name, metadata_only=True) for name in sorted(short))
     return tuple(pod for pod in chain.from_iterable(found) if pod.pod_clique_label is None and pod.owner_uid in uids)
 
 
-def _with_phases(store: Store, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
+def _with_phases(cluster: Cluster, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
     """The pods, with a phase for those that do not run: one that is not pending has ended."""
 
     def uids(phase: str) -> set[str]:
         fields = f"status.phase{phase}"
-        return set(_list(store, resources.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
+        return set(_list(cluster, kinds.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
 
     idle, pending = uids("!=Running"), uids("=Pending")
     return tuple(

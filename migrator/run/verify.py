@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from migrator import errors
-from migrator.grove.hash_fields import stored_hashes
+from migrator import words
+from migrator.cluster import Cluster
+from migrator.errors import VerificationFailed
 from migrator.grove.objects import Ref, Snapshot
+from migrator.grove.places import stored_hashes
 from migrator.planning import crds
-from migrator.planning.releases import builds_of
 from migrator.planning.verification import Problem, ages_of, problems_of
+from migrator.releases.table import builds_of
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
 from migrator.run.endings import start_command
-from migrator.run.observation import is_same_target
 from migrator.run.record import Record, parse
+from migrator.run.seen import is_same_target
 from migrator.run.snapshot import read_snapshot
-from migrator.store import Store
 
 _NAMED: Final = 3
 _INTERVAL: Final = 2.0  # seconds between two readings
@@ -48,7 +49,7 @@ class VerifyResult:
     younger: int | None = None
 
 
-def verify(store: Store, options: VerifyOptions, context: Context) -> VerifyResult:
+def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
     """Read until every stored hash is the target's or an OnDelete leftover; nothing is written.
 
     Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot once ``wait`` is
@@ -58,7 +59,7 @@ def verify(store: Store, options: VerifyOptions, context: Context) -> VerifyResu
     is open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators
     count.
     """
-    records = _records(store, options)
+    records = _records(cluster, options)
     same = [one for one in records if is_same_target(one, options)]
     last = max(same, key=lambda one: one.started, default=None)
     since = last.started if last is not None else None
@@ -66,8 +67,8 @@ def verify(store: Store, options: VerifyOptions, context: Context) -> VerifyResu
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline = context.clock() + options.wait
     for attempts in count(1):
-        snapshot = read_snapshot(store)
-        found = tuple(_found(store, snapshot, records, last, options))
+        snapshot = read_snapshot(cluster)
+        found = tuple(_found(cluster, snapshot, records, last, options))
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -79,26 +80,24 @@ def verify(store: Store, options: VerifyOptions, context: Context) -> VerifyResu
     for problem in noticed:
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     if problems:
-        named = errors.first_of([problem.message for problem in problems], _NAMED)
-        raise errors.VerificationFailed(
-            f"verification failed after {errors.count(attempts, 'snapshot')}: {named}", problems
-        )
+        named = words.first_of([problem.message for problem in problems], _NAMED)
+        raise VerificationFailed(f"verification failed after {words.count(attempts, 'snapshot')}: {named}", problems)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = ages_of(snapshot, since) if since is not None else (None, None)
     return VerifyResult(len(snapshot.trees), stored, since is not None, noticed, older, younger)
 
 
-def _records(store: Store, options: VerifyOptions) -> list[Record]:
+def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
     """The records of runs, in all namespaces; without ``after_upgrade`` they do not matter."""
     if not (options.after_upgrade):
         return []
-    found = leases.everywhere(store, leases.OWN_LEASE).values()
+    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
     records = [parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found]
     return [one for one in records if one is not None]
 
 
 def _found(
-    store: Store, snapshot: Snapshot, records: Sequence[Record], last: Record | None, options: VerifyOptions
+    cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], last: Record | None, options: VerifyOptions
 ) -> Iterator[Problem]:
     since, scheme = (last.started, last.scheme) if last is not None else (None, "")
     after = options.after_upgrade
@@ -111,19 +110,19 @@ def _found(
             message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
             yield Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False)
     if options.after_upgrade:
-        yield from _no_operator(store, options)
-        for one in webhooks.read(store):
+        yield from _no_operator(cluster, options)
+        for one in webhooks.read(cluster):
             if one.ours:
                 message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
                 ref = Ref("ValidatingWebhookConfiguration", "", one.configuration)
                 yield Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(store: Store, options: VerifyOptions) -> Iterator[Problem]:
+def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), store.short_names(crds.GROUP)):
+    for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), cluster.short_names(crds.GROUP)):
         yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
-    found = operator.find(store, options.flags)
+    found = operator.find(cluster, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
     ref = Ref("Deployment", installed.namespace if installed else "", name)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from migrator.cluster import Cluster
 from migrator.errors import Conflict, MigratorError, NotFound, TestFailed
+from migrator.kinds import SELF_SUBJECT_REVIEWS, Op
+from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.planning.webhooks import OPENED, Webhook, adding, removing, webhooks_of
-from migrator.resources import SELF_SUBJECT_REVIEWS, Op
-from migrator.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
-from migrator.store import Store
 
 _ATTEMPTS: Final = 5
 
@@ -22,50 +22,50 @@ class NotOpened(MigratorError):
     """The condition was sent, and is not there: the API server is older than 1.28."""
 
 
-def read(store: Store) -> tuple[Webhook, ...]:
+def read(cluster: Cluster) -> tuple[Webhook, ...]:
     """Every validating webhook of the cluster."""
-    return tuple(one for found in store.list(CONFIGURATIONS, webhooks_of) for one in found)
+    return tuple(one for found in cluster.list(CONFIGURATIONS, webhooks_of) for one in found)
 
 
-def account_of(store: Store) -> str:
+def account_of(cluster: Cluster) -> str:
     """The name by which the API server knows us."""
     body = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind, "metadata": {}}
-    status = store.create(SELF_SUBJECT_REVIEWS, "", body).get("status") or {}
+    status = cluster.create(SELF_SUBJECT_REVIEWS, "", body).get("status") or {}
     return str((status.get("userInfo") or {}).get("username") or "")
 
 
-def open_for(store: Store, account: str, blocking: Iterable[Webhook]) -> None:
+def open_for(cluster: Cluster, account: str, blocking: Iterable[Webhook]) -> None:
     """Add our condition to the webhooks in the way that we may change; a stale one of another account is replaced.
 
     Raises :class:`NotOpened` where the server drops the field, and :class:`~migrator.errors.MigratorError`.
     """
     for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in OPENED):
-        _change(store, name, lambda one: adding(one, account) if not one.leaves_out(account) else ())
-        left = [one for one in _configuration(store, name) if one.matches_us and not one.leaves_out(account)]
+        _change(cluster, name, lambda one: adding(one, account) if not one.leaves_out(account) else ())
+        left = [one for one in _configuration(cluster, name) if one.matches_us and not one.leaves_out(account)]
         if left:
             raise NotOpened(f"the API server did not keep a matchCondition in {name}: it must be 1.28 or newer")
 
 
-def close(store: Store) -> None:
+def close(cluster: Cluster) -> None:
     """Remove every condition of ours; a configuration that is gone, or that we may not change, is left."""
     for name in OPENED:
         with suppress(NotFound):
-            _change(store, name, removing)
+            _change(cluster, name, removing)
 
 
-def try_to_open(store: Store, configuration: str) -> None:
+def try_to_open(cluster: Cluster, configuration: str) -> None:
     """Dry-run a patch of this configuration that changes nothing, with exactly the right that opening needs."""
-    store.patch(CONFIGURATIONS, "", configuration, (Op("test", "/metadata/name", configuration),))
+    cluster.patch(CONFIGURATIONS, "", configuration, (Op("test", "/metadata/name", configuration),))
 
 
-def _change(store: Store, name: str, ops_of: Callable[[Webhook], Iterable[Op]]) -> None:
+def _change(cluster: Cluster, name: str, ops_of: Callable[[Webhook], Iterable[Op]]) -> None:
     """Patch a configuration by what is read of it now."""
     for attempt in range(1, _ATTEMPTS + 1):
-        ops = [op for one in _configuration(store, name) for op in ops_of(one)]
+        ops = [op for one in _configuration(cluster, name) for op in ops_of(one)]
         if not ops:
             return
         try:
-            store.patch(CONFIGURATIONS, "", name, ops)
+            cluster.patch(CONFIGURATIONS, "", name, ops)
         except (TestFailed, Conflict):
             if attempt == _ATTEMPTS:
                 raise
@@ -73,5 +73,5 @@ def _change(store: Store, name: str, ops_of: Callable[[Webhook], Iterable[Op]]) 
             return
 
 
-def _configuration(store: Store, name: str) -> list[Webhook]:
-    return webhooks_of(store.get(CONFIGURATIONS, "", name))
+def _configuration(cluster: Cluster, name: str) -> list[Webhook]:
+    return webhooks_of(cluster.get(CONFIGURATIONS, "", name))

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from migrator.cli import cli
-from migrator.grove.hash_fields import PROGRESS_FIELDS, stored_hashes
+from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.run.leases import OWN_LEASE, RECORD
 from scripts import cli_reference, readme

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from migrator import resources
+from migrator import kinds
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from migrator.resources import Resource
+from migrator.kinds import Resource
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed.trees import Object
 from tests.faults import cluster
@@ -106,11 +106,11 @@ class InvariantChecker:
 
     def learn(self) -> None:
         """Take in the specs of the sets as they are now."""
-        self.table.learn(self.world.store.everything(resources.POD_CLIQUE_SETS))
+        self.table.learn(self.world.store.everything(kinds.POD_CLIQUE_SETS))
 
     def before_write(self, write: Step) -> None:
         """Before a write: its process must hold our Lease, and to write to Grove's objects the operator's is parked."""
-        if write.resource == resources.LEASES:
+        if write.resource == kinds.LEASES:
             return
         holder = (self.world.lease(OWN_LEASE).get("spec") or {}).get("holderIdentity")
         if holder != write.process.name:

@@ -10,17 +10,17 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from migrator.cluster import Deadline, DryRun
 from migrator.errors import Interrupted, LostReply, MigratorError
+from migrator.kinds import LEASES, Resource
 from migrator.planning.options import PlanOptions
-from migrator.resources import LEASES, Resource
 from migrator.run import migration, verify
 from migrator.run.context import Context, RunOptions
 from migrator.run.verify import VerifyOptions
-from migrator.store import Deadline, DryRun
 from tests.faults import cluster
 from tests.faults.invariants import none
 from tests.support.clock import context_of
-from tests.support.memory_store import MemoryStore, Request
+from tests.support.memory_store import MemoryCluster, Request
 
 if TYPE_CHECKING:
     from tests.faults.world import World
@@ -260,7 +260,7 @@ class Process:
         return Ending(0)
 
 
-class _Connection(MemoryStore):
+class _Connection(MemoryCluster):
     """A process's view of the cluster, of which each request is a step of the process."""
 
     def __init__(self, process: Process) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from migrator.cluster import LONGEST_WRITE
 from migrator.errors import (
     ApiError,
     Conflict,
@@ -18,9 +19,8 @@ from migrator.errors import (
     TestFailed,
     Unreachable,
 )
-from migrator.resources import LEASES, POD_CLIQUE_SETS
+from migrator.kinds import LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import PARKED
-from migrator.store import LONGEST_WRITE
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.invariants import none

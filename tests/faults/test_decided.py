@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Conflict, Forbidden
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.operator import OperatorFlags
@@ -19,7 +19,7 @@ from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
 _HALF = 12
-WEB = (resources.POD_CLIQUE_SETS, "default", "web")
+WEB = (kinds.POD_CLIQUE_SETS, "default", "web")
 
 
 def killed(number: int = _HALF, world: World | None = None) -> World:
@@ -32,7 +32,7 @@ def killed(number: int = _HALF, world: World | None = None) -> World:
 
 def uninstall(world: World) -> None:
     """`helm uninstall`: what is left of that name is no operator any more."""
-    body = world.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+    body = world.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
     pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
     spec = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": pod}
     world.store.put({**body, "metadata": {**body["metadata"], "labels": {}, "uid": "another"}, "spec": spec})
@@ -123,8 +123,8 @@ def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
     assert world.grove() not in (world.before, world.after)
 
 
-@pytest.mark.parametrize("kind", [resources.PODS, resources.POD_CLIQUES])
-def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: resources.Resource) -> None:
+@pytest.mark.parametrize("kind", [kinds.PODS, kinds.POD_CLIQUES])
+def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: kinds.Resource) -> None:
     """Hole 5: the next operator would replace that pod: 6, and the set is named."""
     world = World()
     world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
@@ -152,7 +152,7 @@ def test_a_revert_does_not_believe_an_early_record() -> None:
     assert world.run(at).code == KILLED
     annotations = {RECORD: early[0]}
     world.store.edit(
-        resources.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
+        kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
     )
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
@@ -168,7 +168,7 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     process = world.start()
     assert process.run(revert=True).code == DONE
     kinds = [step.resource for step in process.applied if step.is_grove]
-    commits = [number for number, kind in enumerate(kinds) if kind == resources.POD_CLIQUE_SETS]
+    commits = [number for number, kind in enumerate(kinds) if kind == kinds.POD_CLIQUE_SETS]
     first = commits == list(range(len(commits)))
     assert (len(commits), first, commits[-1] == len(kinds) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
@@ -251,7 +251,7 @@ def test_a_lease_that_is_deleted_in_mid_run_ends_it() -> None:
     """W12: the lock is gone and with it the record: 6. A rerun finishes, and only then a revert needs no --from."""
     world = World()
     world.checker.before_write = lambda _write: None  # type: ignore[method-assign]
-    own = (resources.LEASES, cluster.NAMESPACE, OWN_LEASE)
+    own = (kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
     ending = world.run(do_at(of_trees()[_HALF].write, "after", lambda _: world.store.drop(*own)))
     assert ending.code == STUCK, str(ending)
     ending = world.run(revert=True)

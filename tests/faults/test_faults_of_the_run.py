@@ -12,7 +12,7 @@ import pytest
 from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import NotAuthorised, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
@@ -60,12 +60,12 @@ def half_written(**options: Any) -> World:
 def test_sets_that_have_all_disappeared_were_not_read() -> None:
     """One empty list, though the record has sets: a revert does not end with 0 and leave everything migrated."""
     world = half_written()
-    sets = world.store.everything(resources.POD_CLIQUE_SETS)
+    sets = world.store.everything(kinds.POD_CLIQUE_SETS)
 
     def vanish(step: Step) -> None:
         for pcs in sets:
             if step.moment == "before":
-                world.store.drop(resources.POD_CLIQUE_SETS, "default", pcs["metadata"]["name"], cascade=False)
+                world.store.drop(kinds.POD_CLIQUE_SETS, "default", pcs["metadata"]["name"], cascade=False)
             else:
                 world.store.put(pcs)
 
@@ -118,7 +118,7 @@ def test_a_damaged_record_proves_a_run(state: str | None) -> None:
         text = json.loads(world.record)
         body["metadata"]["annotations"][RECORD] = json.dumps(text | {"state": state}) if state else "{"
 
-    world.store.edit(resources.LEASES, cluster.NAMESPACE, OWN_LEASE, damage)
+    world.store.edit(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, damage)
     found = world.grove()
     ending = world.run(kill_at(100, "before"))
     assert (ending.code, world.grove() == found) == (STUCK, True), str(ending)
@@ -160,9 +160,9 @@ def test_the_expected_downtime_is_the_plans() -> None:
     for minutes, code in ((4, REFUSED), (8, DONE)):
         world = World()
         breached = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": timestamp(world.now())}
-        pcs = world.store.read(resources.POD_CLIQUE_SETS, "default", "web")
+        pcs = world.store.read(kinds.POD_CLIQUE_SETS, "default", "web")
         pcs["spec"]["template"]["terminationDelay"] = f"{minutes}m0s"
-        clique = world.store.read(resources.POD_CLIQUES, "default", "web-0-frontend")
+        clique = world.store.read(kinds.POD_CLIQUES, "default", "web-0-frontend")
         clique["status"]["conditions"] = [breached]
         world.store.put(pcs)
         world.store.put(clique)
@@ -189,8 +189,8 @@ def replaced(world: World, image: str, *, another: bool = False) -> None:
     """Others change the Deployment that was stopped, and a set is edited, so that the run is refused."""
     world.deploy(replicas=0, image=image)
     if another:
-        old = world.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
-        world.store.drop(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        old = world.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        world.store.drop(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         old["metadata"] = {key: old["metadata"][key] for key in ("name", "namespace", "labels")}
         world.store.put(old)
     users.act(world, "edit", 0, 2, born=0)
@@ -256,7 +256,7 @@ def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.before else None
 
     def at(step: Step) -> None:
-        if step.resource == resources.DEPLOYMENTS and not warned:
+        if step.resource == kinds.DEPLOYMENTS and not warned:
             warned.append("leader election" in str(said.entries))
         do_at(first("pods"), "after", lambda _: world.deploy(replicas=1))(step)
 
@@ -272,7 +272,7 @@ def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_every
     def delete(_image: str) -> None:
         if not lost and world.grove() != world.before:
             lost.append(next(name for kind, _, name in world.grove() if kind == "Pod"))
-            world.store.drop(resources.PODS, "default", lost[0])
+            world.store.drop(kinds.PODS, "default", lost[0])
 
     world.on_awake = delete
     ending = world.start(at=users.restores(world, begins=first("pods"))).run()
@@ -321,7 +321,7 @@ def test_an_edit_is_never_blessed() -> None:
     """W2: an edit of a set that a run has begun ends with 6 and names it; after a revert only the edit costs pods."""
 
     def edit(world: World) -> None:
-        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "router"))
+        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "router"))
 
     for world, ending in among_writes(edit, "web"):
         assert (ending.code, world.replicas, "default/web" in str(ending)) == (STUCK, 0, True), str(ending)
@@ -335,7 +335,7 @@ def test_a_scale_is_no_edit() -> None:
     """`kubectl scale`: 0, and every hash is the target's."""
 
     def scale(world: World) -> None:
-        world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", lambda pcs: pcs["spec"].update(replicas=2))
+        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", lambda pcs: pcs["spec"].update(replicas=2))
 
     for world, ending in among_writes(scale, "web"):
         assert (ending.code, of_set(world.grove(), "web") == of_set(world.after, "web")) == (DONE, True), str(ending)
@@ -346,7 +346,7 @@ def test_a_set_that_is_being_deleted_is_left_alone() -> None:
 
     def delete(world: World) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now()), "generation": 2}  # the server moves the generation
-        world.store.edit(resources.POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
+        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
 
     assert {ending.code for _, ending in among_writes(delete, "disagg")} == {DONE}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.leases import OWN_LEASE
@@ -107,7 +107,7 @@ def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
     def correct(pod_clique: Object) -> None:
         pod_clique["status"]["currentPodTemplateHash"] = pod_clique["metadata"]["labels"][HASH]
 
-    world.store.edit(resources.POD_CLIQUES, "default", "disagg-0-workers-0-decode", correct)
+    world.store.edit(kinds.POD_CLIQUES, "default", "disagg-0-workers-0-decode", correct)
     before = world.grove()
     assert world.run().code == DONE
     assert world.run(revert=True).code == DONE
@@ -117,7 +117,7 @@ def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
 def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     """W5: an automatic revert restores every set, also those that an earlier run had migrated; run again."""
     world = World()
-    refused = (resources.POD_CLIQUES, "default", "web-0-router")
+    refused = (kinds.POD_CLIQUES, "default", "web-0-router")
     own = world.store.read(*refused)["metadata"]["labels"][HASH]
     world.store.edit(*refused, lambda body: body["metadata"]["labels"].update({HASH: "4445566677788899"}))
     assert world.run(skip_refused=True).code == DONE
@@ -126,7 +126,7 @@ def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     labels: list[str] = []
 
     def reject_the_second_label(step: Step) -> None:
-        if step.moment == "before" and step.resource == resources.POD_CLIQUES and not step.subresource:
+        if step.moment == "before" and step.resource == kinds.POD_CLIQUES and not step.subresource:
             labels.append(step.name)
             if step.name == max(labels) and len(set(labels)) > 1:
                 raise Rejected("is invalid")
@@ -201,7 +201,7 @@ def test_a_revert_starts_no_operator_of_the_target_with_an_unknown_tag(*, record
 
 def reinstalled(world: World) -> None:
     """The operator's Deployment is deleted and made again, with the same image."""
-    deployment = world.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+    deployment = world.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
     metadata = {**deployment["metadata"], "uid": "another"}
     world.store.put({**deployment, "metadata": metadata, "spec": {**deployment["spec"], "replicas": 1}})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from migrator.resources import PODS
+from migrator.kinds import PODS
 from migrator.run.leases import OWN_LEASE
 from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, kill_at
 from tests.faults.products import FAULTS, FORGOTTEN, RESTORED, able, forgotten, overtaken, strikes, suffer

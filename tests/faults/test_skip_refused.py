@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Unreachable
 from tests.faults import cluster
 from tests.faults.operators import would_roll
@@ -35,7 +35,7 @@ def breach(world: World) -> None:
     since = timestamp(world.now() - timedelta(hours=3, minutes=58))
     condition = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": since}
     world.store.edit(
-        resources.POD_CLIQUES,
+        kinds.POD_CLIQUES,
         "default",
         f"{NAME}-0-frontend",
         lambda body: body["status"].update(conditions=[condition]),
@@ -44,7 +44,7 @@ def breach(world: World) -> None:
 
 def edit(world: World, name: str) -> None:
     """A user changes an image of a set."""
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, "frontend"))
+    world.store.edit(kinds.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, "frontend"))
 
 
 def of_set(world: World) -> dict[cluster.Key, object]:
@@ -89,7 +89,7 @@ def test_a_set_that_is_edited_while_it_is_written_costs_the_pods_of_the_edit() -
 
 def is_written(step: Step) -> bool:
     """Whether the set ``web`` has its last new hash."""
-    return step.resource == resources.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
+    return step.resource == kinds.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
 
 
 @pytest.mark.parametrize("rerun", [False, True])

@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from migrator.cluster import Deadline, DryRun
 from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
+from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import POD_CLIQUE_SETS
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
-from migrator.run.dry_run import preview
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD
-from migrator.run.observation import look_ahead
+from migrator.run.preview import preview
 from migrator.run.record import Record
-from migrator.store import Deadline, DryRun
+from migrator.run.seen import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when

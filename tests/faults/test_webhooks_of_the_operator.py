@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Rejected, Unreachable
 from tests.faults import cluster
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, At, Step
@@ -14,7 +14,7 @@ from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 NAMES = ("podclique-validating-webhook", "authorizer-webhook")
 HOOK = "podclique.validating.webhooks.grove.io"
-CONFIGURATIONS = resources.VALIDATING_WEBHOOK_CONFIGURATIONS
+CONFIGURATIONS = kinds.VALIDATING_WEBHOOK_CONFIGURATIONS
 ALLOW = frozenset({"GM-202"})
 ACCOUNT = "system:serviceaccount:grove-system:grove-migrator"
 
@@ -142,7 +142,7 @@ def test_it_is_removed_at_every_end(error: Any) -> None:
     world = guarded()
 
     def strike(step: Step) -> None:
-        if step.is_grove and step.moment == "before" and step.resource == resources.PODS and step.write > 14:
+        if step.is_grove and step.moment == "before" and step.resource == kinds.PODS and step.write > 14:
             raise error()
 
     ending = run(world, strike, allow=ALLOW)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from migrator import resources
+from migrator import kinds
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from testbed.trees import Object
 from tests.faults import cluster
@@ -38,13 +38,13 @@ def act(world: World, kind: str, choice: int, number: int, *, born: int) -> None
     elif kind == "mark":
         label = {LABEL_POD_TEMPLATE_HASH: FOREIGN}
         for pod in pod_chosen(world, choice):
-            world.store.edit(resources.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
+            world.store.edit(kinds.PODS, *pod, lambda body: body["metadata"]["labels"].update(label))
     elif kind == "drain":
         for pod in pod_chosen(world, choice):
-            world.store.terminate(resources.PODS, *pod)
+            world.store.terminate(kinds.PODS, *pod)
     else:
         for pod in pod_chosen(world, choice):
-            world.store.drop(resources.PODS, *pod)
+            world.store.drop(kinds.PODS, *pod)
 
 
 def in_flight(pcs: Object) -> None:
@@ -54,7 +54,7 @@ def in_flight(pcs: Object) -> None:
 
 def begin_update(world: World) -> None:
     """An edit is in flight, which refuses."""
-    world.store.edit(resources.POD_CLIQUE_SETS, "default", "web", in_flight)
+    world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", in_flight)
 
 
 def set_named(choice: int) -> str:
@@ -91,7 +91,7 @@ def _edit(world: World, name: str, choice: int, change: Callable[[Object], objec
     """Change one clique of a set, if that exists."""
     if ("PodCliqueSet", "default", name) in world.grove():
         world.store.edit(
-            resources.POD_CLIQUE_SETS,
+            kinds.POD_CLIQUE_SETS,
             "default",
             name,
             lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)),
@@ -107,7 +107,7 @@ def _scale(world: World, choice: int, replicas: int) -> None:
 
 def _delete(world: World, name: str, born: int | None) -> None:
     """Delete a set with all that it owns; and make it again, with a uid of its own, if ``born`` tells which one."""
-    world.store.drop(resources.POD_CLIQUE_SETS, "default", name)
+    world.store.drop(kinds.POD_CLIQUE_SETS, "default", name)
     if born is not None:
         pcs = next(pcs for pcs, _ in cluster.sets() if pcs["metadata"]["name"] == name)
         metadata = {**pcs["metadata"], "uid": f"uid-{name}-{born}", "labels": {}, "generation": 1}
@@ -137,7 +137,7 @@ def make_again(world: World) -> None:
 
 def stops(steps: list[Step]) -> int:
     """How often the operator's Deployment was scaled; three times it may be stopped, and given back once."""
-    return sum(step.resource == resources.DEPLOYMENTS for step in steps)
+    return sum(step.resource == kinds.DEPLOYMENTS for step in steps)
 
 
 def restores(world: World, *, begins: int = 0) -> At:

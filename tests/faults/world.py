@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final, Literal
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Reverted
 from migrator.exact_json import JSONObject
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD, micro_time
@@ -23,7 +23,7 @@ from tests.faults.invariants import InvariantChecker, half_committed
 from tests.faults.operators import ALPHA_11, Line, Operator
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, At, Ending, Process
 from tests.support.memory_objects import copied, timestamp
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 Command = Literal["forward", "revert", "verify"]
 
@@ -46,7 +46,7 @@ class World:
         self.latency = 0.3
         self.elects = elects
         self.keeps_lease = False  # as alpha.4 to alpha.8 may do: a pod that ends does not give its Lease back
-        self.store = MemoryStore(now=self.now)
+        self.store = MemoryCluster(now=self.now)
         found = cluster.trees() if objects is None else objects
         for item in (*cluster.operator(replicas=replicas, elects=elects), *found):
             self.store.put(item)
@@ -105,12 +105,12 @@ class World:
     @property
     def replicas(self) -> int:
         """What the operator's Deployment asks for."""
-        return int(self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
+        return int(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
 
     @property
     def image(self) -> str:
         """What the operator's Deployment would run."""
-        return image_of(self.store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT))
+        return image_of(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT))
 
     @property
     def holder(self) -> str:
@@ -126,7 +126,7 @@ class World:
         """Somebody removes the annotation that is the record."""
         if self.record:
             self.store.edit(
-                resources.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations")
+                kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations")
             )
 
     @property
@@ -155,7 +155,7 @@ class World:
     def lease(self, name: str = cluster.LEASE) -> JSONObject:
         """A Lease, the operator's unless another is named; empty if there is none."""
         try:
-            return self.store.read(resources.LEASES, cluster.NAMESPACE, name)
+            return self.store.read(kinds.LEASES, cluster.NAMESPACE, name)
         except KeyError:
             return {}
 
@@ -185,7 +185,7 @@ class World:
             if image is not None:
                 body["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
-        self.store.edit(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+        self.store.edit(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
 
     def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
         """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
@@ -223,7 +223,7 @@ class Controllers:
     def step(self) -> None:
         """Go on to the present."""
         store = self.world.store
-        body = store.read(resources.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
+        body = store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:
             status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
             store.put({**body, "status": status})
@@ -243,7 +243,7 @@ class Controllers:
         """Pods end some time after they were told to, and let go of the Lease."""
         for name in [name for name, at in self._dying.items() if self.world.seconds >= at]:
             del self._dying[name], self._images[name]
-            self.world.store.drop(resources.PODS, cluster.NAMESPACE, name)
+            self.world.store.drop(kinds.PODS, cluster.NAMESPACE, name)
             if self.world.holder == _identity(name) and not self.world.keeps_lease:
                 self.world.hand_lease_to("", seconds=1)
 
@@ -251,7 +251,7 @@ class Controllers:
         right = [name for name in self._living if self._images[name] == image]
         for name in self._living:
             if name not in right[:replicas]:
-                self.world.store.terminate(resources.PODS, cluster.NAMESPACE, name)
+                self.world.store.terminate(kinds.PODS, cluster.NAMESPACE, name)
                 self._dying[name] = self.world.seconds + _ENDING
         for _ in range(replicas - len(right)):
             name = f"grove-operator-{next(self._names)}"

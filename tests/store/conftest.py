@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migrator.stores.kube.store import KubeStore
+from migrator.kube.store import KubeCluster
 from tests.support.fake_api import POD, FakeApi, Serve, store_on
 
 
@@ -19,7 +19,7 @@ def api(serve: Serve) -> FakeApi:
 
 
 @pytest.fixture
-def store(api: FakeApi) -> KubeStore:
+def store(api: FakeApi) -> KubeCluster:
     """A store on that server."""
     return store_on(api.url)
 

@@ -15,10 +15,10 @@ import yaml
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
-from migrator.resources import PODS
-from migrator.stores.kube import store as kube_store
-from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.transport import Timing
+from migrator.kinds import PODS
+from migrator.kube import store as kube_store
+from migrator.kube.kubeconfig import api_client
+from migrator.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
 
@@ -245,7 +245,7 @@ def test_a_plugin_asks_for_a_login_on_our_stderr(
 
 def test_a_slow_plugin_is_named(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for it is told so once, and gets its token."""
-    monkeypatch.setattr("migrator.stores.kube.plugin.PATIENCE", 0.01)
+    monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
     user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
     assert waited == [sys.executable]

@@ -14,10 +14,10 @@ from kubernetes.client import ApiClient, Configuration
 from urllib3 import PoolManager
 
 from migrator.errors import MigratorError
-from migrator.resources import LEASES, PODS
-from migrator.stores.kube import connections
-from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.transport import Transport
+from migrator.kinds import LEASES, PODS
+from migrator.kube import connections
+from migrator.kube.store import KubeCluster
+from migrator.kube.transport import Transport
 from tests.support.fake_api import OPS
 
 _BODY = b'{"kind":"Pod","metadata":{"name":"p"}}'
@@ -55,31 +55,31 @@ def dripping(*, headers: bool, seconds: float = 20.0, every: float = 0.1) -> Ite
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def _get(store: KubeStore) -> object:
+def _get(store: KubeCluster) -> object:
     return store.get(PODS, "a", "p")
 
 
-def _list(store: KubeStore) -> object:
+def _list(store: KubeCluster) -> object:
     return store.list(PODS, lambda raw: raw)
 
 
-def _patch(store: KubeStore) -> object:
+def _patch(store: KubeCluster) -> object:
     return store.within(lambda: 3.0).patch(PODS, "a", "p", OPS)
 
 
-def _lease(store: KubeStore) -> object:
+def _lease(store: KubeCluster) -> object:
     return store.patch(LEASES, "a", "p", OPS)
 
 
 @pytest.mark.parametrize("headers", [False, True], ids=["body", "headers"])
 @pytest.mark.parametrize("request_of", [_get, _list, _patch, _lease])
-def test_one_answer_has_a_time_limit_as_a_whole(request_of: Callable[[KubeStore], object], *, headers: bool) -> None:
+def test_one_answer_has_a_time_limit_as_a_whole(request_of: Callable[[KubeCluster], object], *, headers: bool) -> None:
     """A byte now and then keeps each read alive, and for ever held a run."""
     with dripping(headers=headers) as url:
         configuration = Configuration(host=url)
         configuration.proxy = None
         limits = {"request_timeout": 0.5, "page_timeout": 0.5}
-        store = KubeStore(Transport(ApiClient(configuration), renew=lambda: None, **limits))
+        store = KubeCluster(Transport(ApiClient(configuration), renew=lambda: None, **limits))
         began = time.monotonic()
         with pytest.raises(MigratorError):
             request_of(store)

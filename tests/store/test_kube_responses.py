@@ -18,7 +18,7 @@ from migrator.errors import (
     Rejected,
     TestFailed,
 )
-from migrator.stores.kube.responses import Failure, retry_after
+from migrator.kube.responses import Failure, retry_after
 
 SECRET = "hunter2"
 WEBHOOK_DOWN = (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from urllib3 import exceptions as http
 
+from migrator.cluster import LONGEST_WRITE, Deadline, DryRun
 from migrator.errors import (
     ClusterError,
     LeaseLost,
@@ -22,10 +23,9 @@ from migrator.errors import (
     Unreachable,
 )
 from migrator.errors import TestFailed as FailedTest
-from migrator.resources import PODS
-from migrator.store import LONGEST_WRITE, Deadline, DryRun
-from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.transport import ATTEMPTS, BUDGET, NOT_SENT, delay
+from migrator.kinds import PODS
+from migrator.kube.store import KubeCluster
+from migrator.kube.transport import ATTEMPTS, BUDGET, NOT_SENT, delay
 from tests.support.clock import Clock
 from tests.support.fake_api import (
     FAILED_TEST,
@@ -51,27 +51,27 @@ GARBAGE = Answer(200, b"<html>")
 CUT = replace(POD, cut=7)
 
 
-def get(store: KubeStore) -> Any:
+def get(store: KubeCluster) -> Any:
     """A read."""
     return store.get(PODS, "a", "p")
 
 
-def patch(store: KubeStore) -> Any:
+def patch(store: KubeCluster) -> Any:
     """A write."""
     return store.patch(PODS, "a", "p", OPS)
 
 
-def create(store: KubeStore) -> Any:
+def create(store: KubeCluster) -> Any:
     """Another write."""
     return store.create(CONFIG_MAPS, "a", {"metadata": {"name": "p"}})
 
 
-def delete(store: KubeStore) -> Any:
+def delete(store: KubeCluster) -> Any:
     """The third kind of write."""
     return store.delete(CONFIG_MAPS, "a", "p", "u")
 
 
-Act = Callable[[KubeStore], Any]
+Act = Callable[[KubeCluster], Any]
 
 
 @pytest.mark.parametrize("act", [get, patch, create, delete])

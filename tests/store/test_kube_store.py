@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from migrator.cluster import PAGE_SIZE, DryRun
 from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
-from migrator.resources import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
-from migrator.store import PAGE_SIZE, DryRun
-from migrator.stores.kube.store import MAX_LIST_STARTS, KubeStore
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
+from migrator.kube.store import MAX_LIST_STARTS, KubeCluster
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
 from tests.support.memory_objects import CONFIG_MAPS, NAMESPACES
 from tests.support.tables import table
@@ -51,7 +51,7 @@ def test_paths(api: FakeApi, resource: Resource, at: tuple[str, str], subresourc
     assert api.seen[0].path == path
 
 
-def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeStore) -> None:
+def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeCluster) -> None:
     """Every patch carries field manager, strict validation, and the value of every operation."""
     store.patch(CONFIG_MAPS, "a", "n", OPS)
     seen = api.seen[0]
@@ -105,7 +105,7 @@ def test_numbers_keep_their_spelling(serve: Serve) -> None:
     ],
 )
 def test_answers_to_large_patches_are_metadata_only(
-    api: FakeApi, store: KubeStore, resource: Resource, subresource: str, *, brief: bool
+    api: FakeApi, store: KubeCluster, resource: Resource, subresource: str, *, brief: bool
 ) -> None:
     """Nobody looks at a patched pod, but a Lease's answer holds its new version and spec."""
     store.patch(resource, "a", "n", OPS, subresource=subresource)
@@ -121,7 +121,7 @@ def test_a_list_is_of_all_namespaces_or_of_one(serve: Serve) -> None:
     assert [seen.path for seen in api.seen] == ["/api/v1/pods", "/api/v1/namespaces/a/pods"]
 
 
-def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeStore) -> None:
+def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster) -> None:
     """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
     store = store.in_dry_run(DryRun.SERVER)
     store.patch(PODS, "a", "n", OPS)

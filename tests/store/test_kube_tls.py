@@ -11,7 +11,7 @@ import certifi
 import pytest
 
 from migrator.errors import Unreachable, UsageError
-from migrator.stores.kube import store as kube_store
+from migrator.kube import store as kube_store
 from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Serve
 from tests.support.kubeconfigs import ask, kubeconfig
 
@@ -25,8 +25,8 @@ AT_ONCE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from migrator.resources import PODS
-from migrator.stores.kube.store import connect
+from migrator.kinds import PODS
+from migrator.kube.store import connect
 
 def ask(store):
     together.wait()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import UsageError
-from migrator.stores.kube import store as kube_store
+from migrator.kube import store as kube_store
 from tests.support.fake_api import CERTIFICATE
 from tests.support.kubeconfigs import LOCAL, kubeconfig
 from tests.support.tables import table

@@ -14,9 +14,9 @@ from typing import Any
 import jsonpatch
 
 from migrator.grove import parse
-from migrator.grove.assemble import Objects, build
-from migrator.grove.hash_fields import HashSearch, stored_hashes
 from migrator.grove.objects import Snapshot
+from migrator.grove.places import HashSearch, stored_hashes
+from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards.base import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity

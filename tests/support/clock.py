@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
+from migrator.cluster import Deadline
 from migrator.run.context import Context
-from migrator.store import Deadline
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 #: A log that nobody reads.

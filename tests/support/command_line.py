@@ -15,7 +15,7 @@ import yaml
 from migrator import cli
 from migrator.cli import connect
 from testbed.trees import as_list
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
@@ -104,7 +104,7 @@ class Invoke:
         assert found in (code if isinstance(code, tuple) else (code,)), printed.err
         return printed
 
-    def on(self, store: MemoryStore) -> MemoryStore:
+    def on(self, store: MemoryCluster) -> MemoryCluster:
         """Let the command line find this cluster from now on."""
         self._monkeypatch.setattr(connect, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
         return store

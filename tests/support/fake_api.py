@@ -18,10 +18,10 @@ from urllib.parse import parse_qsl, urlsplit
 from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
-from migrator.resources import Op
-from migrator.store import Deadline, DryRun
-from migrator.stores.kube.store import KubeStore
-from migrator.stores.kube.transport import Timing, Transport
+from migrator.cluster import Deadline, DryRun
+from migrator.kinds import Op
+from migrator.kube.store import KubeCluster
+from migrator.kube.transport import Timing, Transport
 from tests.support.clock import Clock
 
 
@@ -195,7 +195,7 @@ def store_on(
     deadline: Deadline | None = None,
     renew: Callable[[], None] = lambda: None,
     proxy: str | None = None,
-) -> KubeStore:
+) -> KubeCluster:
     """A store on that server whose waits take no time."""
     time = time or Clock()
     configuration = Configuration(host=url)
@@ -208,4 +208,4 @@ def store_on(
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )
-    return KubeStore(transport, dry_run=dry_run)
+    return KubeCluster(transport, dry_run=dry_run)

@@ -9,7 +9,7 @@ from migrator.planning.model import Severity
 from migrator.run import operator
 from testbed import operator_installation as installation
 from testbed.operator_installation import LABELS
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 IMAGE = installation.image("v0.1.0-alpha.9")
 CONFIG = installation.configuration()
@@ -48,25 +48,25 @@ def pod(
     return body
 
 
-def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> MemoryStore:
+def installed(*more: JSONObject, config: str = CONFIG, **options: Any) -> MemoryCluster:
     """A cluster with one installation, one pod, and more objects."""
     one = pod("grove-operator-1", image=options.get("image", IMAGE))
-    return MemoryStore(deployment(**options), installation.config_map(config), one, *more)
+    return MemoryCluster(deployment(**options), installation.config_map(config), one, *more)
 
 
-def look(cluster: MemoryStore, *, namespace: str | None = None, name: str | None = None) -> operator.Found:
+def look(cluster: MemoryCluster, *, namespace: str | None = None, name: str | None = None) -> operator.Found:
     """Find, with all of the options optional."""
     return operator.find(cluster, operator.OperatorFlags(namespace, name))
 
 
-def found_in(cluster: MemoryStore, **flags: str | None) -> operator.Operator:
+def found_in(cluster: MemoryCluster, **flags: str | None) -> operator.Operator:
     """Find the operator, which must be there."""
     found = look(cluster, **flags).operator
     assert found is not None
     return found
 
 
-def refusals(cluster: MemoryStore, **options: str | None) -> str:
+def refusals(cluster: MemoryCluster, **options: str | None) -> str:
     """What the findings refuse, as one text."""
     findings = look(cluster, **options).findings
     return "; ".join(f"{f.code}: {f}" for f in findings if f.severity is Severity.REFUSAL)

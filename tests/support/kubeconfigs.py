@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from migrator.resources import PODS
-from migrator.stores.kube import store as kube_store
+from migrator.kinds import PODS
+from migrator.kube import store as kube_store
 
 LOCAL = "https://127.0.0.1:1"
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
-from migrator import exact_json, resources
+from migrator import exact_json, kinds
 from migrator.exact_json import JSONObject
-from migrator.resources import Resource
+from migrator.kinds import Resource
 
 T = TypeVar("T")
 
@@ -23,11 +23,11 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 RESOURCES: Final = (
-    *(resource for resource in vars(resources).values() if isinstance(resource, Resource)),
+    *(resource for resource in vars(kinds).values() if isinstance(resource, Resource)),
     *(CONFIG_MAPS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, resources.LEASES, NAMESPACES})
+_WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, kinds.LEASES, NAMESPACES})
 
 
 def epoch() -> datetime:
@@ -65,7 +65,7 @@ class Objects:
         return str(self._state.version)
 
     def put(self, body: JSONObject) -> JSONObject:
-        """Store an object as others would, new or changed, status included; returns it as it is stored."""
+        """Cluster an object as others would, new or changed, status included; returns it as it is stored."""
         resource = _BY_KIND[body["apiVersion"], body["kind"]]
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "default") if resource.namespaced else ""
@@ -113,7 +113,7 @@ class Objects:
             return [copied(self._state.objects[key]) for key in keys]
 
     def _store(self, resource: Resource, old: JSONObject | None, new: JSONObject) -> JSONObject:
-        """Store ``new``, which is ours to change, as the API server would: a no-op moves nothing."""
+        """Cluster ``new``, which is ours to change, as the API server would: a no-op moves nothing."""
         metadata = new["metadata"]
         if old is None:
             metadata.setdefault("uid", f"00000000-0000-4000-8000-{next(self._state.uids):012d}")

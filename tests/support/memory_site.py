@@ -15,9 +15,9 @@ from typing import Any
 
 from migrator import cli
 from migrator.cli import connect
-from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
 from testbed import operator_installation as installation
-from tests.support.memory_store import MemoryStore, Request
+from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.json"
@@ -31,7 +31,7 @@ class Site:
     def __init__(self) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
         items: list[dict[str, Any]] = json.loads(EXAMPLE.read_text())["items"]
-        self.store = MemoryStore(namespace, installation.config_map(), *items)
+        self.store = MemoryCluster(namespace, installation.config_map(), *items)
         self.store.after.append(self._follow)
         self.replace_crds(OLD)
         self.install(OLD, 1)

@@ -1,4 +1,4 @@
-"""A cluster in memory: a :class:`migrator.store.Store` that answers as the API server was seen to answer.
+"""A cluster in memory: a :class:`migrator.cluster.Cluster` that answers as the API server was seen to answer.
 
 It keeps what the migrator's safety rests on: compare-and-swap on values, resource versions, generations that move
 with the spec alone, status and scale as subresources of their own, dry runs that validate and do not store, and
@@ -16,11 +16,11 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from migrator import resources
+from migrator import kinds
+from migrator.cluster import DryRun
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
-from migrator.resources import Op, Resource
-from migrator.store import DryRun
+from migrator.kinds import Op, Resource
 from tests.support.memory_objects import RESOURCES, Objects, copied, epoch
 from tests.support.server_patch import apply_ops, patched, validate
 
@@ -60,7 +60,7 @@ class Request:
     @property
     def reads(self) -> bool:
         """Whether it asks, and could not change anything."""
-        return self.verb in {"list", "get"} or self.resource == resources.SELF_SUBJECT_REVIEWS
+        return self.verb in {"list", "get"} or self.resource == kinds.SELF_SUBJECT_REVIEWS
 
     @property
     def writes(self) -> bool:
@@ -71,7 +71,7 @@ class Request:
 Hook = Callable[[Request], None]
 
 
-class MemoryStore(Objects):
+class MemoryCluster(Objects):
     """The cluster, as the product sees it.
 
     ``without`` names resources that are not installed. ``before`` and ``after`` are called for every request and may
@@ -132,14 +132,14 @@ class MemoryStore(Objects):
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
-    def in_dry_run(self, mode: DryRun) -> MemoryStore:
+    def in_dry_run(self, mode: DryRun) -> MemoryCluster:
         """The same cluster, whose writes are of ``mode``."""
         other = copy.copy(self)
         other.dry_run = mode
         return other
 
-    def within(self, left: Callable[[], float]) -> MemoryStore:
-        """See :meth:`migrator.store.Store.within`."""
+    def within(self, left: Callable[[], float]) -> MemoryCluster:
+        """See :meth:`migrator.cluster.Cluster.within`."""
         other = copy.copy(self)
         other._left = left
         return other
@@ -154,7 +154,7 @@ class MemoryStore(Objects):
         field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`."""
+        """See :meth:`migrator.cluster.Cluster.list`."""
         with self._sent(Request("list", resource, namespace or "", "")):
             with self._state.lock:
                 found = [
@@ -168,25 +168,25 @@ class MemoryStore(Objects):
             return tuple(map(project, found))
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """See :meth:`migrator.store.Store.kinds`."""
+        """See :meth:`migrator.cluster.Cluster.kinds`."""
         return tuple(r for r in RESOURCES if r.group == group and r not in self._without)
 
     def short_names(self, group: str) -> Mapping[str, str]:
-        """See :meth:`migrator.store.Store.short_names`."""
+        """See :meth:`migrator.cluster.Cluster.short_names`."""
         return self.served if group == "grove.io" else {}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
-        """See :meth:`migrator.store.Store.get`."""
+        """See :meth:`migrator.cluster.Cluster.get`."""
         with self._sent(Request("get", resource, namespace, name)), self._state.lock:
             return copied(self._find(resource, namespace, name))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """See :meth:`migrator.store.Store.create`."""
+        """See :meth:`migrator.cluster.Cluster.create`."""
         wanted = copied(body)
         metadata = wanted.setdefault("metadata", {})
         name = metadata.get("name", "")
         with self._sent(Request("create", resource, namespace, name, body=copied(body), dry_run=self.dry_run)) as sent:
-            if resource == resources.SELF_SUBJECT_REVIEWS:
+            if resource == kinds.SELF_SUBJECT_REVIEWS:
                 return {**wanted, "status": {"userInfo": {"username": _USER}}}
             with self._state.lock:
                 if (resource, namespace, name) in self._state.objects:
@@ -201,14 +201,14 @@ class MemoryStore(Objects):
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: ReadOnly[Op], *, subresource: str = ""
     ) -> JSONObject:
-        """See :meth:`migrator.store.Store.patch`."""
+        """See :meth:`migrator.cluster.Cluster.patch`."""
         request = Request("patch", resource, namespace, name, subresource, tuple(ops), dry_run=self.dry_run)
         with self._sent(request), self._state.lock:
             old = self._find(resource, namespace, name)
             if subresource == "scale":
                 view = apply_ops(_scale(old), ops)
                 new = {**old, "spec": {**old["spec"], "replicas": view["spec"].get("replicas", 0)}}
-            elif subresource == "status" and resource == resources.PODS:
+            elif subresource == "status" and resource == kinds.PODS:
                 new = apply_ops(old, ops)  # pods/status takes labels too
             else:
                 new = patched(old, ops, subresource=subresource)
@@ -217,10 +217,10 @@ class MemoryStore(Objects):
             if self.dry_run is DryRun.NONE:
                 new = self._store(resource, old, copied(new))
             answer = _scale(new) if subresource == "scale" else copied(new)
-        return _brief(answer) if resource == resources.PODS or resource.group in _BRIEF_GROUPS else answer
+        return _brief(answer) if resource == kinds.PODS or resource.group in _BRIEF_GROUPS else answer
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """See :meth:`migrator.store.Store.delete`."""
+        """See :meth:`migrator.cluster.Cluster.delete`."""
         with self._sent(Request("delete", resource, namespace, name, dry_run=self.dry_run)), self._state.lock:
             found = self._state.objects.get((resource, namespace, name))
             if found is not None and found["metadata"]["uid"] == uid and self.dry_run is DryRun.NONE:

@@ -17,7 +17,7 @@ from jsonpointer import EndOfList, JsonPointerException
 
 from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
-from migrator.resources import LEASES, Op, Resource
+from migrator.kinds import LEASES, Op, Resource
 from tests.support.memory_objects import CONFIG_MAPS, copied, same
 
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

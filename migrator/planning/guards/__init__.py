@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from migrator.errors import count
-from migrator.grove.assemble import DUMP_COMMAND
-from migrator.grove.hash_fields import GROUPS
 from migrator.grove.objects import Snapshot
+from migrator.grove.places import GROUPS
+from migrator.grove.trees import DUMP_COMMAND
 from migrator.planning.guards import fields, updates, values
 from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding, NotChecked, SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
+from migrator.words import count
 
 #: The guards of a set, in the order of their findings; ``updates.gang_termination`` needs the whole plan.
 _GUARDS = (

@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from typing import Final
 
 from migrator.errors import UsageError
-from migrator.grove.hash_fields import StoredHash
 from migrator.grove.objects import PossibleHash, Ref, Tree
+from migrator.grove.places import StoredHash
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
 from migrator.planning.model import Finding, Severity

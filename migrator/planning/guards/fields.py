@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts
+from migrator.kinds import pointer
 from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
-from migrator.resources import pointer
 
 _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 

@@ -20,20 +20,12 @@ from itertools import product
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.hash_fields import CLIQUE_LABEL, PROGRESS_FIELDS
-from migrator.grove.objects import (
-    GroveObject,
-    PodClique,
-    PodCliqueSet,
-    Tree,
-    condition,
-    go_duration,
-    kubernetes_time,
-)
+from migrator.grove.objects import GroveObject, PodClique, PodCliqueSet, Tree, condition, go_duration, kubernetes_time
+from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
-from migrator.planning.releases import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
+from migrator.releases.quirks import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _LOST_NODE: Final = "if its node is lost, delete its pods with --force"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from migrator.grove.hash_fields import POD_LABEL, SET_GENERATION, StoredHash
 from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
+from migrator.grove.places import POD_LABEL, SET_GENERATION, StoredHash
 from migrator.hashing import layouts, schemes
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
+from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import whole_units
 from migrator.planning.guards.base import SetFacts, report
 from migrator.planning.model import Finding
-from migrator.planning.releases import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
-from migrator.resources import pointer
+from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
 
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "

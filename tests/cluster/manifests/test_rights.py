@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from migrator.store import DryRun
-from migrator.stores.kube.store import KubeStore
+from migrator.cluster import DryRun
+from migrator.kube.store import KubeCluster
 from tests.cluster.manifests.audit import Audit, grants, used
 from tests.cluster.site import ServedSite, arguments, documents, job_of
 from tests.support.command_line import Invoke
@@ -33,7 +33,7 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
 ) -> None:
     """By the audit log of a run with lost replies, and of its revert: nothing beside the rules, and no rule unused."""
     site.fill()
-    monkeypatch.setattr(KubeStore, "patch", _first_of_each_kind_twice())
+    monkeypatch.setattr(KubeCluster, "patch", _first_of_each_kind_twice())
     audit = Audit(site)
     with site.frozen():
         account(*COMMAND)
@@ -55,9 +55,9 @@ def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
 def _first_of_each_kind_twice() -> Any:
     """A patch method whose first reply for each kind is lost: the same request is sent again."""
     seen = set()
-    send: Any = KubeStore.patch
+    send: Any = KubeCluster.patch
 
-    def patch(store: KubeStore, resource: Any, *found: Any, **options: Any) -> Any:
+    def patch(store: KubeCluster, resource: Any, *found: Any, **options: Any) -> Any:
         if store.dry_run is DryRun.NONE and resource not in seen:
             seen.add(resource)
             send(store, resource, *found, **options)

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrator.stores.kube import store as kube_store
-from migrator.stores.kube.store import KubeStore
+from migrator.kube import store as kube_store
+from migrator.kube.store import KubeCluster
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import put
 from testbed.controlplane.server import ControlPlane
 from tests.cluster.store.things import ABSENT, NAMESPACE, THINGS, Both
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 
 @pytest.fixture(scope="package")
-def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
+def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeCluster]:
     """The API server, with a kind and a namespace of our own."""
     any_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": THINGS.version, "served": True, "storage": True, "subresources": {"status": {}}}
@@ -38,6 +38,6 @@ def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeStore]:
 
 
 @pytest.fixture(params=["cluster", "memory"])
-def store(cluster: KubeStore, request: pytest.FixtureRequest) -> Both:
+def store(cluster: KubeCluster, request: pytest.FixtureRequest) -> Both:
     """The API server, and the cluster in memory that stands for it elsewhere."""
-    return cluster if request.param == "cluster" else MemoryStore(without=[ABSENT])
+    return cluster if request.param == "cluster" else MemoryCluster(without=[ABSENT])

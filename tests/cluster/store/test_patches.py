@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from migrator.cluster import Cluster
 from migrator.errors import ApiError, ClusterError, Conflict, Rejected, TestFailed
 from migrator.exact_json import JSONNumber, JSONObject
-from migrator.resources import POD_CLIQUES, Op, Resource
-from migrator.store import Store
-from migrator.stores.kube.store import KubeStore
+from migrator.kinds import POD_CLIQUES, Op, Resource
+from migrator.kube.store import KubeCluster
 from tests.cluster.store.things import HASH, NAMESPACE, REPLACE, TEMPLATE, THINGS, Both, check, create_thing
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -81,7 +81,7 @@ def ops_of(case: Case, body: JSONObject) -> tuple[Op, ...]:
     )
 
 
-def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -> tuple[str, JSONObject]:
+def outcome_of(store: Cluster, resource: Resource, case: Case, body: JSONObject) -> tuple[str, JSONObject]:
     """Send the case's patch; the error's class, and the parts of the object that a patch can change."""
     outcome = "ok"
     try:
@@ -94,11 +94,11 @@ def outcome_of(store: Store, resource: Resource, case: Case, body: JSONObject) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_patches_mean_the_same_everywhere(cluster: KubeStore, case: Case) -> None:
+def test_patches_mean_the_same_everywhere(cluster: KubeCluster, case: Case) -> None:
     """The same patch has the same outcome, and leaves the same object, on a cluster and in memory."""
     body = create_thing(cluster, case.name, status=case.status)
     expected = outcome_of(cluster, THINGS, case, body)
-    assert outcome_of(MemoryStore(as_clique(body)), POD_CLIQUES, case, body) == expected
+    assert outcome_of(MemoryCluster(as_clique(body)), POD_CLIQUES, case, body) == expected
 
 
 @pytest.mark.parametrize(

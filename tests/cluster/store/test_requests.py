@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
+from migrator.cluster import FIELD_MANAGER, DryRun
 from migrator.errors import AlreadyExists, ApiError, NotFound, Rejected, TestFailed
 from migrator.exact_json import JSONObject
-from migrator.resources import DEPLOYMENTS, LEASES, PODS, Op
-from migrator.store import FIELD_MANAGER, DryRun
-from migrator.stores.kube.store import KubeStore
+from migrator.kinds import DEPLOYMENTS, LEASES, PODS, Op
+from migrator.kube.store import KubeCluster
 from testbed import operator_installation as installation
 from tests.cluster.store.things import ABSENT, HASH, NAMESPACE, REPLACE, THINGS, Both, create_thing
 from tests.support.memory_objects import CONFIG_MAPS
@@ -46,7 +46,7 @@ def test_create_and_delete(store: Both) -> None:
         store.get(CONFIG_MAPS, NAMESPACE, "record")
 
 
-def test_pages_make_one_list(cluster: KubeStore) -> None:
+def test_pages_make_one_list(cluster: KubeCluster) -> None:
     """More objects than a page holds are all there once, of one version, narrowed by labels as asked."""
     for number in range(505):
         cluster.create(CONFIG_MAPS, NAMESPACE, config_map(f"page-{number:04d}", labels={"page": "x"}))
@@ -58,7 +58,7 @@ def test_pages_make_one_list(cluster: KubeStore) -> None:
     assert listing == tuple(("ConfigMap", "v1", f"page-{number:04d}") for number in range(505))
 
 
-def test_metadata_only_has_neither_spec_nor_status(cluster: KubeStore) -> None:
+def test_metadata_only_has_neither_spec_nor_status(cluster: KubeCluster) -> None:
     """Metadata lists carry what trees are built from, and not the rest."""
     create_thing(cluster, "metadata-only")
     found = cluster.list(THINGS, lambda raw: raw, metadata_only=True)
@@ -82,7 +82,7 @@ def test_dry_runs_write_nothing(store: Both) -> None:
         store.get(CONFIG_MAPS, NAMESPACE, "dry")
 
 
-def test_writes_carry_our_field_manager(cluster: KubeStore) -> None:
+def test_writes_carry_our_field_manager(cluster: KubeCluster) -> None:
     """Nobody but us is named as the writer of what we wrote."""
     create_thing(cluster, "managed")
     cluster.patch(THINGS, NAMESPACE, "managed", (Op("replace", "/metadata/labels/app", "y"),))
@@ -120,17 +120,17 @@ def test_lease_times_need_six_digits(store: Both) -> None:
 def test_who_we_are(store: Both) -> None:
     """A SelfSubjectReview, which is created and never stored, names the user."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
-    assert store.create(resources.SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
+    assert store.create(kinds.SELF_SUBJECT_REVIEWS, "", body)["status"]["userInfo"]["username"]
 
 
-def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeStore) -> None:
+def test_discovery_shows_the_kinds_that_can_be_listed(cluster: KubeCluster) -> None:
     """Every kind of a group, once and without its subresources; nothing for a group that is not there."""
     assert cluster.kinds(THINGS.group) == (THINGS,)
     assert cluster.kinds("nobody.example") == ()
 
 
 @pytest.mark.parametrize("metadata_only", [True, False])
-def test_pods_can_be_listed_by_phase(cluster: KubeStore, *, metadata_only: bool) -> None:
+def test_pods_can_be_listed_by_phase(cluster: KubeCluster, *, metadata_only: bool) -> None:
     """The API server selects pods by their phase, and refuses a field that it does not select by."""
     listing = cluster.list(PODS, dict, field_selector="status.phase!=Running", metadata_only=metadata_only)
     assert all((pod.get("status") or {}).get("phase") != "Running" for pod in listing)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from migrator.exact_json import JSONNumber, JSONObject
-from migrator.resources import Op, Resource
-from migrator.stores.kube.store import KubeStore
-from tests.support.memory_store import MemoryStore
+from migrator.kinds import Op, Resource
+from migrator.kube.store import KubeCluster
+from tests.support.memory_store import MemoryCluster
 
 NAMESPACE = "store-test"
 #: Stands for a PodClique on the API server, so that this test needs none of Grove's CRDs.
@@ -21,7 +21,7 @@ TEMPLATE = {
 
 REPLACE = Op("replace", HASH, "new")
 
-Both = KubeStore | MemoryStore
+Both = KubeCluster | MemoryCluster
 
 
 def check(path: str, value: object) -> Op:

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from migrator.planning.releases import INITIAL_SCHEDULE_GRACE
+from migrator.releases.quirks import INITIAL_SCHEDULE_GRACE
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.site import WORKLOADS

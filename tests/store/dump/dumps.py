@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from migrator.dump import DumpStore
+from migrator.dump import Dump
 
 PCS = {
     "apiVersion": "grove.io/v1alpha1",
@@ -38,6 +38,6 @@ def dump(folder: Path, text: str | bytes, name: str = "dump") -> str:
     return str(path)
 
 
-def read(folder: Path, text: str | bytes) -> DumpStore:
+def read(folder: Path, text: str | bytes) -> Dump:
     """The store that a file with that content is."""
-    return DumpStore.read(dump(folder, text))
+    return Dump.read(dump(folder, text))

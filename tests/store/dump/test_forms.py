@@ -15,9 +15,9 @@ import yaml
 
 from migrator import dump as file_of_objects
 from migrator import kubectl_json
-from migrator.dump import DumpStore
+from migrator.dump import Dump
 from migrator.exact_json import JSONNumber
-from migrator.resources import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS
+from migrator.kinds import POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS
 from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump, read
 
 LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
@@ -50,7 +50,7 @@ def test_every_form_is_read(tmp_path: Path, form: str, encoding: str) -> None:
     content = FORMS[form]() if encoding == "utf-8" else FORMS[form]().removeprefix("\ufeff")
     path = dump(tmp_path, content.encode(encoding))
     assert documents(path) == OBJECTS
-    store = DumpStore.read(path)
+    store = Dump.read(path)
     assert [store.list(kind, dict) for kind in (POD_CLIQUE_SETS, PODS)] == [(PCS,), (POD,)]
 
 
@@ -58,14 +58,14 @@ def test_every_form_is_read(tmp_path: Path, form: str, encoding: str) -> None:
 def test_standard_input(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dash is stdin, in bytes."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-    assert DumpStore.read("-").list(PODS, dict) == (POD,)
+    assert Dump.read("-").list(PODS, dict) == (POD,)
 
 
 def test_numbers_of_json_keep_their_spelling(tmp_path: Path) -> None:
     """``hash`` and ``plan`` get 1e3 and 1.0 as they stand there, because Go hashes the text of a quantity."""
     text = json.dumps(PCS).replace('"generation": 3', '"generation": 3, "n": [1e3, 1.50, -0, 1E+21, 7]')
     path = dump(tmp_path, text)
-    (listed,) = DumpStore.read(path).list(POD_CLIQUE_SETS, dict)
+    (listed,) = Dump.read(path).list(POD_CLIQUE_SETS, dict)
     for found in (listed, *documents(path)):
         assert found["metadata"]["n"] == [*map(JSONNumber, ("1e3", "1.50", "-0", "1E+21")), 7]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from migrator import dump as file_of_objects
-from migrator.dump import DumpStore
+from migrator.dump import Dump
 from migrator.errors import InputError
 from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump
 
@@ -121,7 +121,7 @@ def test_what_is_no_dump_is_refused_with_its_place(tmp_path: Path, text: str | b
     """One sentence with the file and the place, exit code 2, whatever the file holds."""
     path = dump(tmp_path, text, "bad")
     with pytest.raises(InputError, match=message) as caught:
-        DumpStore.read(path)
+        Dump.read(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -135,7 +135,7 @@ def test_a_dump_that_is_cut_off_anywhere_is_called_that(tmp_path: Path, form: Ca
     end = text.index("List") + 4
     for at in range(len("apiVersion: v"), end):
         with pytest.raises(InputError) as caught:
-            DumpStore.read(dump(tmp_path, text[:at]))
+            Dump.read(dump(tmp_path, text[:at]))
         assert CUT in str(caught.value), (text[:at][-40:], str(caught.value))
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, path: str, monkeypatch: pyte
     """Missing, a directory, or no path at all: named, not a traceback."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"cannot be read|embedded null"):
-        DumpStore.read(path)
+        Dump.read(path)
 
 
 @pytest.mark.parametrize("number", ["0.5", "1.0", "1e3"])
@@ -158,9 +158,9 @@ def test_a_template_with_a_number_that_is_no_plain_integer_is_refused(
     said = f"^{path}: document 1: PodCliqueSet a/demo: /spec/template/cliques/0/spec/limit is a number that is not a "
     said += r"plain integer, and a dump can lose how it is spelt\. Plan on the cluster itself, without -f\.$"
     with pytest.raises(InputError, match=said):
-        DumpStore.read(path)
+        Dump.read(path)
     list(file_of_objects.objects(path, whole=False))
-    DumpStore.read(dump(tmp_path, form({**POD, "spec": {"limit": 0.5}})))
+    Dump.read(dump(tmp_path, form({**POD, "spec": {"limit": 0.5}})))
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["plan", "hash"])
@@ -178,7 +178,7 @@ def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
     """Whoever gives two dumps of two times sees which two."""
     one, other = dump(tmp_path, json.dumps(PCS), "one"), dump(tmp_path, json.dumps(POD) + json.dumps(PCS), "other")
     with pytest.raises(InputError, match=f"^{other}: PodCliqueSet a/demo is in {one} too"):
-        DumpStore.read(one, other)
+        Dump.read(one, other)
 
 
 def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
@@ -194,5 +194,5 @@ def test_what_is_too_deep_or_too_long_takes_no_time(tmp_path: Path, text: str) -
     """Ten megabytes of brackets or digits: less than what a dump of that size takes."""
     path, began = dump(tmp_path, text), time.process_time()
     with pytest.raises(InputError, match=r"nested too deeply|digits"):
-        DumpStore.read(path)
+        Dump.read(path)
     assert time.process_time() - began < 3

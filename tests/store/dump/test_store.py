@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import NotFound
-from migrator.resources import LEASES, POD_CLIQUE_SETS, PODS
+from migrator.kinds import LEASES, POD_CLIQUE_SETS, PODS
 from tests.store.dump.dumps import OBJECTS, PCS, read
 from tests.support.memory_objects import CONFIG_MAPS
 

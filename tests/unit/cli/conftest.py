@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.command_line import Invoke, invoke, objects
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 __all__ = ["invoke"]
 
 
 @pytest.fixture
-def cluster(invoke: Invoke) -> MemoryStore:
+def cluster(invoke: Invoke) -> MemoryCluster:
     """The example as a cluster in memory, which the command line finds."""
-    return invoke.on(MemoryStore(*objects()))
+    return invoke.on(MemoryCluster(*objects()))

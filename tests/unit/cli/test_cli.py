@@ -23,7 +23,7 @@ from migrator.cli.progress import Progress
 from migrator.errors import HALF_WAY, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_site import NEW
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
 
@@ -183,7 +183,7 @@ def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("migrator.run.migration.run", failing(HalfWay("half-way")))
-    invoke.on(MemoryStore())
+    invoke.on(MemoryCluster())
     monkeypatch.setattr(place, pressed)
     said = invoke("run", *TO, code=6).err
     assert ("half-way" in said) is place.endswith("__exit__")
@@ -191,7 +191,7 @@ def test_ctrl_c_after_a_run_that_is_half_way_is_still_6(
 
 def test_what_is_too_deep_to_be_walked_is_wrong_input(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in the file, so it is no bug."""
-    monkeypatch.setattr("migrator.run.dry_run.preview", failing(RecursionError()))
+    monkeypatch.setattr("migrator.run.preview.preview", failing(RecursionError()))
     assert "nested too deeply" in invoke("plan", "-f", DUMP, *TO, code=2).failure["message"]
 
 
@@ -316,7 +316,7 @@ def test_flags_have_no_variables(name: str, monkeypatch: pytest.MonkeyPatch, inv
 )
 def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, version: str, invoke: Invoke) -> None:
     """Grove's release is the version of Grove's chart; a scheme names none."""
-    invoke.on(MemoryStore(*objects()))
+    invoke.on(MemoryCluster(*objects()))
     run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
     assert f" --version {version} " in invoke(*run).json["next"][0]
 

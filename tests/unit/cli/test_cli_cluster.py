@@ -14,14 +14,14 @@ import pytest
 
 from migrator import __version__, cli
 from migrator.cli import connect
+from migrator.cluster import CONCURRENCY
 from migrator.errors import Forbidden
-from migrator.resources import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
 from migrator.run.leases import OWN_LEASE
-from migrator.store import CONCURRENCY
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
 from tests.support.memory_site import Site
-from tests.support.memory_store import MemoryStore, Request
+from tests.support.memory_store import MemoryCluster, Request
 
 HOME = ("--operator", "grove-system/grove-operator")
 
@@ -34,9 +34,9 @@ def with_a_refused_set() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def refused(invoke: Invoke) -> MemoryStore:
+def refused(invoke: Invoke) -> MemoryCluster:
     """It as a cluster."""
-    return invoke.on(MemoryStore(*with_a_refused_set()))
+    return invoke.on(MemoryCluster(*with_a_refused_set()))
 
 
 def operator() -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
 
 def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Invoke) -> None:
     """Changes and refusals are not errors of `plan`; --detailed-exitcode makes them 10 and 3, 3 before 10."""
-    store = invoke.on(MemoryStore(*objects()))
+    store = invoke.on(MemoryCluster(*objects()))
     invoke("run", *TO, *HOME)
     done = written(tmp_path / "done.json", store.everything(*HOLDERS))
     refused = written(tmp_path / "refused.json", with_a_refused_set())
@@ -82,7 +82,7 @@ def test_plan_as_a_page_is_one_document(invoke: Invoke) -> None:
     assert "by label app" in other
 
 
-def test_the_record_is_looked_for_in_every_namespace(cluster: MemoryStore, invoke: Invoke) -> None:
+def test_the_record_is_looked_for_in_every_namespace(cluster: MemoryCluster, invoke: Invoke) -> None:
     """Without an operator nothing tells where it is, so Leases of our name are listed."""
     seen = set()
     cluster.before.append(lambda request: seen.add((request.verb, request.resource.plural, request.namespace)))
@@ -92,7 +92,7 @@ def test_the_record_is_looked_for_in_every_namespace(cluster: MemoryStore, invok
 
 @pytest.mark.parametrize("target", [TO, ()])
 def test_what_may_not_be_read_beside_a_namespace_is_named(
-    target: tuple[str, ...], cluster: MemoryStore, invoke: Invoke
+    target: tuple[str, ...], cluster: MemoryCluster, invoke: Invoke
 ) -> None:
     """With rights in one namespace -n plans it, and notes name what is not checked; without -n: exit 1."""
 
@@ -108,7 +108,7 @@ def test_what_may_not_be_read_beside_a_namespace_is_named(
     assert "plan that one with -n" in invoke("plan", *target, code=1).err
 
 
-def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryStore, invoke: Invoke) -> None:
+def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryCluster, invoke: Invoke) -> None:
     """What -n leaves out is recreated all the same, which a page says too."""
     assert cluster.is_cluster
     for namespace, said in (("search", "2 PodCliqueSets in other"), ("nowhere", "3 PodCliqueSets in other")):
@@ -122,7 +122,7 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryStore, inv
         assert f"affects {said} namespaces: the operator serves" in page
 
 
-def test_each_run_says_what_it_did(cluster: MemoryStore, invoke: Invoke) -> None:
+def test_each_run_says_what_it_did(cluster: MemoryCluster, invoke: Invoke) -> None:
     """There, once more, and back with the same --from and --to, which restores every object."""
     before = cluster.everything(*HOLDERS)
     said = [
@@ -142,7 +142,7 @@ def without_versions(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "metadata": kept}
 
 
-def test_a_refused_run_writes_nothing(refused: MemoryStore, invoke: Invoke) -> None:
+def test_a_refused_run_writes_nothing(refused: MemoryCluster, invoke: Invoke) -> None:
     """Exit 3, with guard, object and field as data."""
     failed = invoke("run", *TO, *HOME, code=3).failure
     assert refused.writes() == []
@@ -181,11 +181,11 @@ def test_a_refused_run_counts_the_other_refusals(names: int, said: str, invoke: 
     items = objects()
     for item in [item for item in items if item["kind"] == "PodCliqueSet"][:names]:
         item["status"]["currentRevision"] = "x-1"
-    invoke.on(MemoryStore(*items))
+    invoke.on(MemoryCluster(*items))
     assert said in invoke("run", "--dry-run", *TO, *HOME, code=3).message
 
 
-def test_a_dry_run_shows_the_plan(cluster: MemoryStore, invoke: Invoke) -> None:
+def test_a_dry_run_shows_the_plan(cluster: MemoryCluster, invoke: Invoke) -> None:
     """It says that it wrote nothing, and that is so."""
     before = cluster.everything(*HOLDERS)
     assert "Dry run: nothing was written" in invoke("run", "--dry-run", *TO, *HOME).out
@@ -220,7 +220,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
 
 def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Invoke) -> None:
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
-    invoke.on(MemoryStore(*operator()))
+    invoke.on(MemoryCluster(*operator()))
     printed = invoke("run", *TO)
     assert printed.out.startswith("Nothing to do: no PodCliqueSet was found. Is this the right cluster?\n")
     assert "helm upgrade" in printed.out
@@ -257,7 +257,7 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "CONCURRENCY", 1)
 
 
-def end_at_a_pod(store: MemoryStore) -> None:
+def end_at_a_pod(store: MemoryCluster) -> None:
     """Ask the next run to end once it writes to a pod."""
     sent = list[Request]()
 
@@ -318,7 +318,7 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryStore, invoke: Invoke) -> None:
+def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryCluster, invoke: Invoke) -> None:
     """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
     before = signal.getsignal(signal.SIGTERM)
     end_at_a_pod(cluster)
@@ -347,7 +347,7 @@ def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke) -> None:
     """A dry run on the server is sent as the run would be."""
     under_way, most, lock, met = 0, 0, threading.Lock(), threading.Event()
 
-    class Slow(MemoryStore):
+    class Slow(MemoryCluster):
         def patch(self, *given: Any, **more: Any) -> Any:
             nonlocal under_way, most
             if threading.current_thread() is threading.main_thread():  # proofs are sent one by one
@@ -375,7 +375,7 @@ def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invo
         invoke("plan", "-f", DUMP, *TO).out,
         invoke("plan", "-f", written(tmp_path / "refused.json", with_a_refused_set()), *TO).out,
     ]
-    invoke.on(MemoryStore(*objects(), *operator()))
+    invoke.on(MemoryCluster(*objects(), *operator()))
     texts += [invoke("plan", "--context", "a lab", *TO).out, invoke("verify", *TO, code=7).out]
     found = [command for text in texts for command in re.findall(r"(?m)(?<=^next      )grove-migrator .*$", text)]
     found += [command for text in texts for command in re.findall(r"`(grove-migrator [^`]*)`", " ".join(text.split()))]

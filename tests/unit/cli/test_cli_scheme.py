@@ -10,7 +10,7 @@ import pytest
 
 from migrator.releases.program import API, MACHINERY
 from tests.support.command_line import DUMP, Invoke, objects
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
@@ -79,7 +79,7 @@ def test_a_plan_to_a_program_is_the_plan_to_its_scheme(tmp_path: Path, invoke: I
 @COMMANDS
 def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a program of another scheme is a usage error that names both; the right one is accepted."""
-    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(NAMESPACE, *objects()))
     path = written(tmp_path)
     said = invoke(*command, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
@@ -91,7 +91,7 @@ def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_pat
 @ON_A_CLUSTER
 def test_a_target_image_of_another_schemes_release_is_a_usage_error(command: list[str], invoke: Invoke) -> None:
     """The image of the operator that runs now is not taken for the next one, which a run would start again."""
-    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(NAMESPACE, *objects()))
     args = (*command, "--to", "v0.1.0-alpha.12-rc1", "--target-image")
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
     assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is v0.1.0-alpha.12-rc1" in said
@@ -104,7 +104,7 @@ def test_a_target_image_of_another_scheme_than_the_binary_is_a_usage_error(
     command: list[str], tmp_path: Path, invoke: Invoke
 ) -> None:
     """The binary says what the next operator computes: a release of another scheme is the operator that runs now."""
-    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(NAMESPACE, *objects()))
     args = (*command, "--to-binary", written(tmp_path), "--target-image")
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
     assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is legacy-1.35" in said
@@ -113,7 +113,7 @@ def test_a_target_image_of_another_scheme_than_the_binary_is_a_usage_error(
 
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
-    invoke.on(MemoryStore(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(NAMESPACE, *objects()))
     run = ("run", "--operator", "grove-system/grove-operator", "--to-binary", written(tmp_path), "-o", "json")
     assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
     named = invoke(*run, "--target-image", "example.test/op:mine").json["next"][-1]

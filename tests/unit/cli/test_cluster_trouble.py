@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from migrator.cli import connect
-from migrator.resources import POD_CLIQUE_SETS
+from migrator.kinds import POD_CLIQUE_SETS
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
 from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
@@ -68,7 +68,7 @@ def test_no_command_ends_well_without_its_cluster(command: tuple[str, ...], trou
 
 def test_a_slow_credential_plugin_is_named(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sees a command do nothing learns that it may wait for a login."""
-    monkeypatch.setattr("migrator.stores.kube.plugin.PATIENCE", 0.01)
+    monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
     user = plugin(tmp_path / "plugin.py", "import time; time.sleep(0.2); raise SystemExit(1)")
     failed = invoke("plan", "--kubeconfig", kubeconfig(tmp_path / "config", user=user), code=1)
     waited = failed.events[0]

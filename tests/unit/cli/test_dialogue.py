@@ -17,7 +17,7 @@ from testbed import operator_installation as installation
 from tests.support.builders import World
 from tests.support.command_line import Invoke
 from tests.support.memory_site import Site
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 START = "kubectl scale deployment/grove-operator -n grove-system --replicas=1"
@@ -34,7 +34,7 @@ def after_revert(
     """
     world = World().grow()
     world.apply(world.decide().changes)
-    store = MemoryStore(installation.deployment(installation.image(tag), replicas=replicas, observed=True))
+    store = MemoryCluster(installation.deployment(installation.image(tag), replicas=replicas, observed=True))
     store.served["ct"] = ct
     options = RunOptions(PlanOptions(source, target="legacy-1.35"), revert=True)
     plan = world.revert() if sets else Plan("auto", "legacy-1.35", ())
@@ -102,7 +102,7 @@ def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise Unreachable("no answer")
 
-    monkeypatch.setattr(MemoryStore, "short_names", fail)
+    monkeypatch.setattr(MemoryCluster, "short_names", fail)
     assert after_revert(A8, replicas=1)[1] == ()
     invoke.on(Site().store)
     assert invoke("run", "--to", A11, "--stop-operator", "-o", "json").json["next"][0] == application(A11)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.hashing.schemes import by_name
-from migrator.resources import DEPLOYMENTS, POD_CLIQUE_SETS
+from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS
 from testbed import operator_installation as installation
 from testbed.controlplane.trees import GROVE
 from tests.support.command_line import TO, Invoke

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from migrator.cli.offline import sections
+from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.resources import POD_CLIQUE_SETS
 from testbed import operator_installation as installation
 from testbed.trees import as_list
 from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, written
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
 
@@ -101,9 +101,9 @@ def test_a_status_of_the_wrong_shape_is_no_bug(status: dict[str, Any], tmp_path:
 
 def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None:
     """Without the CRDs it is the wrong cluster, or too early: 2; with them and without sets there is nothing to do."""
-    invoke.on(MemoryStore(without=[POD_CLIQUE_SETS]))
+    invoke.on(MemoryCluster(without=[POD_CLIQUE_SETS]))
     assert "does not know podcliquesets.grove.io" in invoke("plan", *TO, code=2).failure["message"]
-    invoke.on(MemoryStore())
+    invoke.on(MemoryCluster())
     for command in (["plan", *TO], ["plan"], ["plan", *TO, "-o", "html"], ["run", "--dry-run", *TO]):
         assert "Nothing to do: no PodCliqueSet was found or selected" in invoke(*command).out
     invoke("verify", *TO)
@@ -136,15 +136,15 @@ def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
 
 def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     """On a cluster the image of the operator says what runs."""
-    invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.9")))
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.9")))
     found = invoke("plan", "-o", "json").json
     assert [target["running"] for target in found["targets"]] == [False, True, False]
     out = invoke("plan").out
     assert "Grove v0.1.0-alpha.9." in out, "Dynamo brings no such release"
     assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in out
-    invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.1")))
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.1")))
     assert "Not shown, as they are not newer: v0.1.0-alpha.1.\n" in invoke("plan").out
-    invoke.on(MemoryStore(*objects(), *installed("v0.1.0-alpha.6")))
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.6")))
     assert "          Grove v0.1.0-alpha.6 (Dynamo 1.0).\n" in invoke("plan").out
 
 
@@ -153,7 +153,7 @@ def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[s
     """Its release decides which known issues concern the upgrade; an operator that is stopped decides nothing."""
 
     def issues(release: str, replicas: int) -> list[str]:
-        invoke.on(MemoryStore(*annotated(), *installed(release, replicas=replicas)))
+        invoke.on(MemoryCluster(*annotated(), *installed(release, replicas=replicas)))
         found = invoke(*command, *TO, "-o", "json").json
         return [advice["message"] for advice in found.get("plan", found)["advisories"]]
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from migrator.hashing import podcliqueset, schemes
-from migrator.resources import LEASES
+from migrator.kinds import LEASES
 from migrator.run.leases import RECORD
 from testbed import trees
 from testbed.workloads import disaggregated, standalone
 from tests.support.command_line import Invoke, written
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 
 MARK = "s3cr3t"
 FROM, TO = "legacy-1.34", "v0.1.0-alpha.11"
@@ -65,7 +65,7 @@ def template_of(pcs: Object) -> Object:
     return container
 
 
-def kept_by(store: MemoryStore) -> str:
+def kept_by(store: MemoryCluster) -> str:
     """All that runs leave in a cluster beside hashes: Leases, one of them with the record."""
     return "\n".join(json.dumps(item) for item in store.everything(LEASES))
 
@@ -85,10 +85,10 @@ def silent(invoke: Invoke) -> Callable[..., None]:
 
 
 @pytest.fixture
-def cluster(invoke: Invoke) -> MemoryStore:
+def cluster(invoke: Invoke) -> MemoryCluster:
     """The grown sets as a cluster, which the command line finds."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-    return invoke.on(MemoryStore(namespace, *grown()))
+    return invoke.on(MemoryCluster(namespace, *grown()))
 
 
 levels = pytest.mark.parametrize("level", [(), ("-v",)], ids=["quiet", "verbose"])
@@ -107,7 +107,7 @@ def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[...,
 
 @levels
 def test_a_cluster_is_left_without_a_value(
-    cluster: MemoryStore, silent: Callable[..., None], level: tuple[str, ...]
+    cluster: MemoryCluster, silent: Callable[..., None], level: tuple[str, ...]
 ) -> None:
     """Neither logs, the record nor the Lease of a dry run, a run, a revert and checks."""
     silent("run", "--to", TO, *HOME, "--dry-run", *level, expect="Dry run")
@@ -123,7 +123,7 @@ def test_a_cluster_is_left_without_a_value(
 
 @levels
 def test_a_refusal_names_fields_and_no_value(
-    cluster: MemoryStore, tmp_path: Path, silent: Callable[..., None], level: tuple[str, ...]
+    cluster: MemoryCluster, tmp_path: Path, silent: Callable[..., None], level: tuple[str, ...]
 ) -> None:
     """A spec that was edited, in every form of the plan and as a refused run."""
     edited = grown()

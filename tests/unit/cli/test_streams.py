@@ -13,7 +13,7 @@ from typing import TextIO
 import pytest
 
 from tests.support.command_line import DUMP, TO, Invoke, objects
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
 
@@ -34,7 +34,7 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
     """1 means that nothing was written, and then the old operator would be started on new hashes."""
-    invoke.on(MemoryStore(*objects()))
+    invoke.on(MemoryCluster(*objects()))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         events = invoke("run", *TO, "--operator", "grove-system/grove-operator").events
@@ -49,7 +49,7 @@ def test_a_dry_run_whose_result_cannot_be_printed_fails(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
     """A dry run has no other result than its output."""
-    invoke.on(MemoryStore(*objects()))
+    invoke.on(MemoryCluster(*objects()))
     home = ("--operator", "grove-system/grove-operator")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)

@@ -15,11 +15,11 @@ import pytest
 from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
-from migrator.render.text import WIDTH
+from migrator.words import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 from tests.support.terminal import Shown, show
 
@@ -256,7 +256,7 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
 )
 def test_a_text_in_a_pipe_fits(arguments: tuple[str | Path, ...], code: int, invoke: Invoke) -> None:
     """Every command and every kind of error."""
-    invoke.on(MemoryStore(*objects()))
+    invoke.on(MemoryCluster(*objects()))
     log = () if "--help" in arguments else ("--log-format", "console")
     printed = invoke(*arguments, *log, code=code)
     assert printed.out + printed.err
@@ -265,7 +265,7 @@ def test_a_text_in_a_pipe_fits(arguments: tuple[str | Path, ...], code: int, inv
 
 def test_refusals_fit(refused: list[dict[str, Any]], invoke: Invoke) -> None:
     """Whatever the names, and the text of every code too."""
-    invoke.on(MemoryStore(*refused))
+    invoke.on(MemoryCluster(*refused))
     home = ("--operator", "grove-system/grove-operator")
     for arguments, code in ((("plan",), 0), (("verify",), 7), (("run", "--dry-run", *home), 3)):
         assert too_long(console(invoke, *arguments, *TO, code=code)) == []

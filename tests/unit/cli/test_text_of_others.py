@@ -13,9 +13,9 @@ import pytest
 from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
 from migrator.run.endings import start_command
-from migrator.run.observation import Observation
 from migrator.run.operator import Operator
 from migrator.run.record import Record, State
+from migrator.run.seen import Observation
 from testbed import operator_installation as installation
 from tests.support.command_line import TO, Invoke, objects, written
 from tests.support.memory_site import NEW, OLD, Site

@@ -8,7 +8,7 @@ from migrator.planning import crds
 from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
-from migrator.planning.releases import builds
+from migrator.releases.table import builds
 from tests.support.builders import NOW, World
 from tests.support.tables import table
 

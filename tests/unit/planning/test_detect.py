@@ -9,8 +9,8 @@ import pytest
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONNumber
-from migrator.grove.hash_fields import HASH_FIELDS, SET_GENERATION, HashField, StoredHash, stored_hashes
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
+from migrator.grove.places import HASH_FIELDS, SET_GENERATION, HashField, StoredHash, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.planning import detect as detecting

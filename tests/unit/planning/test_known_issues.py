@@ -13,8 +13,8 @@ from migrator.planning.known_issues import ISSUE_TITLES, KNOWN_ISSUES
 from migrator.planning.model import Plan
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
-from migrator.planning.releases import builds
-from migrator.render.summary import recreated_with_migration
+from migrator.releases.table import builds
+from migrator.report.summary import recreated_with_migration
 from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique
 from tests.support.tables import table
 

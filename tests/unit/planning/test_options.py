@@ -6,7 +6,7 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.planning.options import PlanOptions, direction_of
-from migrator.planning.releases import is_target
+from migrator.releases.table import is_target
 from tests.support.builders import World
 from tests.support.tables import table
 

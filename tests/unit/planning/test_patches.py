@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from migrator.grove.objects import Ref
+from migrator.kinds import Op
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, commit, patch_count, rest
-from migrator.resources import Op
 from tests.support.builders import World
 
 POD = Ref("Pod", "default", "web-0", "uid-1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.hash_fields import POD_LABEL, StoredHash
 from migrator.grove.objects import Ref
+from migrator.grove.places import POD_LABEL, StoredHash
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption, SetState, Severity

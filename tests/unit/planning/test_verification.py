@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from migrator.grove.hash_fields import PROGRESS_FIELDS
+from migrator.grove.places import PROGRESS_FIELDS
 from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.verification import problems_of
 from tests.support.builders import LATER, OLD, World, clique

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from migrator.errors import ClusterError, LeaseLost, LostReply, NotAuthorised, Unreachable
-from migrator.resources import LEASES
+from migrator.kinds import LEASES
 from migrator.run.context import periodically
 from migrator.run.leases import (
     DURATION,
@@ -27,7 +27,7 @@ from migrator.run.leases import (
     monotonic,
 )
 from tests.support.clock import START, Clock, context_of
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 NAMESPACE, OPERATORS = "grove-system", OPERATOR_LEASE
@@ -40,13 +40,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cluster() -> MemoryStore:
+def cluster() -> MemoryCluster:
     """A cluster without any Lease."""
-    return MemoryStore()
+    return MemoryCluster()
 
 
 @pytest.fixture
-def leases(cluster: MemoryStore, clock: Clock) -> Leases:
+def leases(cluster: MemoryCluster, clock: Clock) -> Leases:
     """Leases without a thread, of which none is held."""
     return leases_of(cluster, clock)
 
@@ -58,13 +58,13 @@ def ours(leases: Leases) -> Leases:
     return leases
 
 
-def leases_of(cluster: MemoryStore, clock: Clock, identity: str = "we_1") -> Leases:
+def leases_of(cluster: MemoryCluster, clock: Clock, identity: str = "we_1") -> Leases:
     """Leases that their owner keeps alive."""
     return Leases(cluster, NAMESPACE, context_of(clock, clock.now, identity))
 
 
 def put_lease(
-    cluster: MemoryStore, holder: str, *, seconds: int = 15, name: str = OWN_LEASE, renewed: datetime = START
+    cluster: MemoryCluster, holder: str, *, seconds: int = 15, name: str = OWN_LEASE, renewed: datetime = START
 ) -> None:
     """A Lease as client-go writes it."""
     moment = renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -74,12 +74,12 @@ def put_lease(
     cluster.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec})
 
 
-def write(cluster: MemoryStore, name: str = OWN_LEASE, **spec: object) -> None:
+def write(cluster: MemoryCluster, name: str = OWN_LEASE, **spec: object) -> None:
     """Let another process write fields of a Lease."""
     cluster.edit(LEASES, NAMESPACE, name, lambda body: body["spec"].update(spec))
 
 
-def spec_of(cluster: MemoryStore, name: str = OWN_LEASE) -> Any:
+def spec_of(cluster: MemoryCluster, name: str = OWN_LEASE) -> Any:
     """The Lease's spec as it stands."""
     return cluster.read(LEASES, NAMESPACE, name)["spec"]
 
@@ -99,7 +99,7 @@ def renew(leases: Leases, clock: Clock, times: int = 1, *, every: float = RENEW_
         leases.renew_if_due()
 
 
-def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: Leases) -> None:
+def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryCluster, leases: Leases) -> None:
     """It names us, says 60 seconds, and has times of six fraction digits."""
     assert leases.obtain() == ""
     spec = spec_of(cluster)
@@ -109,7 +109,7 @@ def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryStore, leases: L
 
 
 @pytest.mark.parametrize("holder", ["", PARKED], ids=["released", "parked"])
-def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, ours: Leases, holder: str) -> None:
+def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryCluster, ours: Leases, holder: str) -> None:
     """Nobody holds it, so nobody is waited for; one transition more."""
     put_lease(cluster, holder, seconds=3600, name=OPERATORS)
     assert ours.park() == ""
@@ -117,7 +117,7 @@ def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryStore, ours:
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == (PARKED, 4)
 
 
-def test_a_lease_that_is_parked_already_is_renewed_once(cluster: MemoryStore, ours: Leases) -> None:
+def test_a_lease_that_is_parked_already_is_renewed_once(cluster: MemoryCluster, ours: Leases) -> None:
     """An operator waits for its duration from its own first sight of it, and a rerun may come after half an hour."""
     assert [ours.park(), ours.park()] == ["", ""]
     spec = spec_of(cluster, OPERATORS)
@@ -128,7 +128,7 @@ def test_a_lease_that_is_parked_already_is_renewed_once(cluster: MemoryStore, ou
 @pytest.mark.parametrize("skew", [timedelta(days=-400), timedelta(0), timedelta(days=400)])
 @pytest.mark.parametrize("seconds", [15, 60])
 def test_a_dead_holder_is_waited_out_by_our_clock(
-    cluster: MemoryStore, clock: Clock, leases: Leases, skew: timedelta, seconds: int
+    cluster: MemoryCluster, clock: Clock, leases: Leases, skew: timedelta, seconds: int
 ) -> None:
     """Whatever time it wrote, it gets its own duration since we first saw it so, and then its last request's time."""
     put_lease(cluster, "dead_1", seconds=seconds, renewed=START + skew)
@@ -142,7 +142,7 @@ def test_a_dead_holder_is_waited_out_by_our_clock(
     assert (leases.obtain(), leases.held) == ("", True)
 
 
-def test_a_moving_annotation_is_no_sign_of_life(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+def test_a_moving_annotation_is_no_sign_of_life(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """Whoever writes one, the holder is waited out by what its spec says."""
     put_lease(cluster, "dead_1")
     leases.obtain()
@@ -153,7 +153,7 @@ def test_a_moving_annotation_is_no_sign_of_life(cluster: MemoryStore, clock: Clo
 
 
 def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
-    cluster: MemoryStore, clock: Clock, leases: Leases
+    cluster: MemoryCluster, clock: Clock, leases: Leases
 ) -> None:
     """Between our look and our swap the holder renewed: the swap fails, and the wait begins again."""
     put_lease(cluster, "slow_1")
@@ -164,7 +164,7 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
     assert not held(leases)
 
 
-def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """The holder may have renewed it after the server read it, so what counts is when the read was sent."""
     put_lease(cluster, "slow_1")
     leases.obtain()
@@ -174,13 +174,13 @@ def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryStore, clock: Cloc
     assert "late writes" in leases.obtain()
 
 
-def test_a_create_that_loses_the_race_waits(cluster: MemoryStore, leases: Leases) -> None:
+def test_a_create_that_loses_the_race_waits(cluster: MemoryCluster, leases: Leases) -> None:
     """AlreadyExists means that somebody else holds it now."""
     cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
     assert "held by fast_1" in leases.obtain()
 
 
-def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """Its holder may write until it next tries to renew, which it last did when we saw it move."""
     put_lease(cluster, "operator_1")
     leases.obtain()
@@ -192,7 +192,7 @@ def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryStore, 
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
-def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryStore, leases: Leases, verb: str) -> None:
+def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryCluster, leases: Leases, verb: str) -> None:
     """The Lease says our own term, so it is ours."""
     if verb == "patch":
         put_lease(cluster, "")
@@ -201,7 +201,7 @@ def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryStore, leas
     assert leases.seconds_left() == HOLD
 
 
-def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, clock: Clock, leases: Leases) -> None:
+def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """The dead holder's last request may still be under way, so nothing may be written at once."""
     put_lease(cluster, "dead_1")
     leases.obtain()
@@ -212,13 +212,13 @@ def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryStore, cl
     assert leases.obtain() == ""
 
 
-def test_a_namesake_is_somebody_else(cluster: MemoryStore, leases: Leases) -> None:
+def test_a_namesake_is_somebody_else(cluster: MemoryCluster, leases: Leases) -> None:
     """The same identity in a term that we did not write is not ours."""
     put_lease(cluster, "we_1")
     assert "held by we_1" in leases.obtain()
 
 
-def test_an_unreadable_lease_fails_closed(cluster: MemoryStore, leases: Leases) -> None:
+def test_an_unreadable_lease_fails_closed(cluster: MemoryCluster, leases: Leases) -> None:
     """What may not be read is not free."""
     cluster.fail(NotAuthorised("HTTP 403"), verb="get")
     with pytest.raises(NotAuthorised):
@@ -231,7 +231,7 @@ def test_nothing_may_be_written_without_our_own_lease(leases: Leases) -> None:
         leases.save("{}")
 
 
-def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryStore, leases: Leases) -> None:
+def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryCluster, leases: Leases) -> None:
     """It is read with the Lease, kept by a renewal, and goes alone."""
     put_lease(cluster, "")
     cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations={"a": "b"}))
@@ -246,7 +246,7 @@ def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryStore
     assert cluster.read(LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"] == {"a": "b"}
 
 
-def test_a_record_that_is_removed_by_hand_still_counts(cluster: MemoryStore, ours: Leases) -> None:
+def test_a_record_that_is_removed_by_hand_still_counts(cluster: MemoryCluster, ours: Leases) -> None:
     """While the Lease is held, what we have saved is what is recorded."""
     ours.save("a record")
     cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations"))
@@ -254,7 +254,7 @@ def test_a_record_that_is_removed_by_hand_still_counts(cluster: MemoryStore, our
 
 
 def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
-    cluster: MemoryStore, clock: Clock, ours: Leases
+    cluster: MemoryCluster, clock: Clock, ours: Leases
 ) -> None:
     """Every five seconds, whatever happens to the wall clock, the text moves."""
     before = spec_of(cluster)["renewTime"]
@@ -276,14 +276,14 @@ def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
     assert not held(ours)
 
 
-def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: MemoryStore, clock: Clock, ours: Leases) -> None:
+def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
     """A renewal that took four seconds is four seconds old when it is confirmed."""
     cluster.meanwhile(lambda: clock.advance(4), verb="patch")
     renew(ours, clock)
     assert ours.seconds_left() == HOLD - 4
 
 
-def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, clock: Clock, ours: Leases) -> None:
+def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
     """Several that hang or fail do not lose it; all of them do."""
     cluster.fail(Unreachable("no answer"), verb="patch", times=8)
     renew(ours, clock, 14, every=2.5)
@@ -301,7 +301,7 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryStore, c
     ("It was deleted.", (None,)),
 )
 def test_another_term_ends_ours_at_once(
-    cluster: MemoryStore, clock: Clock, ours: Leases, change: dict[str, Any] | None
+    cluster: MemoryCluster, clock: Clock, ours: Leases, change: dict[str, Any] | None
 ) -> None:
     """Another term is another holder, whatever it calls itself."""
     if change is None:
@@ -312,7 +312,7 @@ def test_another_term_ends_ours_at_once(
     assert not held(ours)
 
 
-def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryStore, ours: Leases) -> None:
+def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryCluster, ours: Leases) -> None:
     """No holder, one second: a process that waits takes it at once."""
     ours.park()
     ours.unpark()
@@ -323,7 +323,7 @@ def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryStore, ours: Lea
     assert not held(ours)
 
 
-def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryStore, ours: Leases) -> None:
+def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCluster, ours: Leases) -> None:
     """It names nobody that lives; a run that ends half-way leaves it so."""
     ours.park()
     ours.release()
@@ -332,7 +332,7 @@ def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemorySt
     assert spec_of(cluster)["holderIdentity"] == ""
 
 
-def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, ours: Leases) -> None:
+def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryCluster, ours: Leases) -> None:
     """Its next holder's term is not ours to end."""
     put_lease(cluster, "next_1")
     ours.release()
@@ -340,7 +340,7 @@ def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryStore, ours: Leases)
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["no reply", "deleted"])
-def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, ours: Leases, *, deleted: bool) -> None:
+def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryCluster, ours: Leases, *, deleted: bool) -> None:
     """It costs the next holder a wait; one that is gone is not made again."""
     if deleted:
         cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
@@ -350,7 +350,7 @@ def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryStore, our
     assert cluster.names(LEASES) == ([] if deleted else [OWN_LEASE])
 
 
-def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryStore, ours: Leases) -> None:
+def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryCluster, ours: Leases) -> None:
     """It keeps operators out for an hour."""
     ours.park()
     cluster.fail(LostReply("no answer"), verb="patch", times=3)
@@ -359,7 +359,7 @@ def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryS
     assert spec_of(cluster, OPERATORS)["holderIdentity"] == PARKED
 
 
-def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
+def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:
     """In the background, for as long as the Lease is held."""
     before = threading.active_count()
     leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
@@ -376,7 +376,7 @@ def test_the_thread_renews_and_ends(cluster: MemoryStore) -> None:
 def test_writes_of_two_migrators_never_overlap(seed: int) -> None:
     """Whatever the order of their steps, and however long each is paused, at most one may write at any time."""
     chance = random.Random(seed)  # noqa: S311 - schedules, not secrets
-    cluster, clock = MemoryStore(), Clock()
+    cluster, clock = MemoryCluster(), Clock()
     contenders = [leases_of(cluster, clock, name) for name in ("first_0", "second_0")]
     writers = 0
     for step in range(400):

@@ -9,16 +9,16 @@ import pytest
 
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.exact_json import JSONObject
+from migrator.kinds import DEPLOYMENTS, PODS, Resource
 from migrator.planning.model import Severity
 from migrator.planning.options import PlanOptions
-from migrator.resources import DEPLOYMENTS, PODS, Resource
 from migrator.run import operator
 from migrator.run.context import RunOptions
-from migrator.run.observation import Observation
+from migrator.run.seen import Observation
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
 from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
@@ -43,7 +43,7 @@ def test_nothing_installed_is_none() -> None:
     """Without a Deployment and without a pod there is no operator."""
     without_labels = manager(name="api", labels={"app": "api"})
     del without_labels["metadata"]["labels"]
-    assert look(MemoryStore(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
+    assert look(MemoryCluster(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(
     """Zero replicas and no pod mean nothing while the Deployment controller may still act on the generation before."""
     body = deployment(replicas=replicas)
     body["metadata"]["generation"], body["status"] = 2, {"observedGeneration": observed}
-    assert found_in(MemoryStore(body, installation.config_map())).gone is gone
+    assert found_in(MemoryCluster(body, installation.config_map())).gone is gone
 
 
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
@@ -73,7 +73,7 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
 @pytest.mark.parametrize(("phase", "lives"), [("Failed", 0), ("Succeeded", 0), ("Pending", 1), ("Unknown", 1)])
 def test_pods_that_have_ended_do_not_count(phase: str, lives: int, *, terminating: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
-    cluster = MemoryStore(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
+    cluster = MemoryCluster(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
     assert len(found_in(cluster).pods) == (1 if terminating else lives)
 
 
@@ -101,7 +101,7 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
             {"key": "i", "operator": "DoesNotExist"},
         ],
     }
-    cluster = MemoryStore(body, installation.config_map(CONFIG), pod("p", labels=labels))
+    cluster = MemoryCluster(body, installation.config_map(CONFIG), pod("p", labels=labels))
     assert bool(found_in(cluster, namespace=NAMESPACE, name="grove-operator").pods) is selected
 
 
@@ -141,13 +141,13 @@ def test_two_witnesses_must_not_contradict(webhook: str | None, moving: tuple[st
 
 def test_an_operator_without_the_labels_is_not_absent() -> None:
     """W9: its webhook shows it, so a run refuses and asks for --operator."""
-    (found,) = operator.contradictions(look(MemoryStore()), "somewhere", ())
+    (found,) = operator.contradictions(look(MemoryCluster()), "somewhere", ())
     assert (found.code, "not found by the chart's labels" in found.message) == ("GM-203", True)
 
 
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
-    cluster = MemoryStore(deployment(name="mine", labels={"app": "x"}), installation.config_map())
+    cluster = MemoryCluster(deployment(name="mine", labels={"app": "x"}), installation.config_map())
     assert found_in(cluster, name="mine", namespace=NAMESPACE).deployment == "mine"
 
 
@@ -155,7 +155,7 @@ def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
     """A typing mistake must not look like a cluster without one; where there is none, it names the namespace."""
     with pytest.raises(UsageError, match=r"--operator grove-system/grove-operatr: .* grove-system/grove-operator"):
         look(installed(), name="grove-operatr", namespace=NAMESPACE)
-    assert look(MemoryStore(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
+    assert look(MemoryCluster(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
 
 
 @pytest.mark.parametrize("text", ["grove-system", "/grove-operator", "grove-system/", "a/b/c", ""])
@@ -191,7 +191,7 @@ def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
 
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
-    found = found_in(MemoryStore(pod("bare")))
+    found = found_in(MemoryCluster(pod("bare")))
     assert (found.namespace, found.deployment) == (NAMESPACE, "")
     seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
@@ -200,20 +200,20 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
 
 def test_a_home_that_is_settled_does_not_move() -> None:
     """An operator that appears in another namespace in mid-run is another one."""
-    cluster = MemoryStore(deployment(namespace="other"))
+    cluster = MemoryCluster(deployment(namespace="other"))
     found = operator.find(cluster, operator.OperatorFlags(), home=NAMESPACE)
     assert (found.home, found.operator, [*found.others]) == (NAMESPACE, None, ["Deployment other/grove-operator"])
 
 
 def test_our_own_namespace_is_the_last_resort() -> None:
     """A Job in the operator's namespace finds the record after `helm uninstall`."""
-    assert operator.find(MemoryStore(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
+    assert operator.find(MemoryCluster(), operator.OperatorFlags(), own=NAMESPACE).home == NAMESPACE
 
 
 # --- scaled to zero and back: by its subresource alone, and never against somebody else -------------------------------
 
 
-def replicas_of(cluster: MemoryStore) -> int:
+def replicas_of(cluster: MemoryCluster) -> int:
     """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
 
@@ -286,7 +286,7 @@ def test_scaling_against_somebody_else_is_bounded() -> None:
 )
 def test_an_operator_elects_if_one_of_its_pods_holds_the_lease(holder: str, *, pods: bool, elects: bool) -> None:
     """Else GM-207 says that perhaps no Lease keeps it out."""
-    cluster = installed() if pods else MemoryStore(deployment(replicas=0))
+    cluster = installed() if pods else MemoryCluster(deployment(replicas=0))
     metadata = {"name": "grove-operator-leader-election", "namespace": NAMESPACE}
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
     cluster.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})

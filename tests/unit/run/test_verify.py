@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from migrator import resources
+from migrator import kinds
 from migrator.errors import Unreadable, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
+from migrator.kinds import Resource
 from migrator.planning.options import PlanOptions
-from migrator.resources import Resource
 from migrator.run import migration
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE, RECORD
@@ -26,7 +26,7 @@ from testbed import workloads
 from testbed.trees import State, grow
 from tests.faults import cluster
 from tests.support.clock import Clock, context_of
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
@@ -35,7 +35,7 @@ Change = Callable[[dict[str, Any]], object]
 _EARLIER, _LATER = "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"  # than the migration
 
 
-class Site(MemoryStore):
+class Site(MemoryCluster):
     """A cluster in memory, its clock, what verify finds in it, and what others do to it."""
 
     def __init__(self, *objects: dict[str, Any], **options: Any) -> None:
@@ -57,28 +57,26 @@ class Site(MemoryStore):
             self.verified(**options)
         return str(failed.value)
 
-    def change(self, how: Change, kind: Resource = resources.POD_CLIQUES, name: str = "disagg-0-frontend") -> None:
+    def change(self, how: Change, kind: Resource = kinds.POD_CLIQUES, name: str = "disagg-0-frontend") -> None:
         """Change an object as others would."""
         self.edit(kind, "default", name, how)
 
     def recorded(self, **changes: Any) -> Record:
         """What the run has recorded, with some of it changed by hand."""
-        text = self.read(resources.LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"][RECORD]
+        text = self.read(kinds.LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"][RECORD]
         found = parse(text, NAMESPACE)
         assert found is not None
         changed = replace(found, **changes)
         annotations = {RECORD: changed.text()}
-        self.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations))
+        self.edit(kinds.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations))
         return changed
 
     def made_at(self, moment: str, *, label: str = "disagg-0-frontend") -> None:
         """Let the pods of a PodClique be made at another time."""
-        for pod in self.everything(resources.PODS):
+        for pod in self.everything(kinds.PODS):
             if pod["metadata"].get("labels", {}).get("grove.io/podclique") == label:
                 name = pod["metadata"]["name"]
-                self.edit(
-                    resources.PODS, "default", name, lambda body: body["metadata"].update(creationTimestamp=moment)
-                )
+                self.edit(kinds.PODS, "default", name, lambda body: body["metadata"].update(creationTimestamp=moment))
 
 
 @pytest.fixture
@@ -132,15 +130,15 @@ def _begun(moment: str, *, ended: bool = False) -> Change:
 
 @table(
     "kind name moment ended fails",
-    ("An update of the set began since, and is in flight.", (resources.POD_CLIQUE_SETS, "disagg", _LATER, False, True)),
+    ("An update of the set began since, and is in flight.", (kinds.POD_CLIQUE_SETS, "disagg", _LATER, False, True)),
     (
         "An update of a scaling group began since.",
-        (resources.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", _LATER, False, True),
+        (kinds.POD_CLIQUE_SCALING_GROUPS, "disagg-0-workers", _LATER, False, True),
     ),
-    ("An update of a PodClique began since.", (resources.POD_CLIQUES, "disagg-0-frontend", _LATER, False, True)),
-    ("An update that has ended left the pods.", (resources.POD_CLIQUES, "disagg-0-frontend", _LATER, True, False)),
-    ("The run saw that update, and went on.", (resources.POD_CLIQUE_SETS, "disagg", _EARLIER, False, False)),
-    ("Under OnDelete progress touches no pod.", (resources.POD_CLIQUES, "patient-0-frontend", _LATER, False, False)),
+    ("An update of a PodClique began since.", (kinds.POD_CLIQUES, "disagg-0-frontend", _LATER, False, True)),
+    ("An update that has ended left the pods.", (kinds.POD_CLIQUES, "disagg-0-frontend", _LATER, True, False)),
+    ("The run saw that update, and went on.", (kinds.POD_CLIQUE_SETS, "disagg", _EARLIER, False, False)),
+    ("Under OnDelete progress touches no pod.", (kinds.POD_CLIQUES, "patient-0-frontend", _LATER, False, False)),
 )
 def test_an_update_that_began_since_the_migration_fails_while_it_is_in_flight(
     migrated: Site, kind: Resource, name: str, moment: str, *, ended: bool, fails: bool
@@ -201,7 +199,7 @@ def _edited(moment: str, **entry: Any) -> Change:
 def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
     """W4: an update after the edit is what its owner wants: noticed with manager, time and pods, and in no promise."""
     before = migrated.verified()
-    migrated.change(_edited(_LATER), resources.POD_CLIQUE_SETS, "disagg")
+    migrated.change(_edited(_LATER), kinds.POD_CLIQUE_SETS, "disagg")
     migrated.change(_begun(_LATER))
     found = migrated.verified()
     said = str(found.noticed)
@@ -220,7 +218,7 @@ def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
 )
 def test_an_update_without_an_edit_before_it_is_the_operators(migrated: Site, entry: dict[str, Any]) -> None:
     """Then the migration did not keep its promise."""
-    migrated.change(_edited(_LATER, **entry), resources.POD_CLIQUE_SETS, "disagg")
+    migrated.change(_edited(_LATER, **entry), kinds.POD_CLIQUE_SETS, "disagg")
     migrated.change(_begun(_LATER))
     migrated.fails("an update is open that began at 2026-04-01 00:00:00 UTC")
 
@@ -228,7 +226,7 @@ def test_an_update_without_an_edit_before_it_is_the_operators(migrated: Site, en
 def test_if_every_set_was_edited_nothing_is_shown(migrated: Site) -> None:
     """Then no pod shows anything."""
     for name in ("disagg", "patient"):
-        migrated.change(_edited(_LATER), resources.POD_CLIQUE_SETS, name)
+        migrated.change(_edited(_LATER), kinds.POD_CLIQUE_SETS, name)
     migrated.fails("every set was edited since the migration")
 
 
@@ -252,7 +250,7 @@ START = r"start it: kubectl scale deployment/grove-operator -n grove-system --re
 )
 def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replicas: int, remedy: str) -> None:
     """With the operator at zero, or the old one running, it fails with the next step."""
-    migrated.drop(resources.PODS, NAMESPACE, "new-1")
+    migrated.drop(kinds.PODS, NAMESPACE, "new-1")
     for item in cluster.operator(image=image, replicas=replicas):
         migrated.put(item)
     if replicas:
@@ -266,7 +264,7 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     """A pod of it beside the new one, or another installation, acts on hashes that it does not know."""
     migrated.put(installation.pod(cluster.OLD_IMAGE, name="old-1"))
     migrated.fails("old-1 .*runs beside the operator of legacy-1.35")
-    migrated.drop(resources.PODS, NAMESPACE, "old-1")
+    migrated.drop(kinds.PODS, NAMESPACE, "old-1")
     migrated.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
     migrated.fails("Deployment other/grove-operator runs .*alpha.9 beside the operator of legacy-1.35")
     for image, replicas in ((cluster.OLD_IMAGE, 0), (cluster.NEW_IMAGE, 1)):
@@ -287,14 +285,14 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
 ) -> None:
     """A pod of the target that is told to end, is pending, or crashes has not shown what it does."""
     for part, more in (("metadata", metadata), ("status", status)):
-        migrated.edit(resources.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
+        migrated.edit(kinds.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
     migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
 
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
     """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
     damaged = {RECORD: "{"}
-    migrated.edit(resources.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=damaged))
+    migrated.edit(kinds.LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=damaged))
     assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
         migrated.verified()
@@ -310,7 +308,7 @@ def test_without_a_record_only_values_and_operators_are_verified(migrated: Site)
     """Somebody has deleted our Lease: nobody knows when the run was, and it says so."""
     migrated.change(_begun(_LATER))
     migrated.fails("an update is open")
-    migrated.drop(resources.LEASES, NAMESPACE, OWN_LEASE)
+    migrated.drop(kinds.LEASES, NAMESPACE, OWN_LEASE)
     found = migrated.verified()
     assert (found.compared, found.older, found.younger) == (False, None, None)
     migrated.change(_old_value)
@@ -328,7 +326,7 @@ def test_a_condition_that_a_killed_run_left_is_named(migrated: Site) -> None:
 
 def test_no_set_at_all_is_not_verified() -> None:
     """Where the CRDs are missing; a cluster without sets has nothing to verify."""
-    Site(without=[resources.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
+    Site(without=[kinds.POD_CLIQUE_SETS]).fails("CRDs are not installed", after=False)
     assert Site().verified(after=False).sets == 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from migrator.resources import pointer
+from migrator.kinds import pointer
 from tests.support.builders import LABEL, World, clique, refusals, warnings
 from tests.support.tables import table
 

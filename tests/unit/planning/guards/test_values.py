@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.grove.hash_fields import HASH_FIELDS
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.grove.places import HASH_FIELDS
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
-from migrator.run.dry_run import preview
-from migrator.run.observation import look_ahead
+from migrator.run.preview import preview
+from migrator.run.seen import look_ahead
 from tests.support.builders import DELETION, LABEL, LATER, NOW, OLD, World, clique, hashes_of, refusals, warnings
 from tests.support.clock import context_of
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
@@ -253,7 +253,7 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     """What stands in an unknown place is found in the store, not only in a snapshot that has it."""
     world = World().grow()
     hidden(world, "pod")
-    store = MemoryStore(*world.objects)
+    store = MemoryCluster(*world.objects)
     store.is_cluster = False
     options = PlanOptions(target="legacy-1.35")
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))

@@ -1,7 +1,8 @@
-"""The kinds of objects that the migrator reads or writes, and one patch operation on them."""
+"""The API's kinds that the migrator reads or writes, JSON Pointers, patch operations and label selectors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import dumps
@@ -68,3 +69,17 @@ class Op(NamedTuple):
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
         return dumps({"op": self.op, "path": self.path, "value": self.value})
+
+
+_ONE_OF: Final = frozenset({"In", "Exists"})
+
+
+def matches_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Evaluate a LabelSelector; unlike in Kubernetes, an empty one matches nothing."""
+    for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
+        values, key = expression.get("values"), expression["key"]
+        found = labels.get(key) in values if values else key in labels
+        if found is not (expression["operator"] in _ONE_OF):
+            return False
+    wanted = (selector or {}).get("matchLabels") or {}
+    return bool(wanted or expressions) and wanted.items() <= labels.items()

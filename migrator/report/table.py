@@ -11,26 +11,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
-from migrator.errors import count
 from migrator.grove.objects import Ref
 from migrator.planning.guards.base import CATALOGUE
 from migrator.planning.known_issues import ISSUE_TITLES
 from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.planner import Outlook
-from migrator.planning.releases import build_range
-from migrator.render import summary
-from migrator.render.text import (
-    GAP,
-    WIDTH,
-    columns,
-    command_row,
-    printable,
-    readable,
-    row,
-    rows,
-    sentence,
-    wrapped,
-)
+from migrator.releases.table import build_range
+from migrator.report import summary
+from migrator.words import GAP, WIDTH, columns, command_row, count, printable, readable, row, rows, sentence, wrapped
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3

@@ -11,11 +11,11 @@ from typing import Any
 
 from migrator.grove.objects import Ref, Tree
 from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
-from migrator.render import page as page_module
-from migrator.render import summary as report
+from migrator.report import page as page_module
+from migrator.report import summary as report
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
-from tests.unit.render.test_table import many, plan, tree, tree_plan
+from tests.unit.report.test_table import many, plan, tree, tree_plan
 
 ORIGIN = report.PlanHeader(None, "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}

@@ -20,10 +20,10 @@ from kubernetes.client import ApiClient
 from urllib3 import exceptions as http
 
 from migrator import __version__
+from migrator.cluster import LONGEST_WRITE, Deadline
 from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Unreachable
-from migrator.store import LONGEST_WRITE, Deadline
-from migrator.stores.kube import connections, responses
-from migrator.stores.kube.kubeconfig import Credentials
+from migrator.kube import connections, responses
+from migrator.kube.kubeconfig import Credentials
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"

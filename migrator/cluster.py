@@ -1,6 +1,6 @@
 """The one seam to the outside: a cluster, or a file that stands for one.
 
-Every request goes through a :class:`Store`, so dry run, field manager, retries and fault injection cover all of them.
+Every request goes through a :class:`Cluster`, so dry run, field manager, retries and fault injection cover all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from migrator.exact_json import JSONObject
-from migrator.resources import Op, Resource
+from migrator.kinds import Op, Resource
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class DryRun(StrEnum):
 
 
 class Deadline:
-    """When a run and its store must stop waiting, on a monotonic clock; without ``seconds`` there is no limit."""
+    """When a run and its cluster must stop waiting, on a monotonic clock; without ``seconds`` there is no limit."""
 
     def __init__(self, clock: Callable[[], float], seconds: float | None = None) -> None:
         self._clock = clock
@@ -54,13 +54,13 @@ class Deadline:
         self._at = max(self._at, self._clock() + seconds)
 
 
-class Store(Protocol):
+class Cluster(Protocol):
     """A cluster, or a dump of one (``is_cluster`` is false).
 
     ``name`` is the address of the API server, or the dump's files; ``context`` is the kubeconfig's, if there is one.
 
     Every method raises a :class:`migrator.errors.ClusterError`, or :class:`migrator.errors.LostReply` for a write whose
-    outcome is unknown, or :class:`migrator.errors.LeaseLost` (see :meth:`within`). The store retries reads and writes
+    outcome is unknown, or :class:`migrator.errors.LeaseLost` (see :meth:`within`). It retries reads and writes
     (429, 5xx, refused connections; Retry-After honoured; bounded by count and deadline).
     """
 
@@ -76,12 +76,12 @@ class Store(Protocol):
     @property
     def dry_run(self) -> DryRun: ...  # noqa: D102 - above
 
-    def in_dry_run(self, mode: DryRun) -> Store:
-        """The same store, whose writes are of ``mode``."""
+    def in_dry_run(self, mode: DryRun) -> Cluster:
+        """The same cluster, whose writes are of ``mode``."""
         ...
 
-    def within(self, left: Callable[[], float]) -> Store:
-        """The same store, whose writes are sent only while ``left()`` seconds remain.
+    def within(self, left: Callable[[], float]) -> Cluster:
+        """The same cluster, whose writes are sent only while ``left()`` seconds remain.
 
         ``left`` is called right before each attempt; if it raises, nothing is sent.
         """

@@ -14,16 +14,7 @@ from typing import Final, TypeVar
 
 from migrator.errors import IncompleteDump
 from migrator.exact_json import integer
-from migrator.grove.objects import (
-    LABEL_GENERATION_HASH,
-    GroveObject,
-    Pod,
-    PodClique,
-    PodCliqueSet,
-    Ref,
-    Snapshot,
-    Tree,
-)
+from migrator.grove.objects import LABEL_GENERATION_HASH, GroveObject, Pod, PodClique, PodCliqueSet, Ref, Snapshot, Tree
 
 #: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
 #: (podgangmaps in most releases before alpha.12).

@@ -25,7 +25,7 @@ from migrator.grove.objects import (
     Tree,
 )
 from migrator.grove.parse import controller_uid
-from migrator.resources import pointer
+from migrator.kinds import pointer
 
 #: ``updateProgress`` since alpha.7, ``rollingUpdateProgress`` up to alpha.8; an object may have both.
 PROGRESS_FIELDS: Final = ("updateProgress", "rollingUpdateProgress")

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from migrator.errors import count
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL, Scheme
@@ -18,7 +17,8 @@ from migrator.planning.disruption import present_pods
 from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
-from migrator.planning.releases import build_range, builds, builds_with
+from migrator.releases.table import build_range, builds, builds_with
+from migrator.words import count
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."

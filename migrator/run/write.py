@@ -18,10 +18,10 @@ from typing import Final
 
 import structlog
 
-from migrator import resources
+from migrator import kinds
+from migrator.cluster import Cluster, DryRun
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.planning.patches import RESOURCES, Batch, Patch
-from migrator.store import DryRun, Store
 
 #: How many patches of a rank are made at a time: a set may have hundreds of thousands.
 _MADE: Final = 2000
@@ -53,19 +53,19 @@ class Executor:
 
     def __init__(
         self,
-        store: Store,
+        cluster: Cluster,
         *,
         check: Callable[[], object],
         stopping: Callable[[], bool],
         concurrency: int,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        self._store = store
+        self._store = cluster
         self._check = check
         self._stopping = stopping
         self._concurrency = concurrency
         self._log = log
-        self._dry = {} if store.dry_run is DryRun.NONE else {"dry_run": store.dry_run.value}
+        self._dry = {} if cluster.dry_run is DryRun.NONE else {"dry_run": cluster.dry_run.value}
         self._lock = threading.Condition()
         self._due = 0  # patches that are made and have not ended
         self._halted = False
@@ -143,7 +143,7 @@ class Executor:
 
     def _patch(self, outcome: Outcome, patch: Patch) -> bool:
         """Send a patch once."""
-        ref, pcs = patch.ref, outcome.batch.pcs if patch.ref.kind == resources.POD_CLIQUE_SETS.kind else None
+        ref, pcs = patch.ref, outcome.batch.pcs if patch.ref.kind == kinds.POD_CLIQUE_SETS.kind else None
         names = {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         where = (RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs))
         try:

@@ -12,16 +12,16 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from migrator.cluster import DryRun
 from migrator.errors import Conflict, LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
-from migrator.grove.hash_fields import POD_LABEL
 from migrator.grove.objects import Ref
+from migrator.grove.places import POD_LABEL
+from migrator.kinds import Op, Resource
 from migrator.planning import patches
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, Patch
-from migrator.resources import Op, Resource
-from migrator.run.execute import Executor, SetConflict
-from migrator.store import DryRun
+from migrator.run.write import Executor, SetConflict
 from tests.support.clock import SILENT
 from tests.support.tables import table
 

@@ -88,3 +88,14 @@ def _escaped(character: str) -> str:
     if character.isascii():
         return character.encode("unicode_escape").decode("ascii")
     return " " if character.isspace() else f"\\u{ord(character):04x}"
+
+
+def first_of(texts: Sequence[str], limit: int) -> str:
+    """The first ``limit`` texts in one line, and how many more there are."""
+    more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
+    return "; ".join([*texts[:limit], *more])
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``0 pods``, ``1 pod``, ``3,296 GPUs``, ``2 patches``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -25,8 +25,8 @@ from migrator.errors import (
     NotFound,
     Rejected,
     TestFailed,
-    first_of,
 )
+from migrator.words import first_of
 
 OK: Final = range(200, 300)
 SERVER_ERRORS: Final = range(500, 600)

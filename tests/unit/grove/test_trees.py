@@ -12,13 +12,13 @@ from migrator.grove.objects import Snapshot
 from migrator.run.snapshot import read_snapshot
 from tests.support.builders import DELETION, LATER, OLD, World
 from tests.support.memory_objects import RESOURCES
-from tests.support.memory_store import MemoryStore
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
-def store_of(world: World, errors: Mapping[str, ClusterError] | None = None) -> MemoryStore:
+def store_of(world: World, errors: Mapping[str, ClusterError] | None = None) -> MemoryCluster:
     """A cluster with the objects of a world, or an error for a kind."""
-    store = MemoryStore(*world.objects)
+    store = MemoryCluster(*world.objects)
     for kind, error in (errors or {}).items():
         [resource] = (resource for resource in RESOURCES if resource.kind == kind)
         store.fail(error, resource=resource)
@@ -54,13 +54,13 @@ def shape(snapshot: Snapshot) -> dict[str, dict[str, list[str]]]:
 
 def test_each_kind_is_listed_once_for_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything comes from one list of each kind: pods by their PodClique's label, pods as metadata alone."""
-    asked, listed = [], MemoryStore.list
+    asked, listed = [], MemoryCluster.list
 
-    def noted(store: MemoryStore, resource: Any, project: Any, **options: Any) -> tuple[Any, ...]:
+    def noted(store: MemoryCluster, resource: Any, project: Any, **options: Any) -> tuple[Any, ...]:
         asked.append((resource.kind, options["label_selector"], options["metadata_only"], options["namespace"]))
         return listed(store, resource, project, **options)
 
-    monkeypatch.setattr(MemoryStore, "list", noted)
+    monkeypatch.setattr(MemoryCluster, "list", noted)
     read(World().grow(maps=True))
     kinds = ("PodClique", "PodCliqueScalingGroup", "PodCliqueSet", "PodGang", "PodGangMap")
     assert sorted(asked) == [("Pod", "grove.io/podclique", True, None), *((kind, None, False, None) for kind in kinds)]

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from migrator.errors import count
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.render import summary as report
-from migrator.render.table import advice_groups, grouped
-from migrator.render.text import readable, sentence, visible
+from migrator.report import summary as report
+from migrator.report.table import advice_groups, grouped
+from migrator.words import count, readable, sentence, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -83,7 +82,7 @@ def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only -o html needs it
 
     environment = Environment(
-        loader=PackageLoader("migrator.render", "."),
+        loader=PackageLoader("migrator.report", "."),
         autoescape=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # not what is escaped already
         undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""The store on a cluster: raw JSON over the official client's connections and authentication.
+"""A real cluster: raw JSON over the official client's connections and authentication.
 
 Typed models are never used: they would lose fields that the client does not know, and the spelling of numbers.
 """
@@ -11,12 +11,12 @@ from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from migrator import exact_json
+from migrator.cluster import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun
 from migrator.errors import ClusterError, Conflict, Expired, LostReply, NotFound, Unreachable
 from migrator.exact_json import JSONObject
-from migrator.resources import LEASES, PODS, Op, Resource
-from migrator.store import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun
-from migrator.stores.kube.kubeconfig import api_client
-from migrator.stores.kube.transport import JSON, Request, Timing, Transport
+from migrator.kinds import LEASES, PODS, Op, Resource
+from migrator.kube.kubeconfig import api_client
+from migrator.kube.transport import JSON, Request, Timing, Transport
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def connect(
     deadline: Deadline | None = None,
     timing: Timing | None = None,
     waiting: Callable[[str], object] = lambda _plugin: None,
-) -> KubeStore:
+) -> KubeCluster:
     """The cluster that kubectl would talk to with the same flags.
 
     Nothing is sent yet. ``waiting`` gets the name of a credential plugin that takes long. Raises
@@ -50,11 +50,11 @@ def connect(
     """
     client, chosen, renew = api_client(kubeconfig, context, waiting)
     transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
-    return KubeStore(transport, chosen, dry_run)
+    return KubeCluster(transport, chosen, dry_run)
 
 
 @dataclass(frozen=True)
-class KubeStore:
+class KubeCluster:
     """A cluster, behind one transport; ``context`` is the kubeconfig's, ``None`` in a pod."""
 
     _transport: Transport
@@ -68,12 +68,12 @@ class KubeStore:
         """The address of the API server."""
         return self._transport.server
 
-    def in_dry_run(self, mode: DryRun) -> KubeStore:
+    def in_dry_run(self, mode: DryRun) -> KubeCluster:
         """The same cluster over the same connections, with writes in ``mode``."""
         return replace(self, dry_run=mode)
 
-    def within(self, left: Callable[[], float]) -> KubeStore:
-        """See :meth:`migrator.store.Store.within`."""
+    def within(self, left: Callable[[], float]) -> KubeCluster:
+        """See :meth:`migrator.cluster.Cluster.within`."""
         return replace(self, _left=left)
 
     def list(
@@ -86,7 +86,7 @@ class KubeStore:
         field_selector: str | None = None,
         metadata_only: bool = False,
     ) -> tuple[T, ...]:
-        """See :meth:`migrator.store.Store.list`.
+        """See :meth:`migrator.cluster.Cluster.list`.
 
         Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
         ignore the limit.
@@ -114,7 +114,7 @@ class KubeStore:
         )
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
-        """See :meth:`migrator.store.Store.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
+        """See :meth:`migrator.cluster.Cluster.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
         found: dict[str, Resource] = {}
         for version, entry in self._discovered(group):
             name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
@@ -122,29 +122,29 @@ class KubeStore:
         return tuple(found.values())
 
     def short_names(self, group: str) -> dict[str, str]:
-        """See :meth:`migrator.store.Store.short_names`."""
+        """See :meth:`migrator.cluster.Cluster.short_names`."""
         return {name: entry["name"] for _, entry in self._discovered(group) for name in entry.get("shortNames") or ()}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
-        """See :meth:`migrator.store.Store.get`."""
+        """See :meth:`migrator.cluster.Cluster.get`."""
         return self._object(self._request("get", resource, namespace, name))
 
     def create(self, resource: Resource, namespace: str, body: JSONObject) -> JSONObject:
-        """See :meth:`migrator.store.Store.create`."""
+        """See :meth:`migrator.cluster.Cluster.create`."""
         name = str((body.get("metadata") or {}).get("name") or "")
         return self._object(self._request("create", resource, namespace, name, body=exact_json.dumps(body)))
 
     def patch(
         self, resource: Resource, namespace: str, name: str, ops: Sequence[Op], *, subresource: str = ""
     ) -> JSONObject:
-        """See :meth:`migrator.store.Store.patch`."""
+        """See :meth:`migrator.cluster.Cluster.patch`."""
         body = f"[{','.join([op.text for op in ops])}]"
         request = self._request("patch", resource, namespace, name, subresource, body=body)
         brief = resource == PODS or resource.group in _BRIEF_GROUPS
         return self._object(request._replace(content_type=_PATCH, accept=_METADATA if brief else JSON))
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """See :meth:`migrator.store.Store.delete`. An object of that name with another uid is not ours: success."""
+        """See :meth:`migrator.cluster.Cluster.delete`. An object of that name with another uid is not ours: success."""
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         if self.dry_run is DryRun.SERVER:
             options["dryRun"] = ["All"]  # with a body, the API server ignores the query

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from migrator.errors import ClusterError, Refused, Unreadable, UsageError, count
+from migrator.cluster import Cluster
+from migrator.errors import ClusterError, Refused, Unreadable, UsageError
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.planning import webhooks
@@ -17,8 +18,8 @@ from migrator.planning.guards.base import as_warning, report
 from migrator.planning.model import Finding, Plan, Severity, pending, refused
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
-from migrator.planning.releases import release_in
 from migrator.planning.webhooks import Webhook
+from migrator.releases.table import release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
@@ -26,7 +27,7 @@ from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
 from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
-from migrator.store import Store
+from migrator.words import count
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
 
@@ -234,10 +235,10 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return scheme(record.target) == scheme(options.plan.target)
 
 
-def read_sets(store: Store, seen: Observation, context: Context, *, search: bool = True) -> Observation:
-    """Read the sets and plan; raises what the store, :func:`check_there` and the planner raise."""
+def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool = True) -> Observation:
+    """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options
-    snapshot = read_snapshot(store, search=search)
+    snapshot = read_snapshot(cluster, search=search)
     if not search:
         snapshot = replace(snapshot, possible_hashes=seen.possible_hashes)
     check_there(snapshot, seen)
@@ -252,32 +253,32 @@ def read_sets(store: Store, seen: Observation, context: Context, *, search: bool
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def newest_record(store: Store) -> Record | None:
+def newest_record(cluster: Cluster) -> Record | None:
     """The newest record in any namespace; raises :class:`~migrator.errors.Unreadable` for one that proves a run."""
-    found = leases.everywhere(store, leases.OWN_LEASE)
+    found = leases.everywhere(cluster, leases.OWN_LEASE)
     records = [parse(lease.annotations.get(leases.RECORD, ""), namespace) for namespace, lease in found.items()]
     return max((one for one in records if one is not None), key=lambda one: one.started, default=None)
 
 
-def look_around(store: Store, seen: Observation) -> Observation:
+def look_around(cluster: Cluster, seen: Observation) -> Observation:
     """What no run reads again and again: other namespaces' Leases, and the webhooks."""
     elsewhere = {
         namespace: lease
-        for namespace, lease in leases.everywhere(store, leases.OWN_LEASE).items()
+        for namespace, lease in leases.everywhere(cluster, leases.OWN_LEASE).items()
         if namespace != seen.found.home
     }
-    found = changing.read(store)
-    account = changing.account_of(store) if any(one.fails_closed and one.matches_us for one in found) else ""
+    found = changing.read(cluster)
+    account = changing.account_of(cluster) if any(one.fails_closed and one.matches_us for one in found) else ""
     return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
 
 
-def look_ahead(store: Store, options: RunOptions, context: Context) -> Observation:
+def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
     """Read what a run reads first, without a Lease; raises what the run would raise."""
-    found = operator.find(store, options.flags, own=context.namespace)
-    own = leases.everywhere(store, leases.OWN_LEASE).get(found.home or "", Lease())
+    found = operator.find(cluster, options.flags, own=context.namespace)
+    own = leases.everywhere(cluster, leases.OWN_LEASE).get(found.home or "", Lease())
     record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
     dirty = record is not None and record.state is State.WRITING
-    return read_sets(store, look_around(store, Observation(options, found, record, dirty=dirty)), context)
+    return read_sets(cluster, look_around(cluster, Observation(options, found, record, dirty=dirty)), context)
 
 
 def _shown(lease: Lease) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from migrator.cluster import Cluster
 from migrator.errors import Interrupted, NotAuthorised, Rejected, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
@@ -20,16 +21,15 @@ from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
 from migrator.run import admission, operator, webhooks
 from migrator.run.context import Context, RunOptions, RunResult, log_findings, timed
-from migrator.run.execute import Executor, Outcome
-from migrator.run.observation import Observation, check_there, look_ahead, newest_record
 from migrator.run.record import Record, State
+from migrator.run.seen import Observation, check_there, look_ahead, newest_record
 from migrator.run.snapshot import read_snapshot
-from migrator.store import Store
+from migrator.run.write import Executor, Outcome
 
 _PAUSE: Final = 2.0  # seconds between two readings, with --wait
 
 
-def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
+def rehearse(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
     """Do what the run with these options would do, but leave Leases, record and Deployment alone.
 
     Every patch is sent with ``dryRun=All``.
@@ -39,7 +39,7 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     while True:
         context.deadline.restart()
         with timed("snapshot", seconds, context):
-            seen = look_ahead(store, options, context)
+            seen = look_ahead(cluster, options, context)
         if not in_flight(seen.plan) or context.clock() >= until or context.stop.is_set():
             break
         context.sleep(_PAUSE)
@@ -48,13 +48,13 @@ def rehearse(store: Store, options: RunOptions, context: Context) -> RunResult:
     if refusal is not None:
         raise refusal
     result = RunResult(seen.plan, seconds=seconds)
-    admission.prove(store, seen)
+    admission.prove(cluster, seen)
     if seen.opened and seen.blocking:
         context.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
         return result
     batches = [batch for phase in seen.phases for batch in phase]
     executor = Executor(
-        store,
+        cluster,
         check=lambda: None,
         stopping=context.is_over,
         concurrency=context.concurrency,
@@ -80,19 +80,21 @@ def _check_ended(outcomes: Sequence[Outcome], sets: int) -> None:
         )
 
 
-def preview(store: Store, options: PlanOptions, *, now: Callable[[], datetime]) -> Plan:
+def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]) -> Plan:
     """Describe what a run would do.
 
     What refuses only a run is a warning; what cannot be read is unchecked.
-    Raises what the store raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
+    Raises what the cluster raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
-    read = _read(store, options, now)
+    read = _read(cluster, options, now)
     return read.added_to(make_plan(read.snapshot, options, read.known))
 
 
-def first_look(store: Store, options: PlanOptions, *, now: Callable[[], datetime]) -> tuple[Outlook, Iterator[Target]]:
+def first_look(
+    cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]
+) -> tuple[Outlook, Iterator[Target]]:
     """The cluster as it is, and a plan for every scheme that a release uses."""
-    read = _read(store, options, now)
+    read = _read(cluster, options, now)
     targets = (
         replace(target, plan=read.added_to(target.plan))
         for target in plans_for_all_releases(read.snapshot, options, read.known)
@@ -103,8 +105,8 @@ def first_look(store: Store, options: PlanOptions, *, now: Callable[[], datetime
     pods = sum(map(all_pods, trees), Disruption())
     run = read.seen.open
     look = Outlook(
-        name=store.name,
-        is_cluster=store.is_cluster,
+        name=cluster.name,
+        is_cluster=cluster.is_cluster,
         sets=len(trees),
         pods=pods.pods,
         gpus=pods.gpus,
@@ -156,12 +158,12 @@ class _Read:
         return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
-def _read(store: Store, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
+def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
-    snapshot = read_snapshot(store, search=True, phases=True, namespace=options.namespace)
+    snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
     seen, unseen = Observation(RunOptions(options, stop_operator=True)), list[NotChecked]()
-    if not store.is_cluster:
+    if not cluster.is_cluster:
         return _Read(snapshot, seen)
     if not snapshot.installed:
         raise UsageError(
@@ -169,19 +171,19 @@ def _read(store: Store, options: PlanOptions, now: Callable[[], datetime]) -> _R
             "cluster?"
         )
     try:
-        seen = replace(seen, found=operator.find(store, seen.options.flags))
+        seen = replace(seen, found=operator.find(cluster, seen.options.flags))
     except NotAuthorised as error:
         unseen.append(unjudged("GM-122", str(error)))
     try:
-        seen = replace(seen, record=newest_record(store))
+        seen = replace(seen, record=newest_record(cluster))
     except NotAuthorised as error:
         unseen.append(unjudged("GM-205", str(error)))
     try:
-        seen = replace(seen, webhooks=webhooks.read(store))
+        seen = replace(seen, webhooks=webhooks.read(cluster))
     except NotAuthorised as error:
         unseen.append(unjudged("GM-202", str(error)))
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
-    short_names = store.short_names(crds.GROUP)
+    short_names = cluster.short_names(crds.GROUP)
     known = Known(now(), seen.release, seen.open is not None, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -25,10 +25,10 @@ from urllib3.exceptions import InsecureRequestWarning, LocationValueError
 from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
+from migrator.cluster import CONCURRENCY
 from migrator.errors import NotAuthorised, UsageError
-from migrator.store import CONCURRENCY
-from migrator.stores.kube import kubeconfig_fields as fields
-from migrator.stores.kube.plugin import CredentialPlugin
+from migrator.kube import kubeconfig_fields as fields
+from migrator.kube.plugin import CredentialPlugin
 
 DEFAULT: Final = "~/.kube/config"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from migrator.grove.hash_fields import HASH_FIELDS, SET_GENERATION, HashField, HashSearch, stored_hashes
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.grove.places import HASH_FIELDS, SET_GENERATION, HashField, HashSearch, stored_hashes
 from migrator.planning.patches import RESOURCES
 from tests.support.builders import LABEL, LATER, World
 from tests.support.paths import ROOT

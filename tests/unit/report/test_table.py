@@ -9,23 +9,13 @@ from typing import Any
 import pytest
 
 from migrator.grove.objects import Ref, Tree
-from migrator.planning.model import (
-    Advice,
-    Change,
-    Disruption,
-    Finding,
-    NotChecked,
-    Plan,
-    SetPlan,
-    SetState,
-    Severity,
-)
+from migrator.planning.model import Advice, Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, Outlook, plans_for_all_releases
-from migrator.render import summary
-from migrator.render.page import change_groups
-from migrator.render.table import finding_rows, grouped, outlook_text, plan_text
-from migrator.render.text import printable
+from migrator.report import summary
+from migrator.report.page import change_groups
+from migrator.report.table import finding_rows, grouped, outlook_text, plan_text
+from migrator.words import printable
 from tests.support.builders import LATER, World, clique
 from tests.support.fleet import LONG, SETS, fleet
 from tests.support.paths import ROOT
