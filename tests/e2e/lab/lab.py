@@ -102,13 +102,6 @@ class Lab(Cluster):
                 item["data"]["config.yaml"] = yaml.safe_dump(configuration)
             yield item
 
-    def switch_off_authorizer(self) -> None:
-        """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
-        self._authorizer = False
-        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-        self.client.delete({**kind, "metadata": {"name": "authorizer-webhook"}})  # Helm does, as no chart renders it
-        self.install(self.build)
-
     def apply_crds(self, line: str) -> None:
         """Replace the CRDs by a line's, as docs/upgrade.md says."""
         self.make_way(crd["metadata"]["name"] for crd in load(line))

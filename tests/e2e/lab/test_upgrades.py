@@ -21,9 +21,9 @@ pytestmark = pytest.mark.upgrade
 
 _REFUSED: Final = 3
 _STUCK: Final = 6
-_SETS: Final = 20
 
 pairs = pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+beside_many = pytest.mark.parametrize("pair", [*TWO, NEXT[1]], ids=lambda pair: pair.name)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -84,64 +84,58 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
             lab.settle()
 
 
-@pytest.mark.parametrize("wanted", [True, False], ids=["revert", "automatic"])
-@pytest.mark.parametrize("pair", [*TWO, NEXT[1]], ids=lambda pair: pair.name)
-def test_going_back_keeps_an_operator_without_leader_election_at_zero(
-    pair: Pair, tmp_path: Path, *, wanted: bool
+@beside_many
+def test_a_revert_beside_a_controller_that_restores_replicas_keeps_the_operator_at_zero(
+    pair: Pair, tmp_path: Path
 ) -> None:
-    """A revert, and a run that gives up, beside 480 pods and what scales the operator up each second: all are kept."""
+    """Leader election is off. A run was ended among its writes; its revert ends with 0, and 480 pods stay."""
     source, target = pair.need()
     with Lab(tmp_path / "lab", elects=False) as lab:
-        lab.install(source)
-        lab.wait_for_collector()
-        for number in range(_SETS):
-            lab.client.create(samples.gang(f"gang-{number}", alone=8, grouped=4))
-        lab.settle(lambda now: len(now.pods()) == _SETS * 24)
+        _prepare_many(lab, source)
         with lab.undisturbed() as before:
             with lab.in_mid_run(target) as run:
-                if wanted:
-                    run.process.terminate()
-                    assert run.process.wait(RUN_SECONDS) == _STUCK, run.log[-3000:]
-                with _gitops(lab):
-                    if wanted:
-                        with lab.in_mid_run(target, "--revert", pods=1) as run:
-                            run.process.wait(RUN_SECONDS)
-                    run.process.wait(RUN_SECONDS)
-            assert run.process.returncode == (0 if wanted else _REFUSED), run.log[-6000:]
+                run.process.terminate()
+            assert run.process.returncode == _STUCK, run.log[-3000:]
+            with _gitops(lab), lab.in_mid_run(target, "--revert", pods=1) as run:
+                pass
+            assert run.process.returncode == 0, run.log[-3000:]
             assert lab.photo().labels() == before.labels()
 
 
-@pairs
-def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp_path: Path) -> None:
-    """The run refuses and leaves the operator alone; the same release without the authorizer is migrated as any other.
-
-    Neither the change of the setting nor the upgrade recreates a pod.
-    """
+@beside_many
+def test_a_run_that_gives_up_beside_a_controller_that_restores_replicas_goes_back(pair: Pair, tmp_path: Path) -> None:
+    """Leader election is off. After three stops the run restores every old hash, says so with 3, and 480 pods stay."""
     source, target = pair.need()
-    with Lab(tmp_path / "lab", authorizer=True) as lab:
-        _prepare_one(lab, source)
-        with lab.undisturbed():
-            refused = lab.tool("run", *target.target, "--stop-operator")
-            assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
-            lab.switch_off_authorizer()
-            lab.settle()
-            lab.migrate(target)
-            lab.install(target)
-            lab.settle()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        _prepare_many(lab, source)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target) as run, _gitops(lab):
+                run.process.wait(RUN_SECONDS)
+            assert run.process.returncode == _REFUSED, run.log[-3000:]
+            assert lab.photo().labels() == before.labels()
 
 
-def test_webhooks_that_fail_closed_are_refused_and_opened_for_a_run_only(tmp_path: Path) -> None:
-    """Without --allow GM-202 the run refuses and leaves the operator alone; with it no condition of ours is left."""
-    source, target = NEXT[0].need()
-    with Lab(tmp_path / "lab") as lab:
+@pytest.mark.parametrize(
+    ("pair", "authorizer"),
+    [(NEXT[0], False), *((pair, True) for pair in TWO)],
+    ids=["alpha.14's webhooks", *(f"{pair.name} with the authorizer" for pair in TWO)],
+)
+def test_webhooks_that_fail_closed_refuse_a_run_and_are_opened_for_it_only(
+    pair: Pair, tmp_path: Path, *, authorizer: bool
+) -> None:
+    """Without --allow GM-202 the operator is left alone; with it all pods stay, and no condition of ours is left."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", authorizer=authorizer) as lab:
         _prepare_one(lab, source)
         with lab.undisturbed() as before:
             refused = lab.tool("run", *target.target, "--stop-operator")
             assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
             assert "GM-202" in refused.err
             assert lab.photo().labels() == before.labels()
-            lab.migrate(target, *NEXT[0].flags)
+            lab.migrate(target, "--allow", "GM-202")
             assert not _conditions(lab)
+            lab.install(target)
+            lab.settle()
 
 
 @pairs
@@ -183,6 +177,15 @@ def _prepare_one(lab: Lab, source: Build) -> None:
     lab.install(source)
     lab.client.create(samples.busybox())
     lab.settle(lambda now: now.of(photo.SET))
+
+
+def _prepare_many(lab: Lab, source: Build) -> None:
+    """A build, and 480 pods of 20 sets as it leaves them."""
+    lab.install(source)
+    lab.wait_for_collector()
+    for number in range(20):
+        lab.client.create(samples.gang(f"gang-{number}", alone=8, grouped=4))
+    lab.settle(lambda now: len(now.pods()) == 480)
 
 
 def _conditions(lab: Lab) -> list[Object]:
