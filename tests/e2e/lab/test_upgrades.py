@@ -88,7 +88,7 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
 def test_a_revert_beside_a_controller_that_restores_replicas_keeps_the_operator_at_zero(
     pair: Pair, tmp_path: Path
 ) -> None:
-    """Leader election is off. A run was ended among its writes; its revert ends with 0, and 480 pods stay."""
+    """Leader election is off. A run ended among its writes, with 6; its revert ends with 0, and 480 pods stay."""
     source, target = pair.need()
     with Lab(tmp_path / "lab", elects=False) as lab:
         _prepare_many(lab, source)
@@ -96,8 +96,8 @@ def test_a_revert_beside_a_controller_that_restores_replicas_keeps_the_operator_
             with lab.in_mid_run(target) as run:
                 run.process.terminate()
             assert run.process.returncode == _STUCK, run.log[-3000:]
-            with _gitops(lab), lab.in_mid_run(target, "--revert", pods=1) as run:
-                pass
+            with lab.in_mid_run(target, "--revert", pods=1) as run, _gitops(lab):
+                run.process.wait(RUN_SECONDS)
             assert run.process.returncode == 0, run.log[-3000:]
             assert lab.photo().labels() == before.labels()
 
