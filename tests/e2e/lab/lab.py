@@ -19,7 +19,7 @@ from tests.cluster.helm.wrapper import template
 from tests.cluster.running import Running
 from tests.e2e.lab import builds
 from tests.e2e.lab.builds import Build
-from tests.e2e.lab.cluster import RUN_SECONDS, Cluster, Ran
+from tests.e2e.lab.cluster import RUN_SECONDS, Cluster
 from tests.e2e.lab.kubelet import Kubelet
 
 # With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
@@ -106,10 +106,6 @@ class Lab(Cluster):
         """Replace the CRDs by a line's, as docs/upgrade.md says."""
         self.make_way(crd["metadata"]["name"] for crd in load(line))
         apply_crds(self.client, line)
-
-    def tool(self, *arguments: str) -> Ran:
-        """Run the tool to its end, as an administrator does."""
-        return self.from_here(*arguments)
 
     @contextmanager
     def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:

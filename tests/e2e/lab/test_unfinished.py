@@ -41,7 +41,7 @@ def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
 
 def quiet(lab: Lab, holds: Callable[[Photo], object]) -> Photo:
     """Wait until a condition holds and no object has changed for a while, whether updates have ended or not."""
-    return lab.settle(holds, unrest=None, quiet=_QUIET)
+    return lab.settle(holds, at_rest=False, quiet=_QUIET)
 
 
 def in_flight(now: Photo, name: str) -> bool:

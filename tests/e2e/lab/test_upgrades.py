@@ -166,7 +166,7 @@ def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair
                 run.process.kill()
             lab.install(target)
             # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
-            lab.settle(unrest=None, quiet=10)
+            lab.settle(at_rest=False, quiet=10)
             lab.migrate(target)
             lab.install(target)
             lab.settle()
