@@ -110,30 +110,26 @@ ON_KIND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an upgrade has shown: pods that were recreated without (if that was tried) and with it; times in seconds.
+    """What an upgrade with the tool has shown, in which no pod was recreated; times in seconds.
 
-    ``back``: pods that were recreated when the source came back, by the tool too, if that was tried.
-    ``wanted``: how many the upgrade without the tool had to recreate; it may have stood still before it had.
+    ``without``: how many pods were, if it was tried without it, of ``wanted``: it may have stood still before it had.
     """
 
     sets: int
     pods: int
-    with_tool: int
     run_seconds: float
     downtime_seconds: float
-    back: int | None = None
     without: int | None = None
     wanted: int | None = None
 
-    def row(self, pair: Pair, how: str) -> str:
-        """A row of docs/compatibility.md; ``how`` is its third cell."""
+    def row(self, pair: Pair, how: str, *, back: bool) -> str:
+        """A row of docs/compatibility.md; ``how`` is its third cell, ``back`` whether it was left again."""
         without = "" if self.without is None else f"{self.without}"
         if self.without != self.wanted:
             without += f" of {self.wanted}, then the update stood still"
         titles = [build.title for build in pair.builds]
         times = [f"{seconds:.1f} s" for seconds in (self.run_seconds, self.downtime_seconds)]
-        back = [] if self.back is None else [self.back]
-        cells = [*titles, how, self.sets, self.pods, without, self.with_tool, *times, *back]
+        cells = [*titles, how, self.sets, self.pods, without, 0, *times, *([0] if back else [])]
         return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -171,13 +167,14 @@ def change_template(cluster: Cluster, name: str, value: str) -> None:
 
 
 def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
-    """Upgrade without the tool; returns the pods whose hash the target thinks wrong, and those that are gone.
+    """Upgrade without the tool; returns the pods that the target has to replace, and those that are gone.
 
     The pods are uids. Those of a set under OnDelete are not the operator's to replace, whatever their hash is.
     """
     source, target = pair.builds
     before = prepare(cluster, source)
     outdated = before.outdated(cluster.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
+    assert outdated or not pair.recreates
     wanted = outdated if pair.recreates else set()
     cluster.stop_operator()  # no user is told to: what is compared is what the next operator does, and nothing else
     with cluster.diary() as diary:
@@ -187,7 +184,7 @@ def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
             time.sleep(SOAK)
             after = cluster.settle()
             assert diary.deleted == []
-    return outdated, before.pods().keys() - after.pods().keys()
+    return wanted, before.pods().keys() - after.pods().keys()
 
 
 def _rolled(cluster: Cluster, wanted: set[str]) -> Photo:
@@ -224,15 +221,14 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
 
 
-def go_back(cluster: Cluster, pair: Pair) -> int:
-    """Migrate in the other direction, install the source again, and judge it; returns how many pods were recreated."""
+def go_back(cluster: Cluster, pair: Pair) -> None:
+    """Migrate in the other direction, install the source again, and judge it."""
     source, target = pair.builds
     cluster.settle()
     with cluster.undisturbed() as before:
         cluster.migrate(source, "--from", target.scheme, *pair.flags)
         after = _installed(cluster, source)
     compare(before, after, source)
-    return len(before.pods().keys() - after.pods().keys())
 
 
 def _installed(cluster: Cluster, build: Build) -> Photo:
@@ -246,9 +242,7 @@ def _installed(cluster: Cluster, build: Build) -> Photo:
 def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]], *, back: bool = False) -> Result:
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
-        outdated, gone = without_tool(cluster, pair)
-    assert outdated or not pair.recreates
-    wanted = outdated if pair.recreates else set()
+        wanted, gone = without_tool(cluster, pair)
     if not (pair.may_stall and gone):
         assert gone == wanted
     with new("with") as cluster:
@@ -270,18 +264,13 @@ def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
     verified = cluster.tool("verify", *target.target, "--after-upgrade", "--wait", "30s")
     assert verified.code == 0, verified.out + verified.err
     a_change_rolls_what_it_should(cluster)
-    return Result(
-        sets=len(before.of(photo.SET)),
-        pods=len(before.pods()),
-        with_tool=len(before.pods().keys() - after.pods().keys()),
-        run_seconds=run.seconds,
-        downtime_seconds=downtime,
-        back=go_back(cluster, pair) if back else None,
-    )
+    if back:
+        go_back(cluster, pair)
+    return Result(len(before.of(photo.SET)), len(before.pods()), run.seconds, downtime)
 
 
-def record(pair: Pair, how: str, result: Result) -> None:
+def record(pair: Pair, how: str, result: Result, *, back: bool = False) -> None:
     """Add a result's row to the file that the environment names, if it names one."""
     if named := os.environ.get(RESULTS):
         with Path(named).open("a", encoding="utf-8") as file:
-            file.write(result.row(pair, how) + "\n")
+            file.write(result.row(pair, how, back=back) + "\n")
