@@ -99,7 +99,7 @@ class KindCluster(Cluster):
             case ("run", *_):
                 raise ValueError(f"the Job is not run with {arguments}")
             case _:
-                return self.from_here(*arguments)
+                return super().tool(*arguments)
 
     def _run_job(self, to: str, target_image: str = "", origin: str = "") -> Ran:
         more = [f"--target-image={target_image}"] if target_image else []

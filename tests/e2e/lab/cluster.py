@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,10 +117,6 @@ class Cluster(Operated, ABC):
         """Replace the CRDs by those of a release line, as docs/upgrade.md says."""
 
     @abstractmethod
-    def tool(self, *arguments: str) -> Ran:
-        """Run the tool to its end; ``err`` is its log."""
-
-    @abstractmethod
     def _metrics(self) -> str:
         """The operator's metrics, in their text form; empty while it does not serve them."""
 
@@ -200,21 +196,20 @@ class Cluster(Operated, ABC):
         self,
         condition: Callable[[Photo], object] = bool,
         *,
-        unrest: Sequence[str] | None = (),
+        at_rest: bool = True,
         quiet: float = _QUIET_SECONDS,
     ) -> Photo:
         """Wait until a condition holds and nothing has changed for ``quiet`` seconds; return how it is then.
 
-        Exactly ``unrest`` must be left to do; with None that does not matter.
+        Nothing may be left to do, unless ``at_rest`` is false.
         """
         deadline = time.monotonic() + self.settle_seconds
         last, since = self.photo(), time.monotonic()
         while True:
             time.sleep(1)
             now = self.photo()
-            left = now.unrest()
-            at_rest = unrest is None or left == list(unrest)
-            if not at_rest or now.versions() != last.versions() or not condition(now):
+            left = now.unrest() if at_rest else []
+            if left or now.versions() != last.versions() or not condition(now):
                 last, since = now, time.monotonic()
             elif time.monotonic() > since + quiet:
                 return now
@@ -268,8 +263,8 @@ class Cluster(Operated, ABC):
         assert done.code == 0, done.err
         return done
 
-    def from_here(self, *arguments: str) -> Ran:
-        """Run the tool on this machine to its end, as the administrator."""
+    def tool(self, *arguments: str) -> Ran:
+        """Run the tool on this machine to its end, as the administrator; ``err`` is its log."""
         began = time.monotonic()
         command = [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)

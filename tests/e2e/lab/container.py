@@ -40,6 +40,7 @@ class Container:
     """The one container of a pod, restarted whenever it ends, until it is stopped.
 
     ``report`` is called at every change of ``restarts``, ``ready`` (a process runs) and ``ended`` (the last one ran).
+    ``exit_code`` is the last process's.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Container:
     ) -> None:
         [self._container] = pod["spec"]["containers"]
         self.pod = pod
-        self.restarts = 0
+        self.restarts = self.exit_code = 0
         self.ready = self.ended = False
         self._control_plane, self._client = control_plane, client
         self._program = program
@@ -126,7 +127,7 @@ class Container:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self.ready = False
+        self.ready, self.exit_code = False, process.returncode
 
     def _environment(self) -> dict[str, str]:
         server = urlsplit(self._control_plane.url)

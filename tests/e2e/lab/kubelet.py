@@ -112,7 +112,7 @@ class Kubelet:
     def _start(self, pod: Object) -> None:
         program = self._program(pod)
         if program is None:
-            self._patch_status(pod, _status(self._now(pod), restarts=0, ready=True))
+            self._patch_status(pod, _status(self._now(pod)))
             return
         metadata = pod["metadata"]
         container = Container(
@@ -136,7 +136,7 @@ class Kubelet:
         with suppress(AnswerError):  # a pod that was deleted by force is not there any more
             now = self._now(pod)
             if not container.ended:
-                self._patch_status(pod, _status(now, restarts=container.restarts, ready=container.ready))
+                self._patch_status(pod, _status(now, container))
             elif now["metadata"]["uid"] == pod["metadata"]["uid"]:
                 self._client.delete(now)
 
@@ -150,12 +150,14 @@ class Kubelet:
         self._client.call("PATCH", path, body, content_type=MERGE_PATCH)
 
 
-def _status(pod: Object, *, restarts: int, ready: bool) -> Object:
-    """The status that a kubelet reports of a pod whose init containers have ended."""
+def _status(pod: Object, run: Container | None = None) -> Object:
+    """The status that a kubelet reports of a pod whose init containers have ended; without a ``run`` of workload."""
+    ready, restarts = (run.ready, run.restarts) if run is not None else (True, 0)
+    last = {"lastState": {"terminated": {"exitCode": run.exit_code}}} if run is not None and restarts else {}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     state = {"running": {"startedAt": now}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
     containers = [
-        {**_names(container), "ready": ready, "started": ready, "restartCount": restarts, "state": state}
+        {**_names(container), "ready": ready, "started": ready, "restartCount": restarts, "state": state, **last}
         for container in pod["spec"]["containers"]
     ]
     done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}

@@ -19,7 +19,7 @@ from tests.cluster.helm.wrapper import template
 from tests.cluster.running import Running
 from tests.e2e.lab import builds
 from tests.e2e.lab.builds import Build
-from tests.e2e.lab.cluster import RUN_SECONDS, Cluster, Ran
+from tests.e2e.lab.cluster import RUN_SECONDS, Cluster
 from tests.e2e.lab.kubelet import Kubelet
 
 #: The imitated kubelet acts as the administrator.
@@ -99,26 +99,15 @@ class Lab(Cluster):
                 item["data"]["config.yaml"] = yaml.safe_dump(configuration)
             yield item
 
-    def switch_off_authorizer(self) -> None:
-        """Upgrade to the same build without the authorizer, as ``config.authorizer.enabled=false`` does."""
-        self._authorizer = False
-        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-        self.client.delete({**kind, "metadata": {"name": "authorizer-webhook"}})  # Helm does, as no chart renders it
-        self.install(self.build)
-
     def apply_crds(self, line: str) -> None:
         """Replace the CRDs by a line's, as docs/upgrade.md says."""
         self.make_way(crd["metadata"]["name"] for crd in load(line))
         apply_crds(self.client, line)
 
-    def tool(self, *arguments: str) -> Ran:
-        """Run the tool to its end, as an administrator does."""
-        return self.from_here(*arguments)
-
     @contextmanager
-    def in_mid_run(self, target: Build, *, pods: int = 0) -> Iterator[Running]:
+    def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:
         """A slow run; the block begins once it has written to so many pods (a third), and ends with the run."""
-        with Running(self._directory / "run", self.client, self.kubeconfig, *target.target) as run:
+        with Running(self._directory / f"run{len(more)}", self.client, self.kubeconfig, *more, *target.target) as run:
             run.until_it_writes(pods or len(self.photo().pods()) // 3)
             yield run
             run.process.wait(RUN_SECONDS)

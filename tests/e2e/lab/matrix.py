@@ -10,20 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from testbed.controlplane.client import Object
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import BUILDS, Build, need
 from tests.e2e.lab.cluster import Cluster
 from tests.e2e.lab.photo import Photo
 
 #: How long nothing may happen after the next operator has reconciled everything, in seconds.
-SOAK: Final = "GROVE_UPGRADE_SOAK"
-SOAK_SECONDS: Final = 60.0
+SOAK: Final = 60.0
 
 #: A file that gets a row of docs/compatibility.md for each upgrade.
 RESULTS: Final = "GROVE_UPGRADE_RESULTS"
 
-_ROUND: Final = "example.test~1round"  # an annotation in JSON Pointer's spelling
 # An update that has replaced no pod for so long has stalled.
 _STALLED_SECONDS: Final = 180.0
 
@@ -32,7 +29,6 @@ _STALLED_SECONDS: Final = 180.0
 class Pair:
     """An upgrade. ``recreates``: whether it recreates pods without the tool. ``crds_first``: CRDs before the run.
 
-    ``may_leave``: what the target, without the tool, may leave undone for ever of a set that loses no pod.
     ``allow``: a finding that stands in the way of a run unless it is allowed.
     """
 
@@ -40,7 +36,6 @@ class Pair:
     target: str
     recreates: bool = True
     crds_first: bool = False
-    may_leave: tuple[str, ...] = ()
     allow: str = ""
 
     @property
@@ -84,11 +79,10 @@ _CANONICAL_34, _CANONICAL_35 = "main-94a0105c", "main-d7cb1bc2"
 
 #: Over the CRD that takes another's short name, and without; where two are enough.
 TWO: Final = (Pair("v0.1.0-alpha.8", _ALPHA_12), Pair(_ALPHA_9, _ALPHA_11))
-#: The next upgrade: while no operator runs, webhooks refuse every change of a PodClique.
-NEXT: Final = Pair("main-hooks", "next-0.37-hooks", allow="GM-202")
+#: The next upgrade. While no operator runs, the webhooks of the first refuse every change of a PodClique.
+NEXT: Final = (Pair("main-hooks", "next-0.37-hooks", allow="GM-202"), Pair(_ALPHA_12, "next-0.37"))
 PAIRS: Final = (
-    NEXT,
-    Pair(_ALPHA_12, "next-0.37"),
+    *NEXT,
     Pair(_ALPHA_3, _ALPHA_3_NEWER),
     Pair(_ALPHA_3, _ALPHA_3_NEWER, crds_first=True),
     Pair(_ALPHA_3_NEWER, _ALPHA_3),
@@ -102,18 +96,7 @@ PAIRS: Final = (
     Pair(_ALPHA_3, _ALPHA_12),
     Pair(_ALPHA_3, _CANONICAL_34),
     Pair(_ALPHA_9, _CANONICAL_35),
-    # Of the set "ordered" the generation hash moves and no template hash: a canonical one covers the names of cliques
-    # that start in order. So its update replaces no pod, and whether alpha.11 ends it is a race: up to alpha.11 (Grove
-    # #671) podclique/reconcilestatus.go:reconcileStatus judges by updatedReplicas, which was set to 0, before it counts
-    # again, and no other reconciliation follows, because no pod changes.
-    Pair(
-        _CANONICAL_35,
-        _ALPHA_11,
-        may_leave=(
-            "PodCliqueSet ordered: an update is in flight",
-            "PodCliqueSet ordered: its generation hash has not reached each PodClique",
-        ),
-    ),
+    Pair(_CANONICAL_35, _ALPHA_11),
     # That build accepts the legacy hash of its own layout.
     Pair(_ALPHA_9, _CANONICAL_34, recreates=False),
 )
@@ -127,36 +110,27 @@ ON_KIND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an upgrade has shown: pods that were recreated without (if that was tried) and with it; times in seconds.
+    """What an upgrade with the tool has shown, in which no pod was recreated; times in seconds.
 
-    ``back``: pods that were recreated when the source came back, by the tool too, if that was tried.
-    ``wanted``: how many the upgrade without the tool had to recreate; it may have stood still before it had.
+    ``without``: how many pods were, if it was tried without it, of ``wanted``: it may have stood still before it had.
     """
 
     sets: int
     pods: int
-    with_tool: int
     run_seconds: float
     downtime_seconds: float
-    back: int | None = None
     without: int | None = None
     wanted: int | None = None
 
-    def row(self, pair: Pair, how: str) -> str:
-        """A row of docs/compatibility.md; ``how`` is its third cell."""
+    def row(self, pair: Pair, how: str, *, back: bool) -> str:
+        """A row of docs/compatibility.md; ``how`` is its third cell, ``back`` whether it was left again."""
         without = "" if self.without is None else f"{self.without}"
         if self.without != self.wanted:
             without += f" of {self.wanted}, then the update stood still"
         titles = [build.title for build in pair.builds]
         times = [f"{seconds:.1f} s" for seconds in (self.run_seconds, self.downtime_seconds)]
-        back = [] if self.back is None else [self.back]
-        cells = [*titles, how, self.sets, self.pods, without, self.with_tool, *times, *back]
+        cells = [*titles, how, self.sets, self.pods, without, 0, *times, *([0] if back else [])]
         return f"| {' | '.join(map(str, cells))} |"
-
-
-def soak() -> float:
-    """How long nothing may happen, in seconds."""
-    return float(os.environ.get(SOAK, SOAK_SECONDS))
 
 
 def prepare(cluster: Cluster, build: Build) -> Photo:
@@ -168,7 +142,7 @@ def prepare(cluster: Cluster, build: Build) -> Photo:
         cluster.client.create(pcs)
     first = cluster.settle(lambda now: len(now.of(photo.SET)) == len(sets))
     for name in ("gang", "busybox"):
-        change_template(cluster, name, 0, "1")
+        change_template(cluster, name, "1")
     cluster.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
     if build.on_delete:
         _replace_one(cluster)
@@ -178,7 +152,7 @@ def prepare(cluster: Cluster, build: Build) -> Photo:
 
 def _replace_one(cluster: Cluster) -> None:
     """Under OnDelete, change a clique's template and delete one of its pods: one is new then, the others are old."""
-    change_template(cluster, samples.KEPT, 0, "1")
+    change_template(cluster, samples.KEPT, "1")
     now = cluster.settle(lambda now: (photo.SET, samples.KEPT) in now.updates())
     outdated = now.outdated(cluster.hashes(cluster.build.scheme))
     uid, name = next(found for found in now.pods(samples.KEPT).items() if found[0] in outdated)
@@ -186,38 +160,31 @@ def _replace_one(cluster: Cluster) -> None:
     cluster.settle(lambda now: uid not in now.pods())
 
 
-def change_template(cluster: Cluster, name: str, clique: int, value: str) -> None:
-    """Change the template of one clique, by its place in the set."""
-    path = f"/spec/template/cliques/{clique}/annotations"
-    if clique == 0 and value == "1":
-        patch: Object = {"op": "add", "path": path, "value": {"example.test/round": value}}
-    else:
-        patch = {"op": "add", "path": f"{path}/{_ROUND}", "value": value}
-    cluster.patch(photo.SET, name, [patch])
+def change_template(cluster: Cluster, name: str, value: str) -> None:
+    """Change the template of a set's first clique."""
+    path = "/spec/template/cliques/0/annotations"
+    cluster.patch(photo.SET, name, [{"op": "add", "path": path, "value": {"example.test/round": value}}])
 
 
 def without_tool(cluster: Cluster, pair: Pair) -> tuple[set[str], set[str]]:
-    """Upgrade without the tool; returns the pods whose hash the target thinks wrong, and those that are gone.
+    """Upgrade without the tool; returns the pods that the target has to replace, and those that are gone.
 
     The pods are uids. Those of a set under OnDelete are not the operator's to replace, whatever their hash is.
     """
     source, target = pair.builds
     before = prepare(cluster, source)
     outdated = before.outdated(cluster.hashes(target.scheme)) - before.pods(samples.KEPT).keys()
+    assert outdated or not pair.recreates
     wanted = outdated if pair.recreates else set()
     cluster.stop_operator()  # no user is told to: what is compared is what the next operator does, and nothing else
     with cluster.diary() as diary:
         cluster.install(target)
-        if pair.may_stall:
-            after = _rolled(cluster, wanted)
-        else:
-            ends: tuple[list[str], ...] = ([], [*pair.may_leave])
-            after = cluster.settle(lambda now: wanted.isdisjoint(now.pods()) and now.unrest() in ends, unrest=None)
+        after = _rolled(cluster, wanted)
         if not wanted:
-            time.sleep(soak())
+            time.sleep(SOAK)
             after = cluster.settle()
             assert diary.deleted == []
-    return outdated, before.pods().keys() - after.pods().keys()
+    return wanted, before.pods().keys() - after.pods().keys()
 
 
 def _rolled(cluster: Cluster, wanted: set[str]) -> Photo:
@@ -248,37 +215,34 @@ def a_change_rolls_what_it_should(cluster: Cluster) -> None:
     """A change of one clique's template replaces the pods of that clique, and no others."""
     before = cluster.settle()
     gang = (photo.SET, "gang")
-    change_template(cluster, "gang", 0, "2")
+    change_template(cluster, "gang", "2")
     after = cluster.settle(lambda now: now.updates().get(gang) != before.updates().get(gang))
     gone = {before.pods()[uid] for uid in before.pods().keys() - after.pods().keys()}
     assert gone == {name for name in before.pods().values() if name.startswith("gang-0-pc-a-")}
 
 
-def go_back(cluster: Cluster, pair: Pair) -> int:
-    """Migrate in the other direction, install the source again, and judge it; returns how many pods were recreated."""
+def go_back(cluster: Cluster, pair: Pair) -> None:
+    """Migrate in the other direction, install the source again, and judge it."""
     source, target = pair.builds
     cluster.settle()
     with cluster.undisturbed() as before:
-        cluster.migrate(source, "--from", target.name)
+        cluster.migrate(source, "--from", target.scheme, *pair.flags)
         after = _installed(cluster, source)
     compare(before, after, source)
-    return len(before.pods().keys() - after.pods().keys())
 
 
 def _installed(cluster: Cluster, build: Build) -> Photo:
     """How everything is after a build was installed, and nothing happened for a while."""
     cluster.install(build)
     cluster.settle()
-    time.sleep(soak())
+    time.sleep(SOAK)
     return cluster.settle()
 
 
 def upgrade_twice(pair: Pair, new: Callable[[str], AbstractContextManager[Cluster]], *, back: bool = False) -> Result:
     """Upgrade in one new cluster without the tool, and in another with it and on; ``new`` makes them by name."""
     with new("without") as cluster:
-        outdated, gone = without_tool(cluster, pair)
-    assert outdated or not pair.recreates
-    wanted = outdated if pair.recreates else set()
+        wanted, gone = without_tool(cluster, pair)
     if not (pair.may_stall and gone):
         assert gone == wanted
     with new("with") as cluster:
@@ -300,19 +264,13 @@ def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
     verified = cluster.tool("verify", *target.target, "--after-upgrade", "--wait", "30s")
     assert verified.code == 0, verified.out + verified.err
     a_change_rolls_what_it_should(cluster)
-    return Result(
-        sets=len(before.of(photo.SET)),
-        pods=len(before.pods()),
-        with_tool=len(before.pods().keys() - after.pods().keys()),
-        run_seconds=run.seconds,
-        downtime_seconds=downtime,
-        back=go_back(cluster, pair) if back else None,
-    )
+    if back:
+        go_back(cluster, pair)
+    return Result(len(before.of(photo.SET)), len(before.pods()), run.seconds, downtime)
 
 
-def record(pair: Pair, how: str, result: Result) -> None:
-    """Add a result's row to the file that the environment names, if it names one and nothing was hurried."""
-    named = os.environ.get(RESULTS)
-    if named and soak() >= SOAK_SECONDS:
+def record(pair: Pair, how: str, result: Result, *, back: bool = False) -> None:
+    """Add a result's row to the file that the environment names, if it names one."""
+    if named := os.environ.get(RESULTS):
         with Path(named).open("a", encoding="utf-8") as file:
-            file.write(result.row(pair, how) + "\n")
+            file.write(result.row(pair, how, back=back) + "\n")

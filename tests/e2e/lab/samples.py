@@ -18,15 +18,15 @@ _COMMAND: Final = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
 _HEALTH: Final = {"host": "127.0.0.1", "port": 10248, "path": "/healthz"}
 
 
-def gang() -> Object:
+def gang(name: str = "gang", *, alone: int = 2, grouped: int = 2) -> Object:
     """One clique alone and two that scale together, ten pods: the shape of Grove's ``workload1``."""
     cliques = [
-        workloads.clique("pc-a", replicas=2),
+        workloads.clique("pc-a", replicas=alone),
         workloads.clique("pc-b", replicas=1),
         workloads.clique("pc-c", replicas=3),
     ]
-    group = {"name": "sg-x", "cliqueNames": ["pc-b", "pc-c"], "replicas": 2, "minAvailable": 2}
-    return _set("gang", cliques, groups=[group])
+    group = {"name": "sg-x", "cliqueNames": ["pc-b", "pc-c"], "replicas": grouped, "minAvailable": 2}
+    return _set(name, cliques, groups=[group])
 
 
 def disaggregated() -> Object:

@@ -86,7 +86,7 @@ def test_the_model_replaces_the_pods_that_the_operator_replaces(
     with lab.diary() as diary:
         lab.install(build)
         if may_stall:
-            after = lab.settle(lambda _: diary.deleted, unrest=None, quiet=60.0)
+            after = lab.settle(lambda _: diary.deleted, at_rest=False, quiet=60.0)
         else:
             after = lab.settle(lambda _: len(diary.deleted) >= len(model.deleted))
     # alpha.3 was seen to replace a pod that it had just made as well; the model speaks of those that were there.

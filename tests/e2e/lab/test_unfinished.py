@@ -20,7 +20,7 @@ from testbed.controlplane.client import Object, eventually
 from tests.cluster.site import WORKLOADS
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.lab import Lab
-from tests.e2e.lab.matrix import Pair, change_template, soak
+from tests.e2e.lab.matrix import SOAK, Pair, change_template
 from tests.e2e.lab.photo import Photo
 
 pytestmark = pytest.mark.upgrade
@@ -41,7 +41,7 @@ def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
 
 def quiet(lab: Lab, holds: Callable[[Photo], object]) -> Photo:
     """Wait until a condition holds and no object has changed for a while, whether updates have ended or not."""
-    return lab.settle(holds, unrest=None, quiet=_QUIET)
+    return lab.settle(holds, at_rest=False, quiet=_QUIET)
 
 
 def in_flight(now: Photo, name: str) -> bool:
@@ -61,7 +61,7 @@ def unfinished(lab: Lab) -> Photo:
     lab.scale(photo.GROUP, "both-0-sg", 0)
     quiet(lab, lambda now: not [name for name in now.pods().values() if "zero-0-idle" in name or "both-0-sg" in name])
     for name in ("zero", "frozen", "both", "behind", "latched"):
-        change_template(lab, name, 0, "1")
+        change_template(lab, name, "1")
     now = quiet(lab, lambda now: all(in_flight(now, name) for name in ("zero", "frozen", "both")))
     assert not in_flight(now, "behind")
     lab.patch(photo.SET, "frozen", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
@@ -92,7 +92,7 @@ def test_what_never_ends_refuses_nothing_and_costs_no_pod(tmp_path: Path) -> Non
             lab.migrate(target)
             lab.install(target)
             quiet(lab, lambda now: now.of(photo.SET))
-            time.sleep(soak())
+            time.sleep(SOAK)
             after = quiet(lab, lambda now: now.of(photo.SET))
         assert not _behind(after, "behind")
         with lab.diary() as diary:
@@ -139,7 +139,7 @@ def test_an_update_that_waits_refuses_and_may_be_allowed(tmp_path: Path) -> None
             assert (refused.code, lab.has_ended(source)) == (3, False), refused.err
             lab.migrate(target, "--allow", "GM-102")
             lab.install(target)
-            time.sleep(soak())
+            time.sleep(SOAK)
         lab.patch(photo.CLIQUE, leaving, {"metadata": {"finalizers": None}})
         [pod] = [pod for pod in before.of(photo.POD) if pod["metadata"]["name"].startswith("waiting-0-live-")]
         lab.kubelet.place(pod)
@@ -157,7 +157,7 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
         # A PodClique that goes to zero earlier counts as never scheduled, for Grove and so for us.
         time.sleep(INITIAL_SCHEDULE_GRACE)
         lab.scale(photo.CLIQUE, "zero-0-idle", 0)
-        change_template(lab, "zero", 0, "1")
+        change_template(lab, "zero", "1")
         quiet(lab, lambda now: in_flight(now, "zero"))
         planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
         assert (planned["refusals"], [tree["state"] for tree in planned["trees"]]) == ([], ["done"])

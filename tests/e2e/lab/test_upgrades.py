@@ -13,8 +13,9 @@ import pytest
 from testbed.controlplane.client import Object
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import Build
+from tests.e2e.lab.cluster import RUN_SECONDS
 from tests.e2e.lab.lab import Lab
-from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, prepare, record, upgrade_twice
+from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, go_back, prepare, record, upgrade_twice
 
 pytestmark = pytest.mark.upgrade
 
@@ -22,6 +23,7 @@ _REFUSED: Final = 3
 _STUCK: Final = 6
 
 pairs = pytest.mark.parametrize("pair", TWO, ids=lambda pair: pair.name)
+beside_many = pytest.mark.parametrize("pair", [*TWO, NEXT[1]], ids=lambda pair: pair.name)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -32,20 +34,37 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
 
 
 @pytest.mark.parametrize("reverted", [True, False], ids=["revert", "rerun"])
-@pairs
+@pytest.mark.parametrize("pair", [*NEXT, *TWO], ids=lambda pair: pair.name)
 def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
     source, target = pair.need()
     with Lab(tmp_path / "lab") as lab:
         prepare(lab, source)
         with lab.undisturbed() as before:
-            with lab.in_mid_run(target) as run:
+            with lab.in_mid_run(target, *pair.flags) as run:
                 run.process.kill()
-            lab.migrate(target, "--from", source.scheme, *(["--revert"] if reverted else []))
+            lab.migrate(target, "--from", source.scheme, *pair.flags, *(["--revert"] if reverted else []))
             if reverted:
                 assert lab.photo().labels() == before.labels()
             lab.install(source if reverted else target)
             compare(before, lab.settle(), source if reverted else target)
+
+
+@pytest.mark.parametrize("pair", NEXT, ids=lambda pair: pair.name)
+def test_the_next_upgrade_can_be_taken_back(pair: Pair, tmp_path: Path) -> None:
+    """Reverted before the new operator starts, and migrated back from the one that runs: no pod is recreated."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab") as lab:
+        prepare(lab, source)
+        with lab.undisturbed() as before:
+            lab.migrate(target, *pair.flags)
+            lab.migrate(target, *pair.flags, "--revert")
+            assert lab.photo().labels() == before.labels()
+            lab.install(source)
+            compare(before, lab.settle(), source)
+            lab.migrate(target, *pair.flags)
+            lab.install(target)
+            go_back(lab, pair)
 
 
 @pairs
@@ -65,37 +84,58 @@ def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pa
             lab.settle()
 
 
-@pairs
-def test_an_upgrade_with_the_authorizer_on_switches_it_off_first(pair: Pair, tmp_path: Path) -> None:
-    """The run refuses and leaves the operator alone; the same release without the authorizer is migrated as any other.
-
-    Neither the change of the setting nor the upgrade recreates a pod.
-    """
+@beside_many
+def test_a_revert_beside_a_controller_that_restores_replicas_keeps_the_operator_at_zero(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """Leader election is off. A run ended among its writes, with 6; its revert ends with 0, and 480 pods stay."""
     source, target = pair.need()
-    with Lab(tmp_path / "lab", authorizer=True) as lab:
-        _prepare_one(lab, source)
-        with lab.undisturbed():
-            refused = lab.tool("run", *target.target, "--stop-operator")
-            assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
-            lab.switch_off_authorizer()
-            lab.settle()
-            lab.migrate(target)
-            lab.install(target)
-            lab.settle()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        _prepare_many(lab, source)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target) as run:
+                run.process.terminate()
+            assert run.process.returncode == _STUCK, run.log[-3000:]
+            with lab.in_mid_run(target, "--revert", pods=1) as run, _gitops(lab):
+                run.process.wait(RUN_SECONDS)
+            assert run.process.returncode == 0, run.log[-3000:]
+            assert lab.photo().labels() == before.labels()
 
 
-def test_webhooks_that_fail_closed_are_refused_and_opened_for_a_run_only(tmp_path: Path) -> None:
-    """Without --allow GM-202 the run refuses and leaves the operator alone; with it no condition of ours is left."""
-    source, target = NEXT.need()
-    with Lab(tmp_path / "lab") as lab:
+@beside_many
+def test_a_run_that_gives_up_beside_a_controller_that_restores_replicas_goes_back(pair: Pair, tmp_path: Path) -> None:
+    """Leader election is off. After three stops the run restores every old hash, says so with 3, and 480 pods stay."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", elects=False) as lab:
+        _prepare_many(lab, source)
+        with lab.undisturbed() as before:
+            with lab.in_mid_run(target) as run, _gitops(lab):
+                run.process.wait(RUN_SECONDS)
+            assert run.process.returncode == _REFUSED, run.log[-3000:]
+            assert lab.photo().labels() == before.labels()
+
+
+@pytest.mark.parametrize(
+    ("pair", "authorizer"),
+    [(NEXT[0], False), *((pair, True) for pair in TWO)],
+    ids=["alpha.14's webhooks", *(f"{pair.name} with the authorizer" for pair in TWO)],
+)
+def test_webhooks_that_fail_closed_refuse_a_run_and_are_opened_for_it_only(
+    pair: Pair, tmp_path: Path, *, authorizer: bool
+) -> None:
+    """Without --allow GM-202 the operator is left alone; with it all pods stay, and no condition of ours is left."""
+    source, target = pair.need()
+    with Lab(tmp_path / "lab", authorizer=authorizer) as lab:
         _prepare_one(lab, source)
         with lab.undisturbed() as before:
             refused = lab.tool("run", *target.target, "--stop-operator")
             assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
             assert "GM-202" in refused.err
             assert lab.photo().labels() == before.labels()
-            lab.migrate(target, *NEXT.flags)
+            lab.migrate(target, "--allow", "GM-202")
             assert not _conditions(lab)
+            lab.install(target)
+            lab.settle()
 
 
 @pairs
@@ -126,7 +166,7 @@ def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair
                 run.process.kill()
             lab.install(target)
             # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
-            lab.settle(unrest=None, quiet=10)
+            lab.settle(at_rest=False, quiet=10)
             lab.migrate(target)
             lab.install(target)
             lab.settle()
@@ -137,6 +177,15 @@ def _prepare_one(lab: Lab, source: Build) -> None:
     lab.install(source)
     lab.client.create(samples.busybox())
     lab.settle(lambda now: now.of(photo.SET))
+
+
+def _prepare_many(lab: Lab, source: Build) -> None:
+    """A build, and 480 pods of 20 sets as it leaves them."""
+    lab.install(source)
+    lab.wait_for_collector()
+    for number in range(20):
+        lab.client.create(samples.gang(f"gang-{number}", alone=8, grouped=4))
+    lab.settle(lambda now: len(now.pods()) == 480)
 
 
 def _conditions(lab: Lab) -> list[Object]:
