@@ -24,7 +24,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Forbidden, InputError, Refused
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
@@ -96,7 +96,7 @@ def plan(
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
-        cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+        cluster = connect.connect(flags)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from migrator.cluster import DryRun
 from migrator.errors import MAY_DIFFER, HalfWay, Interrupted, MigratorError, NotAuthorised, Reverted
 from migrator.planning.model import SetState
 from migrator.planning.planner import holds_target
@@ -98,9 +97,9 @@ def unchanged(error: BaseException) -> BaseException:
     return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
 
 
-def unread(error: MigratorError, mode: DryRun = DryRun.NONE) -> MigratorError:
+def unread(error: MigratorError, *, dry_run: bool = False) -> MigratorError:
     """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, stays."""
-    if mode is not DryRun.NONE:
+    if dry_run:
         return error
     if isinstance(error, NotAuthorised):
         return error.ending(UNREAD)

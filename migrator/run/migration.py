@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
 from migrator.planning.model import Finding, in_flight, pending
@@ -43,7 +43,7 @@ def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
     _ = options.direction  # wrong schemes are refused before anything is read
-    if cluster.dry_run is not DryRun.NONE:
+    if cluster.dry_run:
         return rehearse(cluster, options, context)
     session = Session(cluster, options, context)
     try:

@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from migrator import kinds
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.planning.patches import RESOURCES, Batch, Patch
 
@@ -65,7 +65,7 @@ class Executor:
         self._stopping = stopping
         self._concurrency = concurrency
         self._log = log
-        self._dry = {} if cluster.dry_run is DryRun.NONE else {"dry_run": cluster.dry_run.value}
+        self._dry = {"dry_run": True} if cluster.dry_run else {}
         self._lock = threading.Condition()
         self._due = 0  # patches that are made and have not ended
         self._halted = False

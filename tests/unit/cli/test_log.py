@@ -167,7 +167,7 @@ def test_a_stage_is_gone_when_it_is_over() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "more", "said"),
-    [(0, {}, "patches sent 8"), (9, {"dry_run": "server"}, "patches tried 8 of 9"), (5, {}, "patches sent 8")],
+    [(0, {}, "patches sent 8"), (9, {"dry_run": True}, "patches tried 8 of 9"), (5, {}, "patches sent 8")],
 )
 def test_patches_are_counted_in_the_log(expected: int, more: dict[str, str], said: str) -> None:
     """The stage becomes their bar, whether people read the events or not. A wrong number is not printed."""
