@@ -14,7 +14,7 @@ import click
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.planning import crds
 from migrator.planning.model import pending
@@ -46,21 +46,21 @@ def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Prog
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
     except ClusterError as error:
-        raise unread(error, cluster.dry_run) from None
+        raise unread(error, dry_run=cluster.dry_run) from None
     where = f" (context {cluster.context})" if cluster.context else ""
     refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
     screen = [
         row("cluster", f"{cluster.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
         rows("sets", _scope(preview, options)),
-        rows("steps", _actions(preview, options, cluster.dry_run)),
+        rows("steps", _actions(preview, options, dry_run=cluster.dry_run)),
         *finding_rows("refused", refusals),
         *finding_rows("warning", warnings),
     ]
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    if cluster.dry_run is DryRun.NONE and preview.writes and not yes:
+    if not cluster.dry_run and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
 
@@ -145,9 +145,9 @@ def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
         yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
 
 
-def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
+def _actions(preview: Observation, options: RunOptions, *, dry_run: bool) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
-    if mode is not DryRun.NONE:
+    if dry_run:
         yield "This is a dry run: nothing is written. Every patch is sent with dryRun=All."
         return
     if not preview.writes:

@@ -23,7 +23,7 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Forbidden, InputError, Refused, UnknownScheme
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
@@ -98,7 +98,7 @@ def plan(
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
-        cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+        cluster = connect.connect(flags)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:

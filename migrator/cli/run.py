@@ -19,7 +19,6 @@ from migrator.cli.options import (
     output_format,
     target,
 )
-from migrator.cluster import DryRun
 from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
@@ -88,7 +87,7 @@ def run(
     from migrator.run.operator import OperatorFlags
 
     chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
-    flags, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
+    flags = connect.ClusterFlags(kubeconfig, context)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
@@ -99,7 +98,8 @@ def run(
     )
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
-    cluster = connect.connect(flags, dry_run=mode, deadline=run_context.deadline)
+    cluster = connect.connect(flags, deadline=run_context.deadline)
+    cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
@@ -107,10 +107,10 @@ def run(
             result = migration.run(cluster, options, run_context)
             connect.ignore(*_SIGNALS)
         ending: tuple[str | None, tuple[str, ...]] = None, ()
-        if mode is DryRun.NONE:
+        if not dry_run:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
-        _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
+        dry = {"dry_run": True} if dry_run else {}
         state_of_operator, commands = ending
         state = {"operator": state_of_operator, "next": commands} if commands else {}
         numbers = {"trees": len(result.sets), "patches": result.patches}
@@ -118,25 +118,25 @@ def run(
     return 0
 
 
-def _print_if_read(text: str, mode: DryRun) -> None:
+def _print_if_read(text: str, *, dry_run: bool) -> None:
     try:
         stdout.write(text)
     except BrokenPipeError:
         pass  # the run has ended, whether anybody reads its last line or not
     except OutputError as error:
-        if mode is not DryRun.NONE:
+        if dry_run:
             raise  # a dry run has no other result
         log.write_warning("unwritable_output", str(error))
 
 
 def _text(
-    result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: tuple[str | None, tuple[str, ...]]
+    result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: tuple[str | None, tuple[str, ...]]
 ) -> str:
     operator, commands = ending
     if output_format == "json":
         return stdout.as_json(
             {
-                "dryRun": mode.value,
+                "dryRun": dry_run,
                 "trees": len(result.sets),
                 "patches": result.patches,
                 "operator": operator,
@@ -144,7 +144,7 @@ def _text(
                 "plan": json.plan_json(result.plan),
             }
         )
-    if mode is not DryRun.NONE:
+    if dry_run:
         patches = count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
         again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)

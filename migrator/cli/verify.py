@@ -18,7 +18,6 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.cluster import DryRun
 from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.report.json import object_json
@@ -85,7 +84,7 @@ def verify(
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+    cluster = connect.connect(flags)
     with progress, progress.stage("verifying"):
         try:
             result = core.verify(cluster, options, run_context)

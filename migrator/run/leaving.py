@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.cluster import DryRun
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, LostReply, MigratorError
 from migrator.planning.model import SetState, pending
 from migrator.planning.planner import contradicting, holds_target
@@ -225,9 +224,9 @@ def _unchanged(error: BaseException) -> BaseException:
     return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
 
 
-def unread(error: MigratorError, mode: DryRun = DryRun.NONE) -> MigratorError:
+def unread(error: MigratorError, *, dry_run: bool = False) -> MigratorError:
     """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, stays."""
-    if mode is not DryRun.NONE:
+    if dry_run:
         return error
     if isinstance(error, errors.NotAuthorised):
         return error.ending(UNREAD)

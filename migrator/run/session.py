@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from migrator import __version__, errors
-from migrator.cluster import LONGEST_WRITE, Cluster, DryRun
+from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
 from migrator.planning.model import Severity
 from migrator.planning.options import AUTO
@@ -66,7 +66,7 @@ class Session:
         self.seen = unplanned(options)
         self.result = RunResult(self.seen.plan)
         self.leases: Leases | None = None
-        self.is_rehearsal = cluster.dry_run is not DryRun.NONE
+        self.is_rehearsal = cluster.dry_run
         self.stops = 0
         self.wrote = self.closed = False
         self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease

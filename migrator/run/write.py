@@ -17,7 +17,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from migrator import kinds
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.planning.patches import RESOURCES, Batch, Patch, patch_count
 from migrator.run.context import Context
@@ -64,7 +64,7 @@ class Executor:
         self._concurrency = context.concurrency
         self._log = context.log
         self._progress = context.progress
-        self._dry = {} if cluster.dry_run is DryRun.NONE else {"dry_run": cluster.dry_run.value}
+        self._dry = {"dry_run": True} if cluster.dry_run else {}
         self._lock = threading.Condition()
         self._due = 0  # patches that are made and have not ended
         self._total = self._sent = 0

@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.cluster import Deadline, DryRun
+from migrator.cluster import Cluster, Deadline
 from migrator.errors import Interrupted, LostReply, MigratorError
 from migrator.kinds import LEASES, Resource
 from migrator.run import migration, verify
@@ -119,7 +119,8 @@ class Process:
         """``grove-migrator run --stop-operator``, with these options."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused") if name in more}
         plan = options_of(source=source, target=target, **of_plan)
-        store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
+        store: Cluster = _Connection(self)
+        store = store.in_dry_run() if more.pop("dry_run", False) else store
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
         return self._ended(lambda: migration.run(store, options, self._context(timeout)))
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from migrator.cluster import Deadline, DryRun
+from migrator.cluster import Deadline
 from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.kinds import POD_CLIQUE_SETS
@@ -287,9 +287,7 @@ def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
     waits = replace(OPTIONS, stop_operator=False, wait=60.0)
     with pytest.raises(Refused, match="GM-122"):
-        migration.run(
-            Site().store.in_dry_run(DryRun.SERVER), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
-        )
+        migration.run(Site().store.in_dry_run(), waits, replace(context(), sleep=lambda _: pytest.fail("it waits")))
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
@@ -303,7 +301,7 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
             return self.asked > 1
 
     with pytest.raises(Interrupted, match="after 1 of 3 sets"):
-        migration.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
+        migration.run(Site().store.in_dry_run(), OPTIONS, replace(context(), stop=SecondTime()))
 
 
 def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
@@ -313,7 +311,7 @@ def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait()
     limited = replace(context_of(clock, clock.now, sleep=clock.sleep), deadline=Deadline(clock, 5.0))
     clock.advance(60.0)
     with pytest.raises(Interrupted, match="after 0 of 3 sets"):
-        migration.run(site.store.in_dry_run(DryRun.SERVER), OPTIONS, limited)
+        migration.run(site.store.in_dry_run(), OPTIONS, limited)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:

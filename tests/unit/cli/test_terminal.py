@@ -180,7 +180,7 @@ def test_a_dry_run_says_so_first_and_last_and_does_not_ask(terminal: Terminal) -
     assert shown.code == 0
     assert "steps     This is a dry run: nothing is written. Every patch is sent with" in shown.text
     assert "Dry run: The API server accepts all 43 patches" in shown.text
-    assert "dry_run=server" in next(line for line in shown.lines if " summary " in line)
+    assert "dry_run=True" in next(line for line in shown.lines if " summary " in line)
     assert QUESTION not in shown.text
     assert terminal.left["writes"] == 0
 
