@@ -1,0 +1,162 @@
+"""What CONTRIBUTING.md promises: each of five common changes takes three files that a person writes, tests included."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.commands import run
+from tests.support.paths import ROOT
+
+_MOST: Final = 3
+
+#: What `make generated` makes, the manifests aside, which need Helm.
+_GENERATE: Final = (("scripts.cli_reference", "--write"), ("scripts.readme",))
+
+_GUARD: Final = '''
+NAMED: Final = warns("GM-139", "odd-name", "The set has an odd annotation")
+
+
+def named(facts: SetFacts) -> Iterator[Finding]:
+    """A set with the annotation odd."""
+    if "odd" in facts.tree.pcs.annotations:
+        yield NAMED.found(facts.tree.pcs.ref, None, "has an odd annotation")
+
+
+'''
+_SECTION: Final = """### GM-139
+**The set has an odd annotation** (`odd-name`). Warns.
+
+- **Do:** nothing.
+- **See it:** `kubectl get podcliquesets -A`.
+
+### GM-134
+"""
+_GUARD_TEST: Final = '''
+
+def test_an_odd_name_warns() -> None:
+    """The plan names the set."""
+    world = World().grow()
+    world.pcs["metadata"]["annotations"] = {"odd": "x"}
+    assert warnings(world.findings()) == [("GM-139", "web", None)]
+'''
+_RELEASE: Final = (
+    '{"release": "v9.9.9", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
+    '"source": "https://github.com/ai-dynamo/grove/blob/0123abcd/operator/go.mod#L21"}\n'
+)
+_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", "compares it", lags=True),\n'
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change: in each file a text and what takes its place, or at its end; and the suites that it concerns."""
+
+    edits: dict[str, tuple[tuple[str, str], ...]]
+    suites: tuple[str, ...]
+    more: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> set[str]:
+        """The files that a person writes."""
+        return {*self.edits, *self.more}
+
+    def make(self, tree: Path) -> None:
+        """Make it in a copy of the repository; each text must be there once."""
+        for name, edits in self.edits.items():
+            text = (tree / name).read_text(encoding="utf-8")
+            for old, new in edits:
+                assert text.count(old) == 1, f"{name} has {text.count(old)} times: {old}"
+                text = text.replace(old, new)
+            (tree / name).write_text(text, encoding="utf-8")
+        for name, text in self.more.items():
+            with (tree / name).open("a", encoding="utf-8") as file:
+                file.write(text)
+
+
+CHANGES: Final = {
+    "a guard": Change(
+        {
+            "migrator/planning/guards/fields.py": (
+                ("\n\ndef newer_fields(", f"\n{_GUARD}def newer_fields("),
+                ("(OF_TARGET, OF_SOURCE)", "(OF_TARGET, OF_SOURCE, NAMED)"),
+                ("CHECKS: Final = (fields,)", "CHECKS: Final = (fields, named)"),
+            ),
+            "docs/guards.md": (("### GM-134\n", _SECTION),),
+        },
+        ("tests/unit/planning/guards", "tests/unit/cli/test_plan_input.py"),
+        {"tests/unit/planning/guards/test_fields.py": _GUARD_TEST},
+    ),
+    "a release": Change(
+        {},
+        ("tests/unit/hashing", "tests/unit/planning", "tests/unit/report", "tests/unit/cli/test_plan_input.py"),
+        {"migrator/hashing/releases.json": _RELEASE},
+    ),
+    "a place of a stored hash": Change(
+        {
+            "migrator/grove/places.py": (
+                ('    HashField(\n        *("PodGangMap"', f'{_PLACE}    HashField(\n        *("PodGangMap"'),
+            ),
+            "charts/grove-migrator/templates/policy.yaml": (
+                ("['currentGenerationHash', ", "['lastGenerationHash', 'currentGenerationHash', "),
+            ),
+        },
+        ("tests/unit/grove", "tests/unit/planning", "tests/faults/test_states.py"),
+    ),
+    "what an exit code says": Change(
+        {
+            "migrator/errors.py": (('AGAIN, OR_REVERT = "Run the same', 'AGAIN, OR_REVERT = "Type the same'),),
+            "docs/upgrade.md": (
+                ("replicas. Run the same command again, or add", "replicas. Type the same command again, or add"),
+            ),
+        },
+        ("tests/unit/cli", "tests/unit/run", "tests/faults/test_end_of_run.py"),
+    ),
+    "a key of the JSON": Change(
+        {
+            "migrator/report/json.py": (
+                (
+                    '        "gpusRecreatedWithMigration": rest.gpus,\n',
+                    '        "gpusRecreatedWithMigration": rest.gpus,\n        "spare": 0,\n',
+                ),
+            ),
+            "docs/how-it-works.md": (("`gpusRecreatedWithMigration`", "`gpusRecreatedWithMigration`, `spare`"),),
+            "tests/unit/report/test_json.py": (
+                (
+                    '        ("gpusRecreatedWithMigration", 40),\n',
+                    '        ("gpusRecreatedWithMigration", 40),\n        ("spare", 0),\n',
+                ),
+            ),
+        },
+        ("tests/unit/report", "tests/unit/cli/test_plan_input.py"),
+    ),
+}
+
+
+@pytest.fixture
+def tree() -> Iterator[Path]:
+    """A copy of the repository, whose path is short enough for tests that count columns."""
+    with tempfile.TemporaryDirectory(prefix="") as directory:
+        for name in run("git", "ls-files").splitlines():
+            copy = Path(directory) / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_common_change_takes_three_files(change: str, tree: Path) -> None:
+    """Made on a copy, what is generated made anew: the suites that it concerns pass, and those of the pages."""
+    made = CHANGES[change]
+    assert len(made.files) <= _MOST
+    made.make(tree)
+    for module, *arguments in _GENERATE:
+        run(sys.executable, "-m", module, *arguments, cwd=tree, PYTHONPATH=str(tree))
+    suites = (*made.suites, "tests/e2e/test_docs.py")
+    run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *suites, cwd=tree, PYTHONPATH=str(tree))
