@@ -24,7 +24,7 @@ RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part)
 PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test nightly test-all test-upgrade test-wheel coverage lint audit format e2e bench manifests lock clean
+.PHONY: help demo quick test nightly test-all test-upgrade test-wheel coverage lint audit format e2e bench generated manifests lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -86,8 +86,11 @@ format: $(VENV)/.dev ## let ruff format and fix
 bench: $(VENV)/.dev ## the figures of docs/how-it-works.md
 	$(BIN)/python -m benchmarks
 
-manifests: $(VENV)/.dev ## manifests/*.yaml from the chart, after a change of it; a test compares
-	cp migrator/hashing/releases.json charts/grove-migrator/
+generated: manifests ## what is made of the code: docs/cli.md, the tables and the demo in the pages, manifests/; tests compare
+	$(BIN)/python -m scripts.cli_reference --write
+	$(BIN)/python -m scripts.readme
+
+manifests: $(VENV)/.dev ## manifests/*.yaml from the chart
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) > $(MANIFESTS)/job.yaml
 	$(HELM) $(TEMPLATE) $(RUN_PARTS) --set from=v0.1.0-alpha.11,target=v0.1.0-alpha.9 > $(MANIFESTS)/revert.yaml
 	$(HELM) $(TEMPLATE) -s templates/planner.yaml --set-json '$(PLANNERS)' > $(MANIFESTS)/planner.yaml

@@ -14,7 +14,7 @@ from typing import Final
 from benchmarks import hashing, memory, run
 from benchmarks.processes import Row
 
-_PODS: Final = 10_000
+_PODS: Final = (1_000, 10_000)
 _MIGRATOR: Final = Path(__file__).resolve().parents[1] / "migrator"
 
 
@@ -22,14 +22,14 @@ def main(arguments: Sequence[str]) -> int:
     """Measure the parts that were asked for; 1 if a goal was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parts = ("hashing", "memory", "run")
-    parser.add_argument("--pods", type=int, default=_PODS, help="pods of the run's cluster (default: %(default)s)")
+    parser.add_argument("--pods", type=int, nargs="+", default=_PODS, help="pods of the runs' clusters")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART", help=", ".join(parts))
     asked = parser.parse_args(arguments)
     compileall.compile_dir(_MIGRATOR, quiet=1)  # as installed; otherwise each start might compile it
     measured: dict[str, Callable[[], list[Row]]] = {
         "hashing": hashing.measure,
         "memory": memory.measure,
-        "run": lambda: run.measure(asked.pods),
+        "run": lambda: [row for pods in asked.pods for row in run.measure(pods)],
     }
     rows = [row for part in parts if part in asked.only for row in measured[part]()]
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
@@ -15,7 +14,7 @@ from typing import IO, Any, Final
 Stream = IO[bytes] | int | None
 
 _LOOK_EVERY: Final = 0.01
-_ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,6 @@ def spend(command: Sequence[str], *, core: int | None = None, stdout: Stream = D
     return Spent(seconds, peak)
 
 
-def printed(command: Sequence[str], *, core: int | None = None) -> Mapping[str, Any]:
-    """The JSON object that a program prints about itself."""
-    done = subprocess.run(command, check=True, capture_output=True, **_settings(core))
-    found: Mapping[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def peak_kib(pid: int) -> int:
     """The most memory that a living process has had. Not what ``wait4`` tells: that counts its parent's at the fork."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
@@ -84,4 +76,4 @@ def peak_kib(pid: int) -> int:
 
 def _settings(core: int | None) -> Any:  # noqa: ANN401 - arguments of Popen
     pinned = None if core is None else lambda: os.sched_setaffinity(0, {core})
-    return {"cwd": _ROOT, "env": {**os.environ, "PYTHONPATH": str(_ROOT)}, "preexec_fn": pinned}
+    return {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "preexec_fn": pinned}

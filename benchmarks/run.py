@@ -22,7 +22,8 @@ from typing import Any, Final
 
 from benchmarks.processes import Row, Spent, spend
 from benchmarks.reference import PATCHER
-from benchmarks.shapes import LINE, SOURCE, TARGET, Object, scale_test
+from benchmarks.scale import LINE, SOURCE, TARGET, scale_test
+from migrator.cluster import CONCURRENCY
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.kube import store as kube_store
 from migrator.kube.transport import Request
@@ -30,6 +31,7 @@ from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import RESOURCES, Batch, forward, reverting
 from migrator.planning.planner import make_plan
+from migrator.releases.table import named
 from migrator.run.snapshot import read_snapshot
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
@@ -38,7 +40,6 @@ from testbed.controlplane.trees import load
 from testbed.operator_installation import NAMESPACE, config_map, deployment, image
 
 ROUNDS: Final = 3
-CONCURRENCY: Final = 16
 _OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
 _TIMEOUT: Final = 10.0
 
@@ -46,17 +47,17 @@ _TIMEOUT: Final = 10.0
 def measure(pods: int) -> list[Row]:
     """The figures of a cluster with so many pods."""
     with running() as bench:
-        bench.load(scale_test(pods))
+        load(bench.client, scale_test(pods))
         there, back = bench.record()
-        bench.replay(there, CONCURRENCY)
-        bench.replay(back, CONCURRENCY)
+        bench.replay(there)
+        bench.replay(back)
         rounds = []
         for _ in range(ROUNDS):
             bench.forget()
             run = bench.migrate()
-            bench.replay(back, CONCURRENCY)
-            rounds.append((run, bench.replay(there, CONCURRENCY)))
-            bench.replay(back, CONCURRENCY)
+            bench.replay(back)
+            rounds.append((run, bench.replay(there)))
+            bench.replay(back)
     patches = rounds[0][0].patches
     seconds = median(spent.seconds for _, spent in rounds)
     at, memory = f"{pods:,} pods", max(run.spent.peak_kib for run, _ in rounds) / 1024
@@ -106,15 +107,10 @@ class Bench:
     client_core: int
     client: Client
 
-    def load(self, objects: Sequence[Object]) -> None:
-        """Put objects on the server."""
-        load(self.client, objects)
-
     def forget(self) -> None:
-        """Remove what runs have recorded, and start the operator again, as before the first of them."""
-        for item in self.client.list("v1", "ConfigMap", NAMESPACE):
-            if item["metadata"]["name"].startswith("grove-migrator"):
-                self.client.delete(item)
+        """Remove the Leases with what runs have recorded, and start the operator again, as before the first of them."""
+        for item in self.client.list("coordination.k8s.io/v1", "Lease", NAMESPACE):
+            self.client.delete(item)
         self.client.delete(_OPERATOR)
         self.client.create(_OPERATOR)
 
@@ -127,10 +123,10 @@ class Bench:
             spent = spend([*command, *cluster], core=self.client_core, stdout=subprocess.DEVNULL, stderr=stderr)
         return Run(spent, [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()])
 
-    def replay(self, patches: Path, concurrency: int) -> Spent:
+    def replay(self, patches: Path) -> Spent:
         """Send recorded patches with the reference, its start not counted; raises RuntimeError if one fails."""
         answer = self.directory / "answer.json"
-        flags = (f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}", f"-concurrency={concurrency}")
+        flags = (f"-kubeconfig={self.control_plane.kubeconfig}", f"-file={patches}", f"-concurrency={CONCURRENCY}")
         with answer.open("wb") as stdout:
             spent = spend([str(PATCHER.binary()), *flags], core=self.client_core, stdout=stdout)
         report = json.loads(answer.read_text(encoding="utf-8"))
@@ -141,7 +137,7 @@ class Bench:
     def record(self) -> tuple[Path, Path]:
         """The very patches that a run would send now, and those that take them back, as JSON Lines."""
         store = kube_store.connect(kubeconfig=str(self.control_plane.kubeconfig))
-        plan = make_plan(read_snapshot(store), PlanOptions(source=SOURCE, target=TARGET))
+        plan = make_plan(read_snapshot(store), PlanOptions(named(TARGET), named(SOURCE)))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.set_plans))
         record_patches(back, (reverting(_undone(one)) for one in plan.set_plans))

@@ -1,4 +1,4 @@
-"""A Dynamo-like pod template to measure with, in as many variants as one likes."""
+"""Pod templates to hash, all different: what the templates of one cluster have in common is what hashing can save."""
 
 from __future__ import annotations
 
@@ -6,105 +6,97 @@ import random
 from typing import Any, Final
 
 Object = dict[str, Any]
+Chance = random.Random
 
-#: What differs between the templates, besides labels, a unique annotation and image tags.
-CHANGING_VALUES: Final = 12
-ENVIRONMENT: Final = 62
+_CONTAINERS: Final = ("engine", "router", "agent", "cache", "proxy")
+_VARIABLES: Final = (40, 15, 7)
+_OPTIONAL: Final[Object] = {
+    "hostNetwork": True,
+    "dnsPolicy": "ClusterFirstWithHostNet",
+    "shareProcessNamespace": False,
+    "schedulerName": "kai-scheduler",
+    "nodeSelector": {"pool": "gpu", "zone": "a"},
+    "runtimeClassName": "nvidia",
+    "securityContext": {"fsGroup": 1000, "supplementalGroups": [1, 2, 3], "runAsUser": 1000},
+    "initContainers": [{"name": "init", "image": "registry.example/init:1", "command": ["/init"]}],
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+}
+_SOURCES: Final[tuple[Object, ...]] = (
+    {"emptyDir": {"medium": "Memory", "sizeLimit": "80Gi"}},
+    {"configMap": {"name": "serving-config"}},
+    {"secret": {"secretName": "serving-tls"}},
+    {"persistentVolumeClaim": {"claimName": "models"}},
+    {"emptyDir": {}},
+    {"hostPath": {"path": "/dev/infiniband"}},
+    {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+    {"projected": {"sources": [{"serviceAccountToken": {"path": "token", "audience": "api"}}]}},
+)
+_GPUS: Final = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H100", "H200", "B200"]}
 
-_WORDS: Final = ("cache", "cluster", "engine", "graph", "lease", "model", "node", "prefill", "rank", "router", "token")
+#: What Go would refuse with another value, and the units of quantities.
+_KEPT: Final = frozenset({"fieldPath", "operator", "effect", "path"})
+_UNITS: Final = {"cpu": "", "memory": "Gi", "sizeLimit": "Gi", "nvidia.com/gpu": ""}
 
 
-def dynamo(seed: int = 0) -> Object:
-    """Three containers, 62 environment variables, 8 volumes, probes and affinity: about 35 KB of dump.
+def template(number: int) -> Object:
+    """Like one of Dynamo's: two to four containers, 60 variables, probes, volumes and affinity, 35 KB of dump.
 
-    Templates of different seeds differ in labels, an annotation, image tags and 12 environment values.
+    Containers, the fields that are set, the lengths of lists and three of four values are chosen by ``number``.
     """
-    chance = random.Random(seed)  # noqa: S311 - nothing secret
-    tag = f"1.{chance.randrange(40)}.{chance.randrange(20)}"
-    names = [f"{_WORDS[n % len(_WORDS)].upper()}_SETTING_{n}" for n in range(ENVIRONMENT)]
-    changing = set(range(0, ENVIRONMENT, ENVIRONMENT // CHANGING_VALUES)[:CHANGING_VALUES])
-    environment = [
-        {
-            "name": name,
-            "value": f"{'v' if n in changing else 'fixed'}-{chance.randrange(10**9) if n in changing else n}-of-x",
-        }
-        if n % 9
-        else {"name": name, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-        for n, name in enumerate(names)
-    ]
-    shares = (environment[:40], environment[40:55], environment[55:])
-    return {
-        "labels": {"app.example/role": "decode", "app.example/graph": f"graph-{chance.randrange(50)}"},
-        "annotations": {"example.test/revision": f"{seed}-{chance.randrange(10**12)}"},
-        "priorityClassName": "high",
-        "podSpec": {
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 60,
-            "serviceAccountName": "serving",
-            "containers": [_container(n, tag, share) for n, share in enumerate(shares)],
-            "volumes": _volumes(),
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-            "affinity": _affinity(),
-            "imagePullSecrets": [{"name": "registry"}],
-        },
+    chance = Chance(f"template {number}")
+    names = chance.sample(_CONTAINERS, chance.randint(2, 4))
+    volumes = [{"name": f"volume-{place}", **source} for place, source in enumerate(_SOURCES)]
+    term = {"nodeSelectorTerms": [{"matchExpressions": [_GPUS]}]}
+    spec = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 60,
+        "serviceAccountName": "serving",
+        "containers": [_container(name, _VARIABLES[place % 3], chance) for place, name in enumerate(names)],
+        "volumes": chance.sample(volumes, chance.randint(4, 8)),
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}},
+        **{name: value for name, value in _OPTIONAL.items() if chance.random() < 0.5},  # noqa: PLR2004 - even odds
     }
+    labels = {"app.example/role": "decode", "app.example/graph": f"graph-{number % 50}"}
+    return {"labels": labels, "priorityClassName": "high", "podSpec": _varied(spec, chance)}
 
 
-def _container(number: int, tag: str, environment: list[Object]) -> Object:
+def _container(name: str, variables: int, chance: Chance) -> Object:
+    """A container without some of its fields, variables and mounts."""
     probe = {"httpGet": {"path": "/health", "port": 9090}, "periodSeconds": 10, "failureThreshold": 60}
-    return {
-        "name": ("engine", "router", "agent")[number],
-        "image": f"registry.example/serving/part-{number}:{tag}",
+    resources = {"cpu": "32", "memory": "200Gi", "nvidia.com/gpu": "4"}
+    fields: Object = {
         "command": ["/bin/sh", "-c"],
         "args": ["exec python3 -m serving --config /etc/serving/config.yaml && true"],
-        "env": environment,
-        "ports": [
-            {"name": "http", "containerPort": 8000, "protocol": "TCP"},
-            {"containerPort": 9090, "protocol": "TCP"},
-        ],
-        "resources": {
-            "limits": {"cpu": "32", "memory": "200Gi", "nvidia.com/gpu": "4"},
-            "requests": {"cpu": "16", "memory": "200Gi", "nvidia.com/gpu": "4"},
-        },
+        "ports": [{"name": "http", "containerPort": 8000}, {"containerPort": 9090}],
+        "resources": {"limits": resources, "requests": resources},
         "livenessProbe": probe,
         "readinessProbe": {**probe, "failureThreshold": 3},
         "startupProbe": {**probe, "failureThreshold": 600},
         "securityContext": {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": f"volume-{n}", "mountPath": f"/mnt/{n}"} for n in range(8)],
+        "volumeMounts": [{"name": f"volume-{n}", "mountPath": f"/mnt/{n}"} for n in range(chance.randint(4, 8))],
     }
+    kept = {field: value for field, value in fields.items() if chance.random() < 0.8}  # noqa: PLR2004 - most
+    env = [_variable(place) for place in range(variables) for _ in range(chance.choice((0, 1, 1, 1, 1, 2)))]
+    return {"name": name, "image": "registry.example/serving/part:1.2.3", "env": env, **kept}
 
 
-def _volumes() -> list[Object]:
-    return [
-        {"name": "volume-0", "emptyDir": {"medium": "Memory", "sizeLimit": "80Gi"}},
-        {"name": "volume-1", "configMap": {"name": "serving-config"}},
-        {"name": "volume-2", "secret": {"secretName": "serving-tls"}},
-        {"name": "volume-3", "persistentVolumeClaim": {"claimName": "models"}},
-        {"name": "volume-4", "emptyDir": {}},
-        {"name": "volume-5", "hostPath": {"path": "/dev/infiniband"}},
-        {
-            "name": "volume-6",
-            "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]},
-        },
-        {"name": "volume-7", "projected": {"sources": [{"serviceAccountToken": {"path": "token", "audience": "api"}}]}},
-    ]
+def _variable(place: int) -> Object:
+    own: Object = {"value": f"fixed-{place}-of-x"}
+    return {"name": f"SETTING_{place}"} | (
+        own if place % 9 else {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    )
 
 
-def _affinity() -> Object:
-    term = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H100", "H200", "B200"]}
-    return {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
-        },
-        "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "weight": 100,
-                    "podAffinityTerm": {
-                        "topologyKey": "kubernetes.io/hostname",
-                        "labelSelector": {"matchLabels": {"app.example/role": "decode"}},
-                    },
-                }
-            ]
-        },
-    }
+def _varied(value: Any, chance: Chance, key: str = "") -> Any:  # noqa: ANN401 - any JSON value
+    """A copy in which three of four scalars have another value of their own kind."""
+    if isinstance(value, dict):
+        return {name: _varied(item, chance, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_varied(item, chance, key) for item in value]
+    if isinstance(value, bool) or key in _KEPT or chance.random() < 0.25:  # noqa: PLR2004 - one of four stays
+        return value
+    if isinstance(value, int):
+        return chance.randrange(1, 60_000)
+    if key in _UNITS:
+        return f"{chance.randrange(1, 500)}{_UNITS[key]}"
+    return f"{value[: len(value) // 2]}{chance.randrange(36**4):x}{value[len(value) // 2 + 4 :]}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from migrator.exact_json import JSONObject
@@ -24,13 +23,6 @@ LONGEST_WRITE: Final = 10.0
 
 #: How many patches may be under way.
 CONCURRENCY: Final = 16
-
-
-class DryRun(StrEnum):
-    """How writes are made: for real, or with ``dryRun=All``."""
-
-    NONE = "none"
-    SERVER = "server"
 
 
 class Deadline:
@@ -74,10 +66,10 @@ class Cluster(Protocol):
     def is_cluster(self) -> bool: ...  # noqa: D102 - above
 
     @property
-    def dry_run(self) -> DryRun: ...  # noqa: D102 - above
+    def dry_run(self) -> bool: ...  # noqa: D102 - above
 
-    def in_dry_run(self, mode: DryRun) -> Cluster:
-        """The same cluster, whose writes are of ``mode``."""
+    def in_dry_run(self) -> Cluster:
+        """The same cluster, whose writes are sent with ``dryRun=All`` and change nothing."""
         ...
 
     def within(self, left: Callable[[], float]) -> Cluster:
@@ -132,8 +124,4 @@ class Cluster(Protocol):
 
         Raises :class:`~migrator.errors.TestFailed` if a ``test`` does not hold.
         """
-        ...
-
-    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """Delete one object of ours (a record) if it still has this uid; an absent object is a success."""
         ...

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from migrator import kubectl_json
-from migrator.cluster import DryRun
 from migrator.errors import InputError, NotFound, UsageError
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.kinds import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
@@ -205,7 +204,7 @@ class Dump:
     entries: Sequence[_Entry]
     is_cluster: ClassVar = False
     context: ClassVar = None
-    dry_run: ClassVar = DryRun.SERVER
+    dry_run: ClassVar = True
 
     @property
     def name(self) -> str:
@@ -238,7 +237,7 @@ class Dump:
                 raise InputError(f"{file}: {message}: dump again")
         return cls(paths, entries)
 
-    def in_dry_run(self, mode: DryRun) -> Dump:  # noqa: ARG002 - the seam's
+    def in_dry_run(self) -> Dump:
         """The same dump, because a dump is never written to."""
         return self
 
@@ -289,7 +288,7 @@ class Dump:
         """A dump is never changed."""
         raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
-    get = create = patch = delete = _refuse
+    get = create = patch = _refuse
 
 
 def _resource_of(value: JSONObject) -> Resource | None:

@@ -24,14 +24,6 @@ _SEVERAL: Final = 3
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
-OTHER_EXIT_CODES: Final = {
-    0: "done, or nothing to do",
-    10: "changes pending, no refusal: only with `plan --detailed-exitcode`",
-}
-
-#: The reason that no error class of ours has.
-OTHER_REASONS: Final = {1: ("bug",)}
-
 
 def reference() -> str:
     """The whole page, in Markdown."""
@@ -75,7 +67,7 @@ _ERROR: Final = (
 def _environment() -> Iterator[str]:
     """How flags are given by the environment."""
     yield from ("## Environment", "")
-    yield f"`KUBECONFIG` is read as kubectl reads it, and `{LOG_FORMAT}` stands for `--log-format`."
+    yield f"`KUBECONFIG` is read as kubectl reads it, and `{LOG_FORMAT}` stands for `--log-format`, in every command."
     yield ""
     yield "Shell completion: `source <(_GROVE_MIGRATOR_COMPLETE=bash_source grove-migrator)`; other shells are"
     yield "`zsh_source` and `fish_source`."
@@ -122,24 +114,11 @@ def _command(command: click.Command, parent: click.Context, common: Flags) -> It
 
 
 def _exit_codes() -> Iterator[str]:
-    classes = [errors.MigratorError, *_subclasses(errors.MigratorError)]
-    by_code: dict[int, list[type[errors.MigratorError]]] = {}
-    for found in classes:
-        by_code.setdefault(found.exit_code, []).append(found)
-    for code in sorted({*by_code, *OTHER_EXIT_CODES}):
-        members = by_code.get(code, [])
-        codes = dict.fromkeys(member.code for member in members if member is not errors.MigratorError)
-        reasons = ", ".join(f"`{reason}`" for reason in [*codes, *OTHER_REASONS.get(code, ())])
-        meaning = OTHER_EXIT_CODES.get(code) or _meaning(code, members)
-        yield f"| {code} | {reasons or '-'} | {meaning} |"
-
-
-def _meaning(code: int, members: list[type[errors.MigratorError]]) -> str:
-    if code == errors.MigratorError.exit_code:
-        return "the cluster cannot be reached or does not permit it, or a bug; nothing has been written"
-    if code == errors.HalfWay.exit_code:
-        return errors.HALF_WAY
-    return inspect.cleandoc(members[0].__doc__ or "").splitlines()[0].removesuffix(".").replace("``", "`")
+    reasons: dict[int, dict[str, None]] = {1: {"bug": None}}  # which no error class of ours has
+    for found in _subclasses(errors.MigratorError):
+        reasons.setdefault(found.exit_code, {})[found.code] = None
+    for code, meaning in errors.EXIT_CODES.items():
+        yield f"| {code} | {', '.join(f'`{reason}`' for reason in reasons.get(code, ())) or '-'} | {meaning} |"
 
 
 def _subclasses(parent: type[errors.MigratorError]) -> Iterator[type[errors.MigratorError]]:

@@ -1,4 +1,8 @@
-"""Put the real output of examples/demo.sh into README.md, between its two marks: ``python -m scripts.readme``."""
+"""Put into the pages what the program says, between two marks: ``python -m scripts.readme``.
+
+Into README.md the output of examples/demo.sh, into docs/upgrade.md the schemes with their releases, and into
+docs/how-it-works.md the places of stored hashes.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,39 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from migrator.grove.places import HASH_FIELDS
+from migrator.hashing import schemes
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
-_MARKED: Final = re.compile(r"(<!-- demo: begin [^\n]*-->\n).*?(<!-- demo: end -->)", re.DOTALL)
+UPGRADE: Final = ROOT / "docs" / "upgrade.md"
+HOW_IT_WORKS: Final = ROOT / "docs" / "how-it-works.md"
+
+
+def _between(name: str, text: str, shown: str) -> str:
+    """The text with ``shown`` between two marks of that name."""
+    marked = re.compile(rf"(<!-- {name}: begin [^\n]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+    return marked.sub(lambda match: f"{match[1]}{shown}\n{match[2]}", text)
+
+
+def with_releases(text: str) -> str:
+    """A page with the release table as it is: a row for each scheme that a build uses."""
+    table = "\n| scheme | releases that use it |\n|---|---|\n"
+    for scheme in schemes.released_schemes():
+        table += f"| `{scheme}` | {', '.join(release.name for release in schemes.releases_with(scheme))} |\n"
+    return _between("releases", text, table)
+
+
+def with_places(text: str) -> str:
+    """A page with the table of places as it is, in the order of writing."""
+    table = (
+        "\n| object | field | hash of | under `OnDelete` | what the operator does with it |\n|---|---|---|---|---|\n"
+    )
+    for place in HASH_FIELDS:
+        kind = "its clique's template" if place.template else "the whole set"
+        left = "may be older" if place.leftover else ""
+        table += f"| {place.kind} | `{place.pointer}` | {kind} | {left} | {place.use} |\n"
+    return _between("places", text, table)
 
 
 def demo() -> str:
@@ -33,9 +67,11 @@ def demo() -> str:
 
 
 def main() -> None:
-    """Write README.md; a test checks that it is current."""
-    shown, text = demo().strip(), README.read_text(encoding="utf-8")
-    README.write_text(_MARKED.sub(lambda match: f"{match[1]}```\n{shown}\n```\n{match[2]}", text), encoding="utf-8")
+    """Write README.md and the tables; tests check that they are current."""
+    UPGRADE.write_text(with_releases(UPGRADE.read_text(encoding="utf-8")), encoding="utf-8")
+    HOW_IT_WORKS.write_text(with_places(HOW_IT_WORKS.read_text(encoding="utf-8")), encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    README.write_text(_between("demo", text, f"```\n{demo().strip()}\n```"), encoding="utf-8")
 
 
 if __name__ == "__main__":

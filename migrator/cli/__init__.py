@@ -16,8 +16,9 @@ from click.core import ParameterSource
 
 from migrator import __version__
 from migrator.cli import log, stdout
-from migrator.cli.options import CONTEXT_SETTINGS, Session
-from migrator.errors import HalfWay, MigratorError
+from migrator.cli.options import CONTEXT_SETTINGS, LOG_FORMAT, Session
+from migrator.errors import EXIT_CODES, HalfWay, MigratorError
+from migrator.words import filled
 
 PROGRAM: Final = "grove-migrator"
 PLUGIN: Final = "kubectl-grove_migrate"
@@ -68,11 +69,17 @@ class _InOrder(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _exit_codes() -> str:
+    """A paragraph for each exit code, as the help shows it."""
+    texts = (filled(text, f"      {code:<4}", " " * 10) for code, text in EXIT_CODES.items())
+    return "\n".join(texts)
+
+
 @click.group(
     cls=_InOrder,
     commands=cast("dict[str, click.Command]", _Commands()),
     context_settings=CONTEXT_SETTINGS,
-    epilog="""\b
+    epilog=f"""\b
     Examples:
       grove-migrator plan                        # what an upgrade would restart
       grove-migrator plan -f dump.yaml           # the same without a cluster
@@ -83,19 +90,11 @@ class _InOrder(click.Group):
       kubectl grove-migrate plan -n inference
 
     \b
-    Variables: KUBECONFIG, and GROVE_MIGRATOR_LOG_FORMAT for --log-format.
+    Variables: KUBECONFIG, and {LOG_FORMAT} for --log-format.
 
     \b
     Exit codes:
-      0   done, or nothing to do
-      1   no permission, a signal or a bug; nothing is changed, try again
-          (all but `run`: also no API server)
-      2   wrong flags or input; nothing was done
-      3   refused or reverted, nothing is changed; a person must look
-      6   half-way or not known: keep the operator at zero replicas; run the
-          same command again, or add `--revert`
-      7   `verify` only: verification failed
-      10  changes pending (plan --detailed-exitcode)
+{_exit_codes()}
     """,
 )
 @click.version_option(__version__, prog_name=PROGRAM)
@@ -179,4 +178,4 @@ def _bug(error: Exception) -> str:
     # Not the exception's own text: it may quote a value of somebody's pod template.
     where = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(where.filename).name}:{where.lineno}"
-    return f"this is a bug, please report it: {type(error).__name__} at {place} (-v shows the traceback)"
+    return f"this is a bug, please report it: {type(error).__name__} at {place}"

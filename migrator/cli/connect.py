@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -72,13 +72,13 @@ def context(progress: Progress, timeout: float | None = None) -> Context:
             progress.stream,
             log_format=asked.log_format,
             verbose=asked.verbose,
-            first=[progress.count],
             run_id=run_id,
         ),
         stop=stop,
         deadline=Deadline(monotonic, timeout),
         concurrency=CONCURRENCY,
         namespace=own_namespace(),
+        progress=progress.show,
     )
 
 
@@ -113,6 +113,10 @@ def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
 
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
+        with suppress(RuntimeError):  # the signal may have come while stderr was written to
+            log.write_warning(
+                "stopping", "Stopping: the sets that are begun are finished first. Press Ctrl-C again to end at once."
+            )
         signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
 
     for number in before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -13,18 +14,19 @@ import click
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import ClusterError, Declined, MigratorError
-from migrator.hashing import schemes
 from migrator.planning import crds
 from migrator.planning.model import pending
+from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases.table import builds_with, knows, release_in
-from migrator.report import summary
-from migrator.report.table import finding_rows
+from migrator.report.json import refusals_of, warnings_of
+from migrator.report.table import finding_rows, headline
 from migrator.run.context import Context, RunOptions, RunResult
-from migrator.run.endings import start_command, unread
+from migrator.run.leaving import unread
 from migrator.run.operator import Operator
-from migrator.run.seen import Observation, look_ahead
+from migrator.run.seen import Observation
+from migrator.run.session import look_ahead
 from migrator.words import count, row, rows, sentence
 
 #: What stands for the version of a chart that is not known.
@@ -39,30 +41,26 @@ def can_ask(*, in_a_pod: bool) -> bool:
 
 
 def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
-    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no.
-
-    ``progress`` learns how many patches are expected.
-    """
+    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no."""
     try:
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
     except ClusterError as error:
-        raise unread(error, cluster.dry_run) from None
+        raise unread(error, dry_run=cluster.dry_run) from None
     where = f" (context {cluster.context})" if cluster.context else ""
-    refusals, warnings = summary.refusals_of(preview.plan), summary.warnings_of(preview.plan)
+    refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
     screen = [
         row("cluster", f"{cluster.name}{where}"),
         row("operator", sentence(_described(preview.operator))),
         rows("sets", _scope(preview, options)),
-        rows("steps", _actions(preview, options, cluster.dry_run)),
+        rows("steps", _actions(preview, options, dry_run=cluster.dry_run)),
         *finding_rows("refused", refusals),
         *finding_rows("warning", warnings),
     ]
     log.Unbreakable(sys.stderr).write("".join(screen))
     told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
     session().shown.update(told)
-    progress.expected = preview.patch_count
-    if cluster.dry_run is DryRun.NONE and preview.writes and not yes:
+    if not cluster.dry_run and preview.writes and not yes:
         _ask("Revert?" if options.revert else "Migrate?")
 
 
@@ -77,17 +75,19 @@ def _ask(question: str) -> None:
 
 
 def ending(
-    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False
+    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False, asked: tuple[str, ...] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """The operator's state after a run on a cluster, and the next commands; ``by_binary`` if --to-binary was given."""
+    """The operator's state after a run on a cluster, and the next commands.
+
+    ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
+    """
     operator = result.operator
     up = operator is not None and operator.live
     state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
     is_target = operator is not None and options.is_target(operator.image)
-    named = schemes.requested_release(options.plan.target)
-    is_known = named is not None or options.plan.target in {str(one) for one in schemes.released_schemes()}
+    named, is_known = options.plan.target.release, bool(options.plan.target.builds)
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    verify = () if options.revert else (next_command("verify", *image, "--after-upgrade", "--wait", "5m"),)
+    verify = () if options.revert else (next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m"),)
     if up and is_target and not options.revert:
         return state, verify
     steps = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
@@ -95,16 +95,16 @@ def ending(
         return state, steps
     may_start = is_target
     if options.revert:
-        restored = {plan.target for plan in result.plan.set_plans} or set(map(str, options.direction.candidates))
-        may_start = operator is not None and not is_target and knows(operator.image, restored)
+        restored = {plan.target for plan in result.plan.set_plans} or options.plan.direction.candidates
+        may_start = operator is not None and not is_target and knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
-        return state, (*steps, start_command(operator), *verify)
+        return state, (*steps, operator.start_command, *verify)
     release, namespace = _release(operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
             return state, (*steps, rollback)
-        choice = f"start it with `{start_command(operator)}`; otherwise go back with `{rollback}`"
+        choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
         return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
     version = named.name if named is not None else _VERSION
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
@@ -116,15 +116,13 @@ def _crd_steps(cluster: Cluster, options: RunOptions, result: RunResult, *, only
 
     ``only_missing``: none if it can start without them.
     """
-    operator, next_up = result.operator, options.plan.target
-    release = schemes.requested_release(next_up)
+    operator, release = result.operator, options.plan.target.release
     if options.revert:
-        next_up = options.plan.source
         is_old = operator is not None and not options.is_target(operator.image)
         seen = release_in(operator.image) if operator is not None and is_old else None
-        release = seen or schemes.requested_release(next_up)
-    targets = sorted({one.target for one in result.plan.set_plans})
-    builds = (release.name,) if release else [one for name in targets for one in builds_with(schemes.by_name(name))]
+        release = seen or (options.plan.source.release if options.plan.source else None)
+    targets = sorted({one.target for one in result.plan.set_plans}, key=str)
+    builds = (release.name,) if release else [name for scheme in targets for name in builds_with(scheme)]
     version = release.name if release else _VERSION
     try:
         served = cluster.short_names(crds.GROUP)
@@ -140,25 +138,28 @@ def _described(operator: Operator | None) -> str:
 def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
-        yield summary.headline(plan)
+        yield headline(plan)
     set_plans = pending(plan) if preview.writes else []
     ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
     if set_plans:
         yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
 
 
-def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterator[str]:
+def _actions(preview: Observation, options: RunOptions, *, dry_run: bool) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
-    if mode is not DryRun.NONE:
+    if dry_run:
         yield "This is a dry run: nothing is written. Every patch is sent with dryRun=All."
         return
     if not preview.writes:
         yield "Nothing is written."
         return
-    if preview.continues:
+    if preview.open is not None:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
+        minutes = count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
+        until = "" if options.revert else ", and until you upgrade"
         yield "Stop the operator, and leave it at zero replicas."
+        yield f"The operator is away for about {minutes}{until}."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
@@ -166,6 +167,8 @@ def _actions(preview: Observation, options: RunOptions, mode: DryRun) -> Iterato
     patches = count(preview.patch_count, "patch", "patches")
     yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
+    if not options.revert:
+        yield "The way back is the same command with `--revert`."
 
 
 def _release(operator: Operator | None) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from migrator import dump
 from migrator.cli import log
-from migrator.cli.options import command, option
+from migrator.cli.options import command, names, option
 from migrator.cli.stdout import as_json, write
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import JSONObject
@@ -33,6 +33,7 @@ from migrator.kinds import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     "--scheme SCHEME|RELEASE",
     "Hash under this scheme; may be repeated. Default: all.",
     multiple=True,
+    shell_complete=names,
 )
 def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
     """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
@@ -25,8 +25,7 @@ _ONLY_IF_VERBOSE: Final = frozenset(
         "patched",
         "tree_written",
         "retrying_after_conflict",
-        "stage_started",
-        "stage_finished",
+        "stage",
         "ending_run",
         "summary",
     }
@@ -62,18 +61,14 @@ def logger(
     *,
     log_format: str = "auto",
     verbose: bool = False,
-    first: Sequence[Processor] = (),
     **bound: str,
 ) -> FilteringBoundLogger:
-    """A logger of one line for each event; lines of JSON also have what is ``bound``.
-
-    Processors in ``first`` see every event, those that people do not see too.
-    """
+    """A logger of one line for each event; lines of JSON also have what is ``bound``."""
     import structlog
 
     to_people = is_console(stream, log_format)
     stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if to_people else "iso", utc=True, key="ts")
-    processors: list[Processor] = [*first, structlog.processors.add_log_level, stamp]
+    processors: list[Processor] = [structlog.processors.add_log_level, stamp]
     if to_people:
         # https://no-color.org
         colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

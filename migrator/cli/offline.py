@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
-import re
 from collections.abc import Iterator
 
 import click
@@ -12,11 +10,13 @@ from migrator.cli.options import command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
-from migrator.planning.guards.base import CATALOGUE, CODES
-from migrator.planning.known_issues import ISSUE_TITLES
+from migrator.planning.guards import CATALOGUE, CODES
+from migrator.planning.guards.base import Guard
+from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.planning.model import Severity
 from migrator.releases.program import Operator
 from migrator.releases.table import builds_with
-from migrator.words import columns, filled, row, wrapped
+from migrator.words import columns, row, sentence, wrapped
 
 
 @command(
@@ -106,25 +106,36 @@ def _releases() -> Iterator[dict[str, object]]:
 )
 @click.argument("codes", nargs=-1, metavar="[CODE]...")
 def guards(*, codes: tuple[str, ...]) -> None:
-    """Explain the code of a guard or a known issue: what it means, what to do, and how to see it with kubectl.
+    """Explain the code of a guard or a known issue: what it means, and what to do. docs/guards.md has more.
 
-    Without a code: all codes with their titles and names, and which of them `run --allow` accepts.
+    Without a code: all codes with their titles and names, what refuses, and which of them `run --allow` accepts.
     """
     if not codes:
-        found = {g.code: f"{g.title} ({g.name}{', --allow' if g.overridable else ''})" for g in CATALOGUE.values()}
-        write("".join(row(code, title) for code, title in sorted({**found, **ISSUE_TITLES}.items())))
+        found = {guard.code: f"{guard.title} ({guard.name}: {_verdict(guard)})" for guard in CATALOGUE.values()}
+        found |= {code: f"{issue.title} (known issue)" for code, issue in KNOWN_ISSUES.items()}
+        write("".join(row(code, title) for code, title in sorted(found.items())))
         return
-    texts = sections()
     wanted = [CODES.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
     for code, typed in zip(wanted, codes, strict=True):
-        if code not in texts:
+        if code not in CATALOGUE and code not in KNOWN_ISSUES:
             raise UsageError(f"Unknown code {typed}. Run `grove-migrator guards` to list all codes.")
-    text = "\n".join(texts[code] for code in wanted)
-    write("".join(f"{filled(line, rest='  ' if line.startswith('- ') else '')}\n" for line in text.splitlines()))
+    write("".join(text for code in wanted for text in _explained(code)))
 
 
-def sections() -> dict[str, str]:
-    """The text for each code, as docs/guards.md has it, without the marks of bold text."""
-    page = (pkgutil.get_data("migrator.cli", "guards.md") or b"").decode("utf-8")
-    found = re.findall(r"(?ms)^### (GM-\d{3})\n(.*?)(?=^#+ |\Z)", page)
-    return {code: f"{code}  {body.strip().replace('**', '')}\n" for code, body in found}
+def _verdict(guard: Guard) -> str:
+    """What a guard does to a run."""
+    if guard.severity is Severity.WARNING:
+        return "warns"
+    return "refuses, --allow" if guard.overridable else "refuses"
+
+
+def _explained(code: str) -> Iterator[str]:
+    """The entry of a code."""
+    entry = CATALOGUE.get(code) or KNOWN_ISSUES[code]
+    yield row(code, sentence(entry.title))
+    if isinstance(entry, Guard):
+        yield row("", f"{entry.name}: {_verdict(entry)}")
+    else:
+        yield row("", sentence(entry.effect))
+        yield row("", f"Source: {entry.source}; {entry.confidence}.")
+    yield row("", f"-> {sentence(entry.remedy or 'nothing is to be done')}")

@@ -6,44 +6,40 @@ from pathlib import Path
 
 from migrator.cli import log
 from migrator.errors import InputError, Refused, UsageError
-from migrator.hashing import schemes
 from migrator.releases import program
 from migrator.releases.program import Operator
-from migrator.releases.table import is_target, release_in
+from migrator.releases.table import Named, is_target, named, release_in
 
 
-def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> str | None:
-    """The scheme of ``--to``, as named or read from the program.
+def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> Named | None:
+    """What ``--to`` names, or the scheme that was read from the program; ``None`` without either.
 
     Raises ``UsageError`` for a name that contradicts the program and for an image that contradicts the target,
     ``InputError`` for a program whose scheme is not certain, and ``Refused`` for one that cannot be migrated.
     """
     if to_binary is not None:
         target = _agreed(target, to_binary)
-    release = release_in(target_image or "") if target is not None else None
+    if target is None:
+        return None
+    chosen, release = named(target), release_in(target_image or "")
     # A run that took the old operator for the next one would start it again on the new hashes.
-    if release is not None and not is_target(str(target_image), schemes.resolve(str(target)), None):
+    if release is not None and not is_target(str(target_image), chosen.scheme, None):
         raise UsageError(
             f"--target-image {target_image} is {release.name} ({release.scheme.name}), and the target is {target}: "
             "give the image of the next operator, or leave it out; a rebuilt one needs a tag of its own"
         )
-    if target is not None and to_binary is None:
-        _warn_of_unused(target)
-    return target
+    if to_binary is None and not chosen.builds:  # a person may have meant a release
+        log.write_warning("unused_scheme", f"No known release of Grove uses {target}.")
+    return chosen
 
 
-def _warn_of_unused(target: str) -> None:
-    """Warn of a target that is a scheme which no release uses: a person may have meant a release."""
-    scheme = next((one for one in schemes.all_schemes() if one.name == target), None)
-    if scheme is None or schemes.releases_with(scheme):
-        return
-    log.write_warning("unused_scheme", f"No known release of Grove uses {target}.")
-
-
-def require_target(target: str | None, to_binary: str | None, *, revert: bool = False) -> None:
-    """Raise ``UsageError`` if no target is named; a revert needs that of the run which it undoes."""
-    if target is not None or to_binary is not None:
-        return
+def require_target(
+    target: str | None, to_binary: str | None, target_image: str | None, *, revert: bool = False
+) -> Named:
+    """The target; raises as :func:`choose_target` does, and ``UsageError`` if none is named, or none for a revert."""
+    chosen = choose_target(target, to_binary, target_image)
+    if chosen is not None:
+        return chosen
     if revert:
         raise UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
     raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
@@ -59,10 +55,10 @@ def _agreed(name: str | None, path: str) -> str:
             f"program: --to {scheme}"
         )
     if name is not None:
-        named = schemes.resolve(name).name
-        if named != scheme:
+        other = named(name).scheme.name
+        if other != scheme:
             raise UsageError(
-                f"--to {name} is {named}, but --to-binary {path} is {scheme}: they are two different operators; leave "
+                f"--to {name} is {other}, but --to-binary {path} is {scheme}: they are two different operators; leave "
                 "one out"
             )
     return scheme

@@ -27,6 +27,8 @@ _REPEATED: Final = (
     *("--to", "--to-binary", "--from"),
     *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace"),
 )
+#: Flags that the same command needs again after a dry run.
+_REPEATED_BY_ITSELF: Final = ("--allow", "--skip-refused", "--wait", "--timeout")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -86,9 +88,7 @@ def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., A
 
     def declare(function: Callable[..., Any]) -> Command:
         epilog = f"\b\n    Examples:\n{indent(cleandoc(examples), ' ' * 6)}"
-        declared = click.command(name, cls=Command, short_help=summary, epilog=epilog)(function)
-        declared.params += LOG
-        return declared
+        return click.command(name, cls=Command, short_help=summary, epilog=epilog)(function)
 
     return declare
 
@@ -125,6 +125,14 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
     return click.option("-o", "--output", type=click.Choice(words), default=words[0], show_default=True, help=meaning)
 
 
+def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """What a shell completes: the newest release first, then the schemes."""
+    from migrator.hashing import schemes
+
+    known = (*(one.name for one in reversed(schemes.releases())), *(one.name for one in schemes.all_schemes()))
+    return [name for name in known if name.startswith(typed)]
+
+
 #: ``--from``, which Python cannot call a parameter: the command receives it as ``source``.
 SOURCE: Final = option(
     "--from SCHEME|RELEASE|auto",
@@ -132,12 +140,13 @@ SOURCE: Final = option(
     "source",
     default="auto",
     show_default=True,
+    shell_complete=names,
 )
 
 
 def target(meaning: str) -> Callable[[_F], _F]:
     """``--to``."""
-    return option("--to SCHEME|RELEASE", meaning)
+    return option("--to SCHEME|RELEASE", meaning, shell_complete=names)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
@@ -145,36 +154,26 @@ def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | No
         setattr(ctx.ensure_object(Session), str(param.name), value)
 
 
-#: The flags of every command, behind its own; the session remembers them.
-LOG: Final = (
-    click.Option(
-        ["-v", "--verbose"],
-        is_flag=True,
-        is_eager=True,
-        help="Show each patch and each stage, and a traceback if there is a bug.",
-        expose_value=False,
-        callback=_remember,
-    ),
-    click.Option(
-        ["--log-format"],
-        type=click.Choice(["auto", "console", "json"]),
-        is_eager=True,  # errors about other flags have this format
-        help="Format of stderr. Default: auto, which is console on a terminal and JSON lines otherwise.",
-        envvar=LOG_FORMAT,
-        expose_value=False,
-        callback=_remember,
-    ),
-)
+#: What is asked for before errors about other flags are printed; the session remembers it.
+_REMEMBERED: Final[dict[str, Any]] = {"is_eager": True, "expose_value": False, "callback": _remember}
 
 TO_BINARY: Final = option("--to-binary FILE", "Read what the next operator expects from its program file.")
 
-#: The flags of kubectl.
+#: The flags of a command that asks a cluster: kubectl's, and those of its log.
 CLUSTER: Final = together(
     option(
         "--kubeconfig FILE",
         "Path to the kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, then in-cluster configuration.",
     ),
     option("--context NAME", "The kubeconfig context to use."),
+    option("-v, --verbose", "Show each patch and each stage, and a traceback if there is a bug.", **_REMEMBERED),
+    option(
+        "--log-format auto|console|json",
+        "Format of stderr: auto is console on a terminal and JSON lines otherwise.",
+        type=click.Choice(["auto", "console", "json"]),
+        envvar=LOG_FORMAT,
+        **_REMEMBERED,
+    ),
 )
 
 
@@ -197,10 +196,11 @@ def refuse_flags(reason: str, *names: str) -> None:
             raise UsageError(f"{max(param.opts, key=len)} {reason}")
 
 
-def next_command(name: str, *flags: str) -> str:
-    """A command of ours with these flags, and with those of this command that it needs too."""
+def next_command(name: str, *flags: str, same: bool = False) -> str:
+    """A command of ours with these flags, and those of this command that it needs too; ``same`` is this one again."""
     context = click.get_current_context()
     root = context.find_root()
+    repeated = (*_REPEATED, *_REPEATED_BY_ITSELF) if same else _REPEATED
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
@@ -208,8 +208,8 @@ def next_command(name: str, *flags: str) -> str:
         if (
             _is_typed(param, context)
             and flag in known - set(flags)
-            and flag in (*_REPEATED, *(("--filename",) if name == "plan" else ()))
+            and flag in (*repeated, *(("--filename",) if name == "plan" else ()))
         ):
             for text in value if isinstance(value, tuple) else (value,):
-                words += [param.opts[0], shlex.quote(str(text))]
+                words += [param.opts[0]] if text is True else [param.opts[0], shlex.quote(str(text))]
     return " ".join([*words, *map(shlex.quote, flags)])

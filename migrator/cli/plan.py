@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from migrator import __version__
 from migrator.cli import log
-from migrator.cli.offline import sections
 from migrator.cli.options import (
     CLUSTER,
     SOURCE,
@@ -24,18 +23,20 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.cluster import Cluster, DryRun
-from migrator.errors import Forbidden, InputError, Refused
+from migrator.cluster import Cluster
+from migrator.errors import Forbidden, InputError, Refused, UnknownScheme
+from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, candidates_of, direction_of
+from migrator.planning.options import NOTHING_SELECTED, PlanOptions, source_of
 from migrator.planning.planner import Outlook, Target
-from migrator.report import page, summary, table
-from migrator.report.summary import PlanHeader
+from migrator.releases.table import named
+from migrator.report import json, page, status, table
+from migrator.report.json import PlanHeader
+
+if TYPE_CHECKING:
+    from migrator.run.seen import Observation
 
 EXIT_CHANGES: Final = 10
-
-#: The version of the JSON that is printed: keys are only ever added to it.
-_API_VERSION: Final = "grove-migrator/v1"
 
 
 @command(
@@ -88,21 +89,23 @@ def plan(
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     flags = connect.ClusterFlags(kubeconfig, context)
-    to = operator_source.choose_target(to, to_binary)
-    options = _options(source, to, namespace)
+    chosen = operator_source.choose_target(to, to_binary)
+    any_release = named(schemes.releases()[-1].name)  # a first look plans for every release
+    options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace, for_display=True)
     result: Plan | None = None
     progress = Progress(sys.stderr)
     if filename:
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
-        cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+        cluster = connect.connect(flags)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:
-            if to is None:
-                look, targets = first_look(cluster, options, now=connect.now)
-                text = _first_look_text(look, targets, output, source, header)
+            if chosen is None:
+                look, targets, seen = first_look(cluster, options, now=connect.now)
+                after = partial(_after_run, cluster, seen)
+                text = _first_look_text(look, targets, output, source, header, after=after)
             else:
                 result = preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
@@ -118,9 +121,9 @@ def plan(
     write(text)
     if result is None or not detailed_exitcode:
         return 0
-    if summary.refusals_of(result) or is_empty:
+    if json.refusals_of(result) or is_empty:
         return Refused.exit_code
-    return EXIT_CHANGES if summary.number(result, SetState.MIGRATE) else 0
+    return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
@@ -136,43 +139,53 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
             raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
 
 
-def _options(source: str, target: str | None, namespace: str | None) -> PlanOptions:
-    """The options of a plan; a mistyped release is an error before a cluster is asked."""
-    options = PlanOptions(source, target or "", namespace=namespace, for_display=True)
-    if target is None:
-        candidates_of(source)
-    else:
-        direction_of(options)
-    return options
-
-
 def _first_look_text(
-    look: Outlook, targets: Iterator[Target], output_format: str, source: str, header: PlanHeader
+    look: Outlook,
+    targets: Iterator[Target],
+    output_format: str,
+    source: str,
+    header: PlanHeader,
+    *,
+    after: Callable[[list[status.TargetRow]], tuple[str, ...]],
 ) -> str:
     """The cluster as it is, and all targets."""
     if output_format == "json":
-        answer = {"from": source, "targets": list(map(summary.target_json, targets)), **asdict(header)}
-        return _document({**answer, "outlook": summary.outlook_json(look)})
-    rows = summary.target_rows(targets, look.running)
+        return as_json(json.first_look_json(look, targets, source, header))
+    rows = status.target_rows(targets, look.running)
     newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
     if look.resumes:
-        following = next_command("run", *look.resumes, "--stop-operator")
+        commands: tuple[str, ...] = (next_command("run", *look.resumes, "--stop-operator"),)
     elif newest is not None:
-        following = next_command("plan", "--to", newest)
+        commands = after(rows) or (next_command("plan", "--to", newest),)
     else:
-        following = next_command("releases")
-    return table.outlook_text(look, rows, next_command=following)
+        commands = after(rows) or (next_command("releases"),)
+    return status.outlook_text(look, rows, commands=commands)
+
+
+def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
+    """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
+    from migrator.cli import dialogue
+    from migrator.run.context import RunOptions, RunResult
+
+    last = seen.record
+    if last is None or last.is_open or last.revert:
+        return ()
+    try:
+        options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
+    except UnknownScheme:  # another grove-migrator knew that name
+        return ()
+    reached = next((row.plan for row in rows if row.scheme == options.plan.target.scheme), None)
+    if reached is None or any(one.changes for one in reached.set_plans):
+        return ()
+    result = RunResult(reached, operator=seen.operator)
+    return dialogue.ending(cluster, result, options, asked=("--to", last.target))[1]
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format == "json":
-        return _document(summary.plan_json(result, header))
-    migrates = summary.number(result, SetState.MIGRATE) and not summary.refusals_of(result)
+        return as_json(json.plan_json(result, header))
+    migrates = json.number(result, SetState.MIGRATE) and not json.refusals_of(result)
     following = next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
-        return page.render(result, header, group_by=group_by, next_command=following, guards=sections())
+        return page.render(result, header, group_by=group_by, next_command=following)
     return table.plan_text(result, next_command=following)
-
-
-def _document(answer: dict[str, Any]) -> str:
-    return as_json({"apiVersion": _API_VERSION, **answer})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TextIO, cast
+from typing import Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -18,15 +18,12 @@ from rich.text import Text
 
 from migrator.cli.log import Unbreakable
 
-if TYPE_CHECKING:
-    from structlog.typing import EventDict
-
 
 class Progress:
     """Stages while its ``with`` block lasts, and how long they take; nothing if nobody watches.
 
     Somebody watches a terminal that can move its cursor, outside CI. ``stream`` is where log lines go, during the
-    block and outside it. ``expected`` is how many patches are going to be sent.
+    block and outside it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -40,8 +37,6 @@ class Progress:
             disable=not watched,
         )
         self.stream = cast("TextIO", _Above(self._bars)) if watched else stream
-        self.expected = 0
-        self._patched = 0
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -57,18 +52,14 @@ class Progress:
         try:
             yield
         finally:
-            self._bars.refresh()  # the last patch too
+            self._bars.refresh()  # what was shown last, too
             self._bars.remove_task(task)
 
-    def count(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Count the patches in a log, as a processor of structlog; the stage that is shown becomes their bar."""
-        if event["event"] == "patched":
-            self._patched += 1
-            of = f" of {self.expected:,}" if self._patched <= self.expected else ""
-            text = f"patches {'tried' if 'dry_run' in event else 'sent'} {self._patched:,}{of}"
-            for task in self._bars.task_ids:
-                self._bars.update(task, description=text, completed=self._patched, total=self.expected or None)
-        return event
+    def show(self, stage: str, done: int, total: int) -> None:
+        """What a run tells of itself; ``done`` of ``total`` patches make a bar."""
+        text = f"{stage} {done:,} of {total:,}" if total else stage
+        for task in self._bars.task_ids:
+            self._bars.update(task, description=text, completed=done, total=total or None, refresh=0 < done == total)
 
 
 class _Above:

@@ -7,18 +7,27 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from migrator.cli import log, stdout
-from migrator.cli.options import CLUSTER, OPERATOR, SOURCE, TO_BINARY, command, duration, option, output_format, target
-from migrator.cluster import DryRun
+from migrator.cli.options import (
+    CLUSTER,
+    OPERATOR,
+    SOURCE,
+    TO_BINARY,
+    command,
+    duration,
+    next_command,
+    option,
+    output_format,
+    target,
+)
 from migrator.errors import OutputError
-from migrator.planning.guards.base import allowed_codes
-from migrator.planning.options import PlanOptions, direction_of
-from migrator.report import summary, table
+from migrator.planning.guards import allowed_codes
+from migrator.planning.options import PlanOptions, source_of
+from migrator.report import json, table
 from migrator.words import NO_SETS, command_row, count, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
 
-_DRY: Final = "\nDry run: nothing was written.\n"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -77,21 +86,20 @@ def run(
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
-    operator_source.require_target(to, to_binary, revert=revert)
-    flags, mode = connect.ClusterFlags(kubeconfig, context), DryRun.SERVER if dry_run else DryRun.NONE
-    to = operator_source.choose_target(to, to_binary, target_image)
+    chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
+    flags = connect.ClusterFlags(kubeconfig, context)
     options = RunOptions(
-        PlanOptions(source, str(to), allowed_codes(allow), skip_refused=skip_refused),
+        PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
         stop_operator=stop_operator,
         wait=wait,
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
     )
-    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
-    cluster = connect.connect(flags, dry_run=mode, deadline=run_context.deadline)
+    cluster = connect.connect(flags, deadline=run_context.deadline)
+    cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
@@ -99,48 +107,50 @@ def run(
             result = migration.run(cluster, options, run_context)
             connect.ignore(*_SIGNALS)
         ending: tuple[str | None, tuple[str, ...]] = None, ()
-        if mode is DryRun.NONE:
+        if not dry_run:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
-        _print_if_read(_text(result, output, mode, revert=revert, ending=ending), mode)
-        dry = {} if mode is DryRun.NONE else {"dry_run": mode.value}
+        _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
+        dry = {"dry_run": True} if dry_run else {}
         state_of_operator, commands = ending
         state = {"operator": state_of_operator, "next": commands} if commands else {}
-        numbers = {"trees": len(result.sets), "patches": result.patches, "seconds": result.seconds}
+        numbers = {"trees": len(result.sets), "patches": result.patches}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
 
 
-def _print_if_read(text: str, mode: DryRun) -> None:
+def _print_if_read(text: str, *, dry_run: bool) -> None:
     try:
         stdout.write(text)
     except BrokenPipeError:
         pass  # the run has ended, whether anybody reads its last line or not
     except OutputError as error:
-        if mode is not DryRun.NONE:
+        if dry_run:
             raise  # a dry run has no other result
         log.write_warning("unwritable_output", str(error))
 
 
 def _text(
-    result: RunResult, output_format: str, mode: DryRun, *, revert: bool, ending: tuple[str | None, tuple[str, ...]]
+    result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: tuple[str | None, tuple[str, ...]]
 ) -> str:
     operator, commands = ending
     if output_format == "json":
         return stdout.as_json(
             {
-                "dryRun": mode.value,
+                "dryRun": dry_run,
                 "trees": len(result.sets),
                 "patches": result.patches,
-                "seconds": result.seconds,
                 "operator": operator,
                 "next": list(commands),
-                "plan": summary.plan_json(result.plan),
+                "plan": json.plan_json(result.plan),
             }
         )
-    if mode is not DryRun.NONE:
-        return table.plan_text(result.plan) + _DRY
-    skipped = "" if revert else summary.left_behind(result.plan)
-    done = f"Nothing to do: no stored hash needs a change for {result.plan.requested_target}."
+    if dry_run:
+        patches = count(result.patches, "patch", "patches")
+        proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
+        again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
+        return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
+    skipped = "" if revert else table.left_behind(result.plan)
+    done = f"Nothing to do: no stored hash needs a change for {result.plan.target}."
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.set_plans:
@@ -151,4 +161,6 @@ def _text(
         patches = count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {count(len(result.sets), 'set')} with {patches}."
     following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
-    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following])
+    back = result.patches and not revert
+    undo = command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
+    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following, undo])

@@ -18,10 +18,9 @@ from migrator.cli.options import (
     target,
 )
 from migrator.cli.stdout import as_json, write
-from migrator.cluster import DryRun
 from migrator.errors import VerificationFailed
-from migrator.planning.options import AUTO, PlanOptions, direction_of
-from migrator.report.summary import object_json
+from migrator.planning.options import PlanOptions
+from migrator.report.json import object_json
 from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
 if TYPE_CHECKING:
@@ -73,21 +72,19 @@ def verify(
     from migrator.run.operator import OperatorFlags
     from migrator.run.verify import VerifyOptions
 
-    operator_source.require_target(to, to_binary)
+    chosen = operator_source.require_target(to, to_binary, target_image)
     flags = connect.ClusterFlags(kubeconfig, context)
-    to = operator_source.choose_target(to, to_binary, target_image)
     options = VerifyOptions(
-        PlanOptions(AUTO, str(to)),
+        PlanOptions(chosen),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
         wait=wait,
         after_upgrade=after_upgrade,
     )
-    direction_of(options.plan)  # a mistyped release is reported before a cluster is asked
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    cluster = connect.connect(flags, dry_run=DryRun.SERVER)
+    cluster = connect.connect(flags)
     with progress, progress.stage("verifying"):
         try:
             result = core.verify(cluster, options, run_context)
@@ -95,7 +92,7 @@ def verify(
             failure = error
     problems = failure.problems if failure else ()
     if output == "json":
-        write(as_json(_json(options.plan.target, result, problems)))
+        write(as_json(_json(str(options.plan.target), result, problems)))
     else:
         write(_text(options, result, problems))
     if failure is not None:
@@ -134,6 +131,8 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         if result.older is not None and result.younger is not None:
             rows.append(row("pods", _promise(result.older, result.younger)))
         rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
+    # What is not about one value decides: without its operator no value can be right.
+    problems = sorted(problems, key=lambda problem: bool(problem.field))
     rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         rows.append(row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))

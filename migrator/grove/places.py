@@ -52,21 +52,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashField:
-    """One field of a kind: of a ``template`` or else of a generation.
+    """One field of a kind, by its JSON Pointer: ``*`` stands for each index of a list.
 
-    ``rank`` is the order of writing within a set. ``leftover``: under OnDelete, pods of older templates run on, so the
-    field may keep an older hash. ``pointer`` is its JSON Pointer, in which ``*`` stands for each index of a list.
+    It holds the hash of a ``template`` or else of a generation. ``leftover``: under OnDelete, pods of older templates
+    run on, so it may keep an older hash. ``lags``: no pod depends on it while the labels of the PodCliques below it are
+    current (:func:`migrator.planning.detect.lagging`). ``use`` is what the operator does with it, for the docs.
     """
 
     kind: str
-    path: tuple[str, ...]
-    rank: int
+    pointer: str
+    use: str
     template: bool = False
     leftover: bool = False
-    pointer: str = field(init=False)
+    lags: bool = False
+    path: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pointer", pointer(*self.path))
+        steps = (step.replace("~1", "/").replace("~0", "~") for step in self.pointer.split("/")[1:])
+        object.__setattr__(self, "path", tuple(steps))
 
     @property
     def subresource(self) -> str:
@@ -74,34 +77,62 @@ class HashField:
         return "status" if self.path[0] == "status" else ""
 
 
+_TEMPLATE_LABEL: Final = pointer("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
+_GENERATION_LABEL: Final = pointer("metadata", "labels", LABEL_GENERATION_HASH)
 _GENERATION: Final = "podCliqueSetGenerationHash"
-_CURRENT: Final = ("status", "currentPodCliqueSetGenerationHash")
-_LABELS: Final = ("metadata", "labels")
+_CURRENT: Final = "/status/currentPodCliqueSetGenerationHash"
+_COPIED_BACK: Final = "keeps it after an update, and copies it back into the current one: an old value would come back"
 
-POD_LABEL: Final = HashField("Pod", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 0, template=True, leftover=True)
-CLIQUE_LABEL: Final = HashField("PodClique", (*_LABELS, LABEL_POD_TEMPLATE_HASH), 1, template=True)
+POD_LABEL: Final = HashField(
+    *("Pod", _TEMPLATE_LABEL, "decides which pods an update deletes, and which a scale-in deletes first"),
+    template=True,
+    leftover=True,
+)
+CLIQUE_LABEL: Final = HashField(
+    *("PodClique", _TEMPLATE_LABEL, "new pods copy it; updates of scaling groups compare it"), template=True, lags=True
+)
 #: The commit record of a set, written last: a set counts as migrated once it has the new hash.
-SET_GENERATION: Final = HashField("PodCliqueSet", ("status", "currentGenerationHash"), 6)
+SET_GENERATION: Final = HashField(
+    "PodCliqueSet",
+    "/status/currentGenerationHash",
+    "compares it with the hash it computes: a difference starts an update. The other generation hashes are compared "
+    "with it",
+)
 
 #: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator
-#: copies them back. The places of one kind and subresource have one rank, because one patch writes them; those of one
-#: kind and rank stand together, because an object is gone through once; and ``grove.parse`` keeps every path.
+#: copies them back. Those of one kind and subresource stand together, because one patch writes them; and
+#: ``grove.parse`` keeps every path. A new one also needs its row in ``policy.yaml`` of the chart.
 HASH_FIELDS: Final = (
     POD_LABEL,
     CLIQUE_LABEL,
-    HashField("PodClique", ("status", "currentPodTemplateHash"), 2, template=True, leftover=True),
-    HashField("PodClique", _CURRENT, 2, leftover=True),
+    HashField(
+        *("PodClique", "/status/currentPodTemplateHash", "counts updated pods"), template=True, leftover=True, lags=True
+    ),
+    HashField("PodClique", _CURRENT, "starts updates, and shows when they are over", leftover=True, lags=True),
     *(
-        HashField("PodClique", ("status", progress, key), 2, template=key != _GENERATION)
+        HashField("PodClique", pointer("status", progress, key), _COPIED_BACK, template=key != _GENERATION, lags=True)
         for progress in PROGRESS_FIELDS
         for key in ("podTemplateHash", _GENERATION)
     ),
-    HashField("PodCliqueScalingGroup", _CURRENT, 3, leftover=True),
-    *(HashField("PodCliqueScalingGroup", ("status", progress, _GENERATION), 3) for progress in PROGRESS_FIELDS),
-    HashField("PodGangMap", ("spec", "entries", _EACH, _GENERATION), 4, leftover=True),
-    HashField("PodGang", (*_LABELS, LABEL_GENERATION_HASH), 5, leftover=True),
+    HashField(
+        *("PodCliqueScalingGroup", _CURRENT, "shows when a scaling group's update is over"), leftover=True, lags=True
+    ),
+    *(
+        HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION), "starts updates", lags=True)
+        for progress in PROGRESS_FIELDS
+    ),
+    HashField(
+        *("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), "finds the gangs of the current generation"),
+        leftover=True,
+    ),
+    HashField("PodGang", _GENERATION_LABEL, "finds the gangs of the current generation", leftover=True),
     SET_GENERATION,
 )
+
+#: The rank of each kind and subresource in the order of writing.
+RANKS: Final = {
+    key: rank for rank, key in enumerate(dict.fromkeys((place.kind, place.subresource) for place in HASH_FIELDS))
+}
 
 _KNOWN: Final = frozenset((place.kind, place.path) for place in HASH_FIELDS)
 
@@ -128,7 +159,7 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
     Pods and PodGangs that are being deleted hold no hash.
     """
     on_delete = tree.pcs.on_delete
-    for (kind, _), places in groupby(HASH_FIELDS, key=lambda place: (place.kind, place.rank)):
+    for (kind, _), places in groupby(HASH_FIELDS, key=lambda place: (place.kind, place.subresource)):
         fields = tuple(places)
         for item, clique in _items(tree, kind):
             for place in fields:

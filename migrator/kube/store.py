@@ -11,8 +11,8 @@ from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from migrator import exact_json
-from migrator.cluster import FIELD_MANAGER, PAGE_SIZE, Deadline, DryRun
-from migrator.errors import ClusterError, Conflict, Expired, LostReply, NotFound, Unreachable
+from migrator.cluster import FIELD_MANAGER, PAGE_SIZE, Deadline
+from migrator.errors import ClusterError, Expired, LostReply, NotFound, Unreachable
 from migrator.exact_json import JSONObject
 from migrator.kinds import LEASES, PODS, Op, Resource
 from migrator.kube.kubeconfig import api_client
@@ -26,7 +26,7 @@ MAX_LIST_STARTS: Final = 5
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,{JSON}"
 
-_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH"}
 
 _PATCH: Final = "application/json-patch+json"
 
@@ -38,7 +38,6 @@ def connect(
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
-    dry_run: DryRun = DryRun.NONE,
     deadline: Deadline | None = None,
     timing: Timing | None = None,
     waiting: Callable[[str], object] = lambda _plugin: None,
@@ -50,7 +49,7 @@ def connect(
     """
     client, chosen, renew = api_client(kubeconfig, context, waiting)
     transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
-    return KubeCluster(transport, chosen, dry_run)
+    return KubeCluster(transport, chosen)
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class KubeCluster:
 
     _transport: Transport
     context: str | None = None
-    dry_run: DryRun = DryRun.NONE
+    dry_run: bool = False
     _left: Callable[[], float] | None = None
     is_cluster: ClassVar = True
 
@@ -68,9 +67,9 @@ class KubeCluster:
         """The address of the API server."""
         return self._transport.server
 
-    def in_dry_run(self, mode: DryRun) -> KubeCluster:
-        """The same cluster over the same connections, with writes in ``mode``."""
-        return replace(self, dry_run=mode)
+    def in_dry_run(self) -> KubeCluster:
+        """See :meth:`migrator.cluster.Cluster.in_dry_run`; over the same connections."""
+        return replace(self, dry_run=True)
 
     def within(self, left: Callable[[], float]) -> KubeCluster:
         """See :meth:`migrator.cluster.Cluster.within`."""
@@ -143,17 +142,6 @@ class KubeCluster:
         brief = resource == PODS or resource.group in _BRIEF_GROUPS
         return self._object(request._replace(content_type=_PATCH, accept=_METADATA if brief else JSON))
 
-    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """See :meth:`migrator.cluster.Cluster.delete`. An object of that name with another uid is not ours: success."""
-        options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        if self.dry_run is DryRun.SERVER:
-            options["dryRun"] = ["All"]  # with a body, the API server ignores the query
-        request = self._request("delete", resource, namespace, name, body=exact_json.dumps(options))
-        try:
-            self._transport.send(request)
-        except (NotFound, Conflict):
-            return
-
     def _discovered(self, group: str) -> Iterator[tuple[str, JSONObject]]:
         """The version and the entry of each kind of an API group that can be listed."""
         try:
@@ -194,7 +182,7 @@ class KubeCluster:
         query = {}
         if verb in {"create", "patch"}:
             query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-            query |= {"dryRun": "All"} if self.dry_run is DryRun.SERVER else {}
+            query |= {"dryRun": "All"} if self.dry_run else {}
         parts = [] if verb == "create" else [part for part in (name, subresource) if part]
         kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
         return Request(
@@ -204,7 +192,7 @@ class KubeCluster:
             _METHODS[verb],
             _go(body),
             left=self._left,
-            dry_run=self.dry_run is DryRun.SERVER,
+            dry_run=self.dry_run,
             of_lease=resource == LEASES,
         )
 

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.model import Advice
+from migrator.planning.model import Advice, KnownIssue
 from migrator.releases.table import builds, is_before
 
-CODE: Final = "GM-312"
-TITLE: Final = "Two CRDs claim one short name"
+CLASHING: Final = KnownIssue(
+    code="GM-312",
+    title="Two CRDs claim one short name",
+    effect="a CRD with the short name of another one keeps that from being served, and its operator ends at its start",
+    source="Grove issue 801, fixed by PR 812",
+    remedy="delete the CRD of the release that you leave, with the command of the advice",
+    confidence="executed with both operators",
+)
 #: The API group of both kinds.
 GROUP: Final = "grove.io"
 
@@ -129,7 +135,7 @@ def _advice(present: TopologyKind, needed: TopologyKind, conditions: str) -> Adv
         "cannot translate them"
     )
     ref = Ref("CustomResourceDefinition", "", present.crd)
-    return Advice(CODE, ref, effect, "Grove issue 801, fixed by PR 812", remedy, "executed with both operators")
+    return CLASHING.advice(ref, effect, remedy)
 
 
 def removal(kind: TopologyKind) -> str:

@@ -144,15 +144,10 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
         return frozenset()
     strange = {(stored.ref.uid, stored.place) for stored in foreign}
     populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
-    settled = {c.ref.uid for c in tree.pod_cliques if _unit(c) not in populated or _is_current(c, strange)}
-
-    def lags(stored: StoredHash) -> bool:
-        uid = stored.ref.uid
-        if stored.place.kind == "PodCliqueScalingGroup":
-            return all(member.ref.uid in settled for member in tree.pod_cliques if member.owner_uid == uid)
-        return uid in settled
-
-    return frozenset((stored.ref.uid, stored.field) for stored in foreign if lags(stored))
+    unsettled = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, strange))
+    above = {uid for clique in unsettled for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
+    lags = (stored for stored in foreign if stored.place.lags and stored.ref.uid not in above)
+    return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
 def _unit(clique: PodClique) -> tuple[str, str | None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
 from migrator.hashing.podcliqueset import SetHashes
+from migrator.hashing.schemes import Scheme
+from migrator.releases.table import Named
 from migrator.words import count
 
 
@@ -22,9 +24,9 @@ class Severity(StrEnum):
 class Finding:
     """A guard's finding: a stable code, the object, its field (JSON Pointer), the fact, and what to do about it.
 
-    ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` names the object and does not contain
-    the ``remedy``, which is empty if there is nothing to do. ``overridable``: ``--allow`` accepts this refusal.
-    ``settles``: the running operator may end it without help, so that ``--wait`` waits for it.
+    ``ref`` is ``None`` for a finding about the cluster or the run. ``message`` says what is with the object, without
+    naming it: "has no label x". ``remedy`` is empty if there is nothing to do. ``overridable``: ``--allow`` accepts
+    this refusal. ``settles``: the running operator may end it without help, so that ``--wait`` waits for it.
     """
 
     code: str
@@ -36,9 +38,19 @@ class Finding:
     overridable: bool = False
     settles: bool = False
 
+    @property
+    def fact(self) -> str:
+        """The object, and what is with it."""
+        return f"{self.ref} {self.message}" if self.ref is not None else self.message
+
+    @property
+    def as_warning(self) -> Finding:
+        """The same finding as a warning."""
+        return replace(self, severity=Severity.WARNING)
+
     def __str__(self) -> str:
         """The fact and the remedy, for a log line or an error."""
-        return f"{self.message}. {self.remedy[:1].upper()}{self.remedy[1:]}" if self.remedy else self.message
+        return f"{self.fact}. {self.remedy[:1].upper()}{self.remedy[1:]}" if self.remedy else self.fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,22 @@ class Advice:
     source: str
     remedy: str
     confidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownIssue:
+    """The entry of a known issue: its code, a short title, what happens, where that is said, and what to do."""
+
+    code: str
+    title: str
+    effect: str
+    source: str
+    remedy: str
+    confidence: str
+
+    def advice(self, ref: Ref, effect: str, remedy: str | None = None) -> Advice:
+        """What this issue says of an object; its remedy is the issue's, unless another is given."""
+        return Advice(self.code, ref, effect, self.source, remedy or self.remedy, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +132,14 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """The plan of one tree; ``source`` and ``target`` are scheme names.
+    """The plan of one tree; ``source`` is ``None`` if no scheme explains it.
 
     ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
     """
 
     tree: Tree
-    source: str | None
-    target: str
+    source: Scheme | None
+    target: Scheme
     state: SetState
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -130,15 +158,13 @@ class SetPlan:
 class Plan:
     """The plans of the selected trees, and the findings about the cluster as a whole.
 
-    ``requested_source`` and ``requested_target`` are as given. ``cluster_disruption`` counts the whole cluster.
-    ``operator`` describes the one that was seen, and
-    ``running`` is its release.
-    ``not_checked`` are the guards that could not be judged.
+    ``source`` is ``None`` if it was not named. ``cluster_disruption`` counts the whole cluster. ``operator`` describes
+    the one that was seen, and ``running`` is its release. ``not_checked`` are the guards that could not be judged.
     """
 
-    requested_source: str
-    requested_target: str
-    set_plans: tuple[SetPlan, ...]
+    source: Named | None
+    target: Named
+    set_plans: tuple[SetPlan, ...] = ()
     findings: tuple[Finding, ...] = ()
     cluster_disruption: Disruption = Disruption()
     advisories: tuple[Advice, ...] = ()

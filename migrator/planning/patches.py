@@ -8,15 +8,12 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from migrator.grove.objects import PodCliqueSet, Ref
-from migrator.grove.places import HASH_FIELDS
+from migrator.grove.places import RANKS
 from migrator.kinds import HOLDERS, POD_CLIQUE_SETS, Op, Resource
 from migrator.planning.model import Change, SetPlan
 
 #: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100
-
-#: The order of writing within a set, by kind and subresource.
-RANKS: Final = {(place.kind, place.subresource): place.rank for place in HASH_FIELDS}
 
 #: The kinds that hold hashes, by their names.
 RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}

@@ -18,14 +18,15 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Release, Scheme
 from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import check_set, cluster_findings, judged, not_checked
-from migrator.planning.guards.base import SetFacts, as_warning, report
+from migrator.planning.guards import accepted, check_set, not_checked, values
+from migrator.planning.guards.base import SetFacts
+from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise, advise_on_crds
 from migrator.planning.model import Advice, Change, Disruption, Plan, SetPlan, SetState, Severity
-from migrator.planning.options import AUTO, Direction, PlanOptions, direction_of
+from migrator.planning.options import Direction, PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.releases.table import build_range, builds_of, builds_with
+from migrator.releases.table import Named, build_range, builds_with
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -37,7 +38,8 @@ class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
     ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
-    ``resumes`` are the flags that finish it.
+    ``resumes`` are the flags that finish it. ``installed`` is the
+    release that the operator's Deployment names, whether it runs or not.
     """
 
     name: str | None
@@ -49,6 +51,7 @@ class Outlook:
     running: str | None = None
     record: str = ""
     resumes: tuple[str, ...] = ()
+    installed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +88,30 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    direction = direction_of(options)
-    planner = _Planner(options, direction, known, snapshot)
+    planner = _Planner(options, known, snapshot)
     plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {SetState.MIGRATE, SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
     return Plan(
-        requested_source=options.source,
-        requested_target=options.target,
+        source=options.source,
+        target=options.target,
         set_plans=selected,
         findings=tuple(
-            as_warning(finding) if options.for_display or finding.code in options.allow else finding
-            for finding in cluster_findings(snapshot, plans, options)
+            finding.as_warning if options.for_display or finding.code in options.allow else finding
+            for finding in check_cluster(snapshot, plans, options)
         ),
         not_checked=tuple(not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), Disruption()),
-        advisories=_advisories(snapshot, [(p.tree, p.source, p.target) for p in selected], options, known),
+        advisories=_advisories(snapshot, selected, options, known),
     )
 
 
-def _advisories(
-    snapshot: Snapshot, ends: Sequence[tuple[Tree, str | None, str | None]], options: PlanOptions, known: Known
-) -> tuple[Advice, ...]:
-    """The known issues of an upgrade of these trees, each with the schemes of its plan."""
-    of_trees = (found for tree, *schemes_of in ends for found in advise(tree, options, known.running, *schemes_of))
+def _advisories(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions, known: Known) -> tuple[Advice, ...]:
+    """The known issues of an upgrade of these sets."""
+    of_trees = (found for plan in plans for found in advise(plan.tree, options, known.running, plan.source))
     served = known.short_names if snapshot.is_cluster else None
-    return (*of_trees, *advise_on_crds(ends, options, known.running, served))
+    return (*of_trees, *advise_on_crds(plans, options, known.running, served))
 
 
 def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
@@ -122,7 +122,7 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
     for scheme in schemes.released_schemes():
         builds = schemes.releases_with(scheme)
         if releases := tuple(one.name for one in builds if not one.from_main):
-            plan = make_plan(snapshot, replace(options, target=scheme.name), known)
+            plan = make_plan(snapshot, replace(options, target=Named(scheme.name, scheme)), known)
             yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
 
 
@@ -152,7 +152,7 @@ def contradicting(plan: Plan) -> tuple[StoredHash, Scheme] | None:
         if found.source_hashes is None or found.target_hashes is None:
             continue
         hashes, pair = hashes_of(found.tree.pcs), HashPair(found.source_hashes, found.target_hashes)
-        others = [one for one in schemes.all_schemes() if one.name not in {found.source, found.target}]
+        others = [one for one in schemes.all_schemes() if one not in {found.source, found.target}]
         for item in pair.by_verdict(stored_hashes(found.tree))[Verdict.FOREIGN]:
             for one in others:
                 if item.value == hashes(one).of(item.clique):
@@ -173,17 +173,16 @@ def changes_of(stored: Iterable[StoredHash], pair: HashPair) -> tuple[Change, ..
 @dataclass(frozen=True, slots=True)
 class _Planner:
     options: PlanOptions
-    direction: Direction
     known: Known
     snapshot: Snapshot
 
     def plan_tree(self, tree: Tree) -> SetPlan:
         """Decide one tree."""
-        hashes = hashes_of(tree.pcs)
+        hashes, direction = hashes_of(tree.pcs), self.options.direction
         if _is_skipped(tree):
-            return SetPlan(tree, None, self.direction.target.name, SetState.SKIPPED)
-        detection = detect(stored_hashes(tree), self.direction, hashes)
-        if detection.source is None and self.options.source != AUTO:
+            return SetPlan(tree, None, direction.target, SetState.SKIPPED)
+        detection = detect(stored_hashes(tree), direction, hashes)
+        if detection.source is None and self.options.source is not None:
             shipped = Direction(schemes.all_schemes(), detection.target)
             other = detect(stored_hashes(tree), shipped, hashes)
             if other.source is not None:
@@ -193,25 +192,24 @@ class _Planner:
 
     def _decide(self, tree: Tree, hashes: HashesUnder, detection: Detection, *, allow: frozenset[str]) -> SetPlan:
         pair = HashPair(hashes(detection.likely_source), hashes(detection.target))
-        values = pair.by_verdict(stored_hashes(tree))
+        by_verdict = pair.by_verdict(stored_hashes(tree))
         # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-        changes, foreign = changes_of(values[Verdict.SOURCE], pair), values[Verdict.FOREIGN]
-        facts = SetFacts(tree, detection, pair, values, self.known.resumes, self.snapshot.possible_hashes)
-        certain = self.options.source != AUTO or tree.pcs.generation_hash == pair.target.generation
+        changes, foreign = changes_of(by_verdict[Verdict.SOURCE], pair), by_verdict[Verdict.FOREIGN]
+        facts = SetFacts(tree, detection, pair, by_verdict, self.known.resumes, self.snapshot.possible_hashes)
+        certain = self.options.source is not None or tree.pcs.generation_hash == pair.target.generation
         unchanged = detection.done or (pair.source == pair.target and certain)
-        findings = judged(check_set(facts), allow=allow, unchanged=unchanged)
+        findings = tuple(accepted(check_set(facts), allow, unchanged=unchanged))
         refused = any(f.severity is Severity.REFUSAL for f in findings)
         source = detection.source
         if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
             source = detection.likely_source  # every foreign value lags behind or was allowed, and stays
-        builds = builds_of(self.options.target, detection.target)
         without, remaining = disruption_of(
-            tree, pair, source=detection.likely_source, target=detection.target, builds=builds
+            tree, pair, source=detection.likely_source, target=detection.target, builds=self.options.target.builds
         )
         return SetPlan(
             tree=tree,
-            source=source.name if source else None,
-            target=detection.target.name,
+            source=source,
+            target=detection.target,
             state=SetState.REFUSED if refused else _state_of(changes),
             changes=changes,
             findings=findings,
@@ -226,11 +224,11 @@ class _Planner:
         patches = sum(patch_count(plan.changes) for plan in plans if plan.state is SetState.MIGRATE)
         downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
         for plan in plans:
-            builds = builds_of(self.options.target, schemes.by_name(plan.target))
+            builds = self.options.target.builds
             live = plan.state is not SetState.SKIPPED
             now = self.known.now if self.snapshot.is_cluster else None
             found = gang_termination(plan.tree, builds=builds, now=now, downtime=downtime) if live else ()
-            new = judged(found, allow=self.options.allow, unchanged=not plan.changes)
+            new = tuple(accepted(found, self.options.allow, unchanged=not plan.changes))
             refused = any(finding.severity is Severity.REFUSAL for finding in new)
             state = SetState.REFUSED if refused else plan.state
             yield replace(plan, state=state, findings=(*plan.findings, *new))
@@ -242,14 +240,11 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(stored_hashes(tree), None) is None)
 
 
-def _wrong_from(decided: SetPlan, other: Scheme, requested: str) -> SetPlan:
+def _wrong_from(decided: SetPlan, other: Scheme, requested: Named) -> SetPlan:
     """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
-    ref = decided.tree.ref
-    message = (
-        f"{ref} holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
-    )
+    message = f"holds the hashes of {other.name} ({build_range(builds_with(other))}), not those of --from {requested}"
     remedy = f"leave out --from, or give --from {other.name}"
-    finding = report("GM-101", ref, SET_GENERATION.pointer, message, remedy)
+    finding = values.FOREIGN.found(decided.tree.ref, SET_GENERATION.pointer, message, remedy)
     return replace(
         decided, source=None, state=SetState.REFUSED, changes=(), findings=(finding,), remaining=decided.disruption
     )
@@ -259,35 +254,37 @@ def _skipped(plan: SetPlan) -> SetPlan:
     """Leave a refused set out; any other plan stays as it is."""
     if plan.state is not SetState.REFUSED:
         return plan
-    return replace(plan, state=SetState.SKIPPED, changes=(), findings=tuple(map(as_warning, plan.findings)))
+    return replace(
+        plan, state=SetState.SKIPPED, changes=(), findings=tuple(finding.as_warning for finding in plan.findings)
+    )
 
 
-def certain_source(plans: Sequence[SetPlan], direction: Direction, release: Release | None) -> str:
-    """The name of the source that explains all of these sets: the release's if it does, or the only one that does."""
+def certain_source(plans: Sequence[SetPlan], direction: Direction, release: Release | None) -> Scheme | None:
+    """The source that explains all of these sets: the release's if it does, or the only one that does."""
     explain = [
         scheme
         for scheme in direction.candidates
         if plans and all(plan.source_hashes == hashes_of(plan.tree.pcs)(scheme) for plan in plans)
     ]
     if release is not None and release.scheme in explain:
-        return release.scheme.name
-    return explain[0].name if len(explain) == 1 else ""
+        return release.scheme
+    return explain[0] if len(explain) == 1 else None
 
 
-def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: str) -> Plan:
+def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | None) -> Plan:
     """The plan of ``run --revert``: by ``--from``, or by the source that was ``recorded``.
 
     Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
     contradicts. Sets that hold no hash of the target need no source.
     """
-    direction = direction_of(options)
-    if options.source == AUTO and recorded:
-        direction = Direction((schemes.by_name(recorded),), direction.target)
-    elif options.source == AUTO:
+    direction = options.direction
+    if options.source is None and recorded is not None:
+        direction = Direction((recorded,), direction.target)
+    elif options.source is None:
         if any(holds_any_target(tree, direction) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return Plan(options.source, options.target, ())
-    elif recorded and recorded not in {one.name for one in direction.candidates}:
+    elif recorded is not None and recorded not in direction.candidates:
         raise UsageError(
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
@@ -309,23 +306,23 @@ def make_revert(snapshot: Snapshot, direction: Direction) -> Plan:
     """
     (source,) = direction.candidates
     plans = (_revert(tree, direction.target, source) for tree in snapshot.trees if not tree.pcs.terminating)
-    return Plan(source.name, direction.target.name, tuple(plans))
+    return Plan(Named(source.name, source), Named(direction.target.name, direction.target), tuple(plans))
 
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
-    values = pair.by_verdict(stored_hashes(tree))
-    changes = changes_of(values[Verdict.SOURCE], pair)
+    by_verdict = pair.by_verdict(stored_hashes(tree))
+    changes = changes_of(by_verdict[Verdict.SOURCE], pair)
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
-        report("GM-112", item.ref, item.field, f"{item.ref} holds {item.value}, {which}")
-        for item in values[Verdict.FOREIGN]
+        values.LEFT_ALONE.found(item.ref, item.field, f"holds {item.value} in {item.field}, {which}")
+        for item in by_verdict[Verdict.FOREIGN]
     )
     return SetPlan(
         tree=tree,
-        source=new.name,
-        target=old.name,
+        source=new,
+        target=old,
         state=_state_of(changes),
         changes=changes,
         findings=findings,

@@ -20,6 +20,7 @@ from migrator.grove.objects import (
 )
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging, unlabelled
 from migrator.planning.guards.updates import open_progress
 from migrator.planning.options import Direction
@@ -44,7 +45,12 @@ class Problem:
 
 
 def problems_of(
-    snapshot: Snapshot, direction: Direction, *, after_upgrade: bool, since: datetime | None = None, scheme: str = ""
+    snapshot: Snapshot,
+    direction: Direction,
+    *,
+    after_upgrade: bool,
+    since: datetime | None = None,
+    scheme: Scheme | None = None,
 ) -> Iterator[Problem]:
     """All problems of one snapshot; ``since`` is when the migration began, ``scheme`` its source if that is known."""
     staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
@@ -58,7 +64,7 @@ def problems_of(
         yield Problem(staying[0].pcs.ref, None, message, settles=False)
 
 
-def _values(tree: Tree, direction: Direction, scheme: str) -> Iterator[Problem]:
+def _values(tree: Tree, direction: Direction, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
@@ -68,7 +74,7 @@ def _values(tree: Tree, direction: Direction, scheme: str) -> Iterator[Problem]:
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     # A run leaves what is neither its hash nor the target's.
-    before = (schemes.by_name(scheme),) if scheme else schemes.all_schemes()
+    before = (scheme,) if scheme else schemes.all_schemes()
     for item in other:
         # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
         late = (item.ref.uid, item.field) in lags and not any(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from migrator.exact_json import JSONObject
+from migrator.grove.places import RANKS
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.kinds import Op, Resource, pointer
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import Finding
-from migrator.planning.patches import RANKS, RESOURCES
+from migrator.planning.patches import RESOURCES
 
-CODE: Final = "GM-202"
 CONDITION: Final = "grove-migrator"
 
 #: The configurations that we may change (``operator/charts/templates``), and the one that shows where the operator is.
@@ -35,7 +35,7 @@ class Webhook:
     configuration: str
     place: int
     name: str
-    namespace: str | None  # of its Service
+    service: tuple[str, str] | None  # namespace and name
     fails_closed: bool
     rules: tuple[JSONObject, ...]
     conditions: tuple[JSONObject, ...]
@@ -63,13 +63,18 @@ def webhooks_of(raw: JSONObject) -> list[Webhook]:
             configuration=name,
             place=place,
             name=str(one.get("name")),
-            namespace=((one.get("clientConfig") or {}).get("service") or {}).get("namespace"),
+            service=_service(one),
             fails_closed=one.get("failurePolicy") != "Ignore",
             rules=tuple(one.get("rules") or ()),
             conditions=tuple(one.get("matchConditions") or ()),
         )
         for place, one in enumerate(raw.get("webhooks") or ())
     ]
+
+
+def _service(raw: JSONObject) -> tuple[str, str] | None:
+    service = (raw.get("clientConfig") or {}).get("service")
+    return (str(service.get("namespace")), str(service.get("name"))) if service else None
 
 
 def expression(account: str) -> str:
@@ -80,16 +85,29 @@ def expression(account: str) -> str:
 
 def operator_namespace(webhooks: Iterable[Webhook]) -> str | None:
     """Where the operator is by its own webhook of PodCliqueSets, if that is there."""
-    return next((one.namespace for one in webhooks if one.configuration == _OF_SETS and one.namespace), None)
+    return next((namespace for namespace, _ in _operators(webhooks)), None)
 
 
-def in_the_way(webhooks: Iterable[Webhook], home: str | None, account: str) -> list[Webhook]:
-    """The webhooks of the operator in that namespace that reject our writes while it is at zero."""
+def in_the_way(webhooks: Sequence[Webhook], home: str | None, account: str) -> list[Webhook]:
+    """The webhooks of the operator in that namespace that reject our writes while it is at zero.
+
+    They are served by the Service of its webhook of PodCliqueSets. If that is not there, any Service in its namespace
+    may be the operator's.
+    """
+    known = {service for service in _operators(webhooks) if service[0] == home}
     return [
         one
         for one in webhooks
-        if one.fails_closed and one.namespace == home and one.matches_us and not one.leaves_out(account)
+        if one.fails_closed
+        and one.service is not None
+        and (one.service in known if known else one.service[0] == home)
+        and one.matches_us
+        and not one.leaves_out(account)
     ]
+
+
+def _operators(webhooks: Iterable[Webhook]) -> list[tuple[str, str]]:
+    return [one.service for one in webhooks if one.configuration == _OF_SETS and one.service is not None]
 
 
 def names(webhooks: Iterable[Webhook]) -> frozenset[str]:
@@ -107,8 +125,8 @@ def findings(blocking: Sequence[Webhook], account: str, *, allowed: bool) -> Ite
             f"`kubectl patch {CONFIGURATIONS.plural} {one.configuration} --type=json -p {shlex.quote(ops)}`"
         )
         opens = one.configuration in OPENED
-        found = report(CODE, None, None, message, remedy, overridable=opens)
-        yield as_warning(found) if opens and allowed else found
+        found = WEBHOOK.found(None, None, message, remedy, overridable=opens)
+        yield found.as_warning if opens and allowed else found
 
 
 def adding(one: Webhook, account: str) -> Iterator[Op]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -11,6 +12,29 @@ from migrator.hashing.schemes import Release, Scheme
 
 #: Releases that known issues name and that are not in the table, because nobody has read them; oldest first.
 _LATER: Final = ("v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What ``--from`` or ``--to`` names, as it was typed: a scheme, or a release that uses it."""
+
+    text: str
+    scheme: Scheme
+    release: Release | None = None
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """The builds that may be meant, oldest first: the release, or all that use the scheme."""
+        return (self.release.name,) if self.release is not None else builds_with(self.scheme)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def named(text: str) -> Named:
+    """What a user names; raises :class:`~migrator.errors.UnknownScheme` for a name that is not known."""
+    release = schemes.requested_release(text)
+    return Named(text, release.scheme if release is not None else schemes.by_name(text), release)
 
 
 @cache
@@ -25,22 +49,14 @@ def is_before(build: str, other: str) -> bool:
 
 
 @cache
-def builds_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
-    """The builds that ``--from`` or ``--to`` may mean, oldest first: the named release, or all that use ``scheme``."""
-    release = schemes.requested_release(requested)
-    if release is not None:
-        return (release.name,)
-    return builds_with(scheme) if scheme is not None else ()
-
-
-@cache
-def targets_of(requested: str, scheme: Scheme | None) -> tuple[str, ...]:
+def targets_of(target: Named) -> tuple[str, ...]:
     """The builds that ``--to`` may mean. The newest scheme, or a newer one, may be that of one that nobody has read."""
-    found, table, order = builds_of(requested, scheme), schemes.releases(), schemes.all_schemes()
+    table, order, scheme = schemes.releases(), schemes.all_schemes(), target.scheme
     newest = table[-1].scheme
-    if scheme is None or schemes.requested_release(requested) is not None or scheme.algorithm != newest.algorithm:
-        return found
-    return (*found, *builds()[len(table) :]) if order.index(scheme) >= order.index(newest) else found
+    if target.release is not None or scheme.algorithm != newest.algorithm:
+        return target.builds
+    unread = builds()[len(table) :] if order.index(scheme) >= order.index(newest) else ()
+    return (*target.builds, *unread)
 
 
 @cache

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
-from migrator.report import summary as report
-from migrator.report.table import advice_groups, grouped
+from migrator.report import json, table
+from migrator.report.table import grouped
 from migrator.words import count, readable, sentence, visible
 
 if TYPE_CHECKING:
@@ -33,47 +33,41 @@ UNLABELLED: Final = "(without it)"
 
 #: How many sets, and how many namespaces or values of a label, are shown before the rest is folded away.
 SHOWN, SHOWN_SHARES = 50, 10
+#: Of more sets paper has a line each.
+SHORT_ON_PAPER: Final = 10
 
 
-def render(
-    plan: Plan,
-    header: report.PlanHeader,
-    *,
-    group_by: str | None = None,
-    next_command: str = "",
-    guards: Mapping[str, str] | None = None,
-) -> str:
+def render(plan: Plan, header: json.PlanHeader, *, group_by: str | None = None, next_command: str = "") -> str:
     """The whole document, as text.
 
-    ``group_by`` is a label of the PodCliqueSets that gets totals of its own. ``guards`` explains codes; those that
-    refuse in this plan are printed.
+    ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
-    refusals = grouped(report.refusals_of(plan))
+    refusals = grouped(json.refusals_of(plan))
     set_plans = sorted(plan.set_plans, key=_weight)
     patches = sum(patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE)
     return _template().render(
         plan=plan,
-        headline=report.headline(plan),
-        many=len(plan.set_plans) > SHOWN,
+        headline=table.headline(plan),
+        many=len(plan.set_plans) > SHORT_ON_PAPER,
         header=header,
         operator=plan.operator,
-        upgrade=" → ".join(end or "not known" for end in report.upgrade(plan)),
-        numbers=report.summary(plan),
+        upgrade=" → ".join(end or "not known" for end in table.upgrade(plan)),
+        numbers=json.summary(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
         pause=count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
-        guards={group.code: (guards or {}).get(group.code, "") for group in refusals},
-        next_steps=report.next_steps(plan),
+        next_steps=table.next_steps(plan),
         states=_STATES,
-        warnings=grouped(report.warnings_of(plan)),
-        issues=advice_groups(plan.advisories),
+        warnings=grouped(json.warnings_of(plan)),
+        issues=table.advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         label=group_by,
         set_plans=set_plans,
         ids={set_plan.tree.ref: f"set-{number}" for number, set_plan in enumerate(set_plans)},
-        notes=report.notes(plan),
+        notes=table.notes(plan),
+        unchecked=table.not_checked_texts(plan.not_checked),
         next_command=next_command,
     )
 
@@ -97,7 +91,7 @@ def _template() -> Template:
         count=count,
         number=lambda value: f"{value:,}",
         refused=lambda plan: [set_plan.tree.ref for set_plan in plan.set_plans if set_plan.state is SetState.REFUSED],
-        rest=report.recreated_with_migration,
+        rest=json.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )

@@ -12,49 +12,145 @@ from operator import itemgetter
 from typing import Final
 
 from migrator.grove.objects import Ref
-from migrator.planning.guards.base import CATALOGUE
-from migrator.planning.known_issues import ISSUE_TITLES
-from migrator.planning.model import Advice, Finding, NotChecked, Plan, SetPlan, SetState, Severity
-from migrator.planning.planner import Outlook
-from migrator.releases.table import build_range
-from migrator.report import summary
+from migrator.hashing import schemes
+from migrator.hashing.schemes import CANONICAL
+from migrator.planning.guards import CATALOGUE
+from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
+from migrator.releases.table import Named, build_range, builds_with, named
+from migrator.report.json import in_order, number, recreated_with_migration, refusals_of, warnings_of
 from migrator.words import GAP, WIDTH, columns, command_row, count, printable, readable, row, rows, sentence, wrapped
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
+#: Of more sets those that only migrate are one row.
+MANY: Final = 20
 
-_NUMBERS: Final = ("CHANGES", "PODS", "GPUS", "PODS WITH MIGRATION")
+#: The GPUs that are not counted.
+DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
+#: There is no set in the cluster, or none is selected.
+NOTHING_SELECTED = "Nothing to do: no PodCliqueSet was found or selected."
+#: Which builds use the canonical schemes, and why a canonical target over the same layout does not recreate pods.
+CANONICAL_NOTE = (
+    "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
+    "of their own layout, so they do not recreate its pods."
+)
+_NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
-def plan_text(plan: Plan, *, next_command: str = "") -> str:
-    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known."""
-    return _paragraphs(
-        wrapped(summary.headline(plan)),
+def plan_text(plan: Plan, *, next_command: str = "", proof: str = "") -> str:
+    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known.
+
+    ``proof`` is what a dry run has shown.
+    """
+    return paragraphs(
+        wrapped(headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", summary.refusals_of(plan))),
-        "".join(finding_rows("warning", summary.warnings_of(plan))),
-        "".join(_issue_rows(plan.advisories)),
-        "".join(row("note", note) for note in summary.notes(plan)) + _not_checked(plan.not_checked),
-        rows("next", summary.next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
+        "".join(finding_rows("refused", refusals_of(plan))),
+        "".join(finding_rows("warning", warnings_of(plan))),
+        "".join(issue_rows(plan.advisories)),
+        "".join(row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
+        wrapped(proof) if proof else "",
+        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
     )
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[summary.TargetRow], *, next_command: str) -> str:
-    """The first look: the cluster as it is, and what each newer release would recreate."""
-    if not outlook.sets:
-        return _paragraphs("".join(_facts(outlook)), wrapped(summary.NOTHING_SELECTED))
-    plans = summary.newer_plans(rows)
-    blocked = "".join(_brief_rows("blocked", summary.common_refusals(plans)))
-    some = any(summary.number(plan, SetState.REFUSED) for plan in plans)
-    return _paragraphs(
-        "".join(_facts(outlook)),
-        blocked
-        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
-        _releases(rows),
-        "".join(_issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        _not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        command_row("next", next_command),
-    )
+def headline(plan: Plan) -> str:
+    """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
+    if not plan.set_plans and not plan.cluster_disruption.pods:
+        return NOTHING_SELECTED
+    refused = number(plan, SetState.REFUSED)
+    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
+        sets = count(len(plan.set_plans), "set")
+        hold = "holds" if len(plan.set_plans) == 1 else "hold"
+        return f"Nothing to do: {sets} already {hold} the hashes of {plan.target}. The upgrade recreates no pod."
+    without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
+    if refused:
+        able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
+        needs = "needs" if refused == 1 else "need"
+        return (
+            f"{without} {able:,} of {count(len(plan.set_plans), 'set')} can be migrated; {refused:,} {needs} attention."
+        )
+    if refusals_of(plan):
+        return f"{without} The migration is refused."
+    remaining = recreated_with_migration(plan)
+    return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
+
+
+def next_steps(plan: Plan) -> list[str]:
+    """The next steps after a plan that is refused."""
+    refusals = refusals_of(plan)
+    if not refusals:
+        return []
+    steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
+    migrating = number(plan, SetState.MIGRATE)
+    if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
+        rest = amount(recreated_with_migration(plan))
+        sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
+        steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
+    return steps
+
+
+def left_behind(plan: Plan) -> str:
+    """What ``--skip-refused`` leaves to the upgrade, as a sentence; empty if no set was refused."""
+    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
+    if not skipped:
+        return ""
+    were = "was" if skipped == 1 else "were"
+    rest = amount(recreated_with_migration(plan))
+    return f"{count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
+
+
+def notes(plan: Plan) -> list[str]:
+    """Remarks without which a reader could misread the numbers."""
+    is_canonical = any(set_plan.target.algorithm == CANONICAL for set_plan in plan.set_plans)
+    return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
+
+
+def _recreated(plan: Plan) -> str:
+    if not plan.cluster_disruption.pods:
+        return "0 pods"
+    hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
+    selected, sets = sum(hit, Disruption()), count(len(hit), "set")
+    if selected == plan.cluster_disruption:
+        return f"{amount(selected)} in {sets}"
+    return f"{amount(plan.cluster_disruption)} in the whole cluster ({amount(selected)} in {sets} selected)"
+
+
+def amount(disruption: Disruption) -> str:
+    """``19 pods with 78 GPUs``."""
+    return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
+
+
+def upgrade(plan: Plan) -> tuple[str, str]:
+    """Both ends of the upgrade, releases with their versions of Dynamo.
+
+    A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
+    """
+    stored = {set_plan.source for set_plan in plan.set_plans if set_plan.source}
+    if plan.source is not None:
+        source = _with_dynamo(plan.source)
+    elif plan.running is not None and stored <= {(running := named(plan.running)).scheme}:
+        source = _with_dynamo(running)
+    else:
+        source = ", ".join(build_range(builds_with(one)) for one in schemes.all_schemes() if one in stored)
+    return source, _with_dynamo(plan.target)
+
+
+def _with_dynamo(end: Named) -> str:
+    name = end.release.name if end.release is not None else end.text
+    dynamo = dynamo_of(name)
+    return f"{name}, Dynamo {dynamo}" if dynamo else name
+
+
+def dynamo_of(release: str) -> str:
+    """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
+    return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
+
+
+def codes(findings: Iterable[Finding]) -> list[str]:
+    """The codes of findings, each once."""
+    return sorted({finding.code for finding in findings})
 
 
 def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -64,14 +160,6 @@ def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
         yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
         yield from (row("", f"  {text}", indent=4) for text in _texts(group))
         yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
-
-
-def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """A row for each code: what it is, and a few objects."""
-    for group in grouped(findings):
-        refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
-        where = f": {names(refs)}" if refs else ""
-        yield row(label, f"{group.code} {group.title}{where}.", indent=2)
 
 
 def _texts(group: FindingGroup) -> Iterator[str]:
@@ -84,15 +172,21 @@ def _texts(group: FindingGroup) -> Iterator[str]:
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def _not_checked(unchecked: Iterable[NotChecked]) -> str:
-    """The guards that could not be judged; those with one reason share a row."""
+def not_checked(unchecked: Iterable[NotChecked]) -> str:
+    """A row for each reason for which guards could not be judged."""
+    return rows("unchecked", not_checked_texts(unchecked))
+
+
+def not_checked_texts(unchecked: Iterable[NotChecked]) -> list[str]:
+    """The guards that could not be judged; those with one reason share a text."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
         reasons.setdefault(one.reason, []).append(f"{one.code} {one.what}")
-    return rows("unchecked", (f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()))
+    return [f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()]
 
 
-def _issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+def issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+    """The known issues: what it is, where, what to do, and where that is said."""
     for code, title, advice, refs in advice_groups(advisories):
         yield row("issue", f"{code} {sentence(title)}", indent=2)
         yield row("", f"  {names(refs)}: {advice.message}", indent=4)
@@ -104,21 +198,29 @@ def _sets(plan: Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
-    set_plans = summary.in_order(plan.set_plans)
-    sources = sorted({set_plan.source for set_plan in set_plans if set_plan.source})
-    header = ("SET", "STATE", *_NUMBERS[:3])
-    cells = list(map(_cells, set_plans))
+    # Refused sets first; of many sets those that only migrate are a number.
+    set_plans = sorted(in_order(plan.set_plans), key=lambda one: one.state is not SetState.REFUSED)
+    plain = [one for one in set_plans if one.state is SetState.MIGRATE and not one.findings]
+    folded = plain if len(set_plans) > MANY else []
+    sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
+    header = ("SET", "STATE", *_NUMBERS)
+    hidden = {one.tree.ref for one in folded}
+    shown = [one for one in set_plans if one.tree.ref not in hidden]
+    total = _cells_of("", set_plans)
+    cells = [*map(_cells, shown), *([_cells_of("migrate", folded)] if folded else []), total]
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = WIDTH - sum(others) - GAP * len(others)
-    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in set_plans]
+    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
+    names_of_sets += [f"{len(folded):,} that only migrate"] if folded else []
+    names_of_sets += [f"total: {count(len(set_plans), 'set')}"]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
         f"{printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
-    source, target = summary.upgrade(plan)
-    targets = sorted({set_plan.target for set_plan in set_plans})
+    source, target = upgrade(plan)
+    targets = sorted({str(set_plan.target) for set_plan in set_plans})
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
     return "".join([wrapped(schemes), "\n", title, *named])
 
@@ -129,49 +231,28 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
+def _cells_of(state: str, set_plans: Sequence[SetPlan]) -> tuple[str, ...]:
+    lost = sum((one.disruption for one in set_plans), Disruption())
+    changes = sum(len(one.changes) for one in set_plans)
+    return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
+
+
 def _cells(set_plan: SetPlan) -> tuple[str, ...]:
-    first, *more = summary.codes(set_plan.refusals) or [""]
+    first, *more = codes(set_plan.refusals) or [""]
     return (
         f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
         *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
     )
 
 
-def _facts(outlook: Outlook) -> Iterator[str]:
-    yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
-    if outlook.record:
-        yield row("record", outlook.record)
-    nothing = "None was found" if outlook.is_cluster else "Not read from a dump"
-    yield row("operator", sentence(outlook.operator or nothing))
-    if outlook.running:
-        dynamo = summary.dynamo_of(outlook.running)
-        yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
-    pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
-    yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
-
-
-def _releases(rows: Sequence[summary.TargetRow]) -> str:
-    """A row for each newer release, and the older ones in one line."""
-    newer = [one for one in rows if one.is_newer]
-    shown = [(one.release, summary.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
-    header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS[1:])
-    others = [one.release for one in rows if not one.is_newer]
-    folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
-    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{folded}"
-
-
-def _numbers(plan: Plan) -> tuple[str, ...]:
-    without, rest = plan.cluster_disruption, summary.recreated_with_migration(plan)
-    return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))
-
-
-def _paragraphs(*paragraphs: str) -> str:
+def paragraphs(*paragraphs: str) -> str:
+    """Those that are not empty, with a line between them."""
     return "\n".join(filter(None, paragraphs))
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The text of a finding without its object's name, and every object to which it applies."""
+    """The message of findings, and every object to which it applies."""
 
     text: str
     refs: tuple[Ref, ...]
@@ -213,7 +294,7 @@ def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, 
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
     return [
-        (code, ISSUE_TITLES[code], members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
+        (code, KNOWN_ISSUES[code].title, members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
         for code, members in sorted(by_id.items())
     ]
 
@@ -232,10 +313,7 @@ def names(refs: tuple[Ref, ...]) -> str:
 def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
     objects: dict[str, dict[Ref, None]] = {}
     for finding in findings:
-        text = finding.message.removeprefix(f"{finding.ref} ").removeprefix(f"{finding.ref}: ")
-        if text.startswith("holds ") and finding.field:
-            text = f"{finding.field} {text}"  # a value without its field does not show where to look
-        refs = objects.setdefault(text, {})
+        refs = objects.setdefault(finding.message, {})
         if finding.ref is not None:
             refs[finding.ref] = None
     return tuple(Statement(text, tuple(refs)) for text, refs in objects.items())

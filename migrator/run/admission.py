@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Conflict, Forbidden, MigratorError, NotFound, Refused, Rejected, TestFailed
 from migrator.grove.objects import Ref
 from migrator.kinds import DEPLOYMENTS, LEASES, VALIDATING_WEBHOOK_CONFIGURATIONS
@@ -55,7 +55,7 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     """
     if not pending(seen.plan):
         return
-    asked, dry = _Asked(), cluster.in_dry_run(DryRun.SERVER)
+    asked, dry = _Asked(), cluster.in_dry_run()
     for patch, error in _rejected(dry, seen.patches):
         if isinstance(error, Forbidden):
             kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
@@ -105,7 +105,7 @@ def probe(
     Raises :class:`~migrator.errors.Refused` for a patch that is denied or invalid, and
     :class:`~migrator.errors.NotAuthorised` for a missing right. A rejection that is ``spreading`` is raised as it is.
     """
-    for patch, error in _rejected(cluster.in_dry_run(DryRun.SERVER), patches):
+    for patch, error in _rejected(cluster.in_dry_run(), patches):
         if isinstance(error, Forbidden) or spreading(error):
             raise error
         raise refusal(patch.ref, error) from error
@@ -131,7 +131,7 @@ def _rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, F
         known.add(kind)
 
 
-def refusal(ref: Ref, error: Rejected) -> Refused:
+def refusal(ref: Ref | None, error: Rejected) -> Refused:
     """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with the remedy of what rejected it."""
     if not error.denied_by:
         return Refused(f"a dry run was rejected: {error}", ref=ref)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -13,8 +12,8 @@ import structlog
 
 from migrator.cluster import CONCURRENCY, Deadline
 from migrator.grove.objects import Ref
-from migrator.planning.model import Finding, Plan, Severity
-from migrator.planning.options import Direction, PlanOptions, direction_of
+from migrator.planning.model import Plan, Severity
+from migrator.planning.options import PlanOptions
 from migrator.releases.table import is_target
 from migrator.run.operator import Operator, OperatorFlags
 
@@ -39,11 +38,16 @@ def periodically(call: Callable[[], object], pause: float) -> Callable[[], None]
     return end
 
 
+def unseen(_stage: str, _done: int, _total: int) -> None:
+    """Progress that nobody watches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Clock, sleep, identity and log, so that tests can replace them.
 
-    ``repeat`` calls a function every so many seconds until the function that it returned is called.
+    ``repeat`` calls a function every so many seconds until the function that it returned is called. ``progress`` is
+    told the stage, and how many of how many patches are sent; it must not raise.
     """
 
     clock: Callable[[], float]  # monotonic seconds
@@ -58,6 +62,12 @@ class Context:
     concurrency: int = CONCURRENCY  # patches under way
     namespace: str | None = None  # of our pod, if we run in one
     repeat: Callable[[Callable[[], object], float], Callable[[], None]] = periodically
+    progress: Callable[[str, int, int], None] = unseen
+
+    def stage(self, name: str) -> None:
+        """Log that a stage begins, and show it."""
+        self.log.info("stage", stage=name)
+        self.progress(name, 0, 0)
 
     def is_over(self) -> bool:
         """Whether nothing more is to be begun: a signal has come, or --timeout has expired."""
@@ -75,14 +85,9 @@ class RunOptions:
     flags: OperatorFlags = field(default_factory=OperatorFlags)
     target_image: str | None = None
 
-    @property
-    def direction(self) -> Direction:
-        """The schemes of the plan."""
-        return direction_of(self.plan)
-
     def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
-        return is_target(image, self.direction.target, self.target_image)
+        return is_target(image, self.plan.target.scheme, self.target_image)
 
 
 @dataclass(slots=True)
@@ -92,29 +97,12 @@ class RunResult:
     plan: Plan
     patches: int = 0  # that the server may have applied
     sets: set[Ref] = field(default_factory=set)  # that are written whole
-    seconds: dict[str, float] = field(default_factory=dict)  # of each stage
     operator: Operator | None = None  # as it was seen last
 
 
-@contextmanager
-def timed(stage: str, seconds: dict[str, float], context: Context) -> Iterator[None]:
-    """Log the start and the end of a stage, and add its time to ``seconds``."""
-    started = context.clock()
-    context.log.info("stage_started", stage=stage)
-    try:
-        yield
-    finally:
-        spent = context.clock() - started
-        seconds[stage] = round(seconds.get(stage, 0.0) + spent, 3)
-        context.log.info("stage_finished", stage=stage, seconds=round(spent, 3))
-
-
-def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger, told: set[Finding]) -> None:
-    """Log one line for each finding that was not told before."""
+def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:
+    """Log one line for each finding."""
     for finding in plan.all_findings:
-        if finding in told:
-            continue
-        told.add(finding)
         refuses = finding.severity is Severity.REFUSAL
         (log.error if refuses else log.warning)(
             "guard_refusal" if refuses else "guard_warning",

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from migrator.cluster import FIELD_MANAGER, Cluster, DryRun
+from migrator.cluster import FIELD_MANAGER, Cluster
 from migrator.errors import AlreadyExists, ClusterError, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import kubernetes_time
@@ -120,7 +120,7 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
     """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
-    asked = cluster.in_dry_run(DryRun.SERVER)
+    asked = cluster.in_dry_run()
     if read(cluster, namespace, name).version:
         asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
     else:

@@ -1,7 +1,8 @@
 """The way out of a run that failed: look, and leave the cluster in an order that the exit code names.
 
 Nothing of the run is there: the operator is restored and the record removed. Something may be: the operator's Lease
-stays parked (exit code 6). Or it must go back, because it can never be finished (3).
+stays parked (exit code 6). Or it must go back, because it can never be finished (3). The error says first what
+happened, then what the cluster is like now and what is next, and never more than was seen.
 """
 
 from __future__ import annotations
@@ -13,17 +14,31 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, LostReply, MigratorError
-from migrator.planning.model import pending
-from migrator.planning.planner import contradicting
-from migrator.run import endings
-from migrator.run.record import Record, State
-from migrator.run.seen import read_sets
+from migrator.planning.model import SetState, pending
+from migrator.planning.planner import contradicting, holds_target
+from migrator.releases.quirks import compares_idle_sets
+from migrator.releases.table import named, release_in
+from migrator.run.operator import Operator
+from migrator.run.record import OperatorBefore, Record, State
+from migrator.run.seen import Observation, read_sets
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
 from migrator.run.write import SetConflict
 
 #: Seconds: to leave, and to go back.
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
+
+#: What exit code 6 says if nothing could be read.
+UNREAD: Final = (
+    "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, "
+    f"{errors.STAY_AT_ZERO[0].lower()}{errors.STAY_AT_ZERO[1:]} {errors.AGAIN}"
+)
+
+#: What is next after an operator's Lease could not be released.
+LOCKED_OUT: Final = (
+    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
+    f"start. {errors.AGAIN}"
+)
 
 
 def leave(run: Session, error: BaseException, close: Callable[[Session], None]) -> BaseException | None:
@@ -33,7 +48,7 @@ def leave(run: Session, error: BaseException, close: Callable[[Session], None]) 
     """
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
-        if run.seen.continues or run.wrote or run.stops:
+        if run.seen.open or run.wrote or run.stops:
             run.log.warning("ending_run", error=str(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return _half_way(run, error, is_read=False)
@@ -41,8 +56,7 @@ def leave(run: Session, error: BaseException, close: Callable[[Session], None]) 
         return _in_order(run, error, close)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
-            if str(late) != str(error):  # the same failure, met again, is told once
-                run.log.warning("cleanup_failed", error=str(late))
+            run.log.warning("cleanup_failed", error=str(late))
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 
@@ -50,7 +64,7 @@ def _in_order(run: Session, error: BaseException, close: Callable[[Session], Non
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
     record, may_be_dirty = run.seen.open, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
-        return endings.unchanged(error) if _is_known(run, error) and not may_be_dirty else _half_way(run, error)
+        return _unchanged(error) if _is_known(run, error) and not may_be_dirty else _half_way(run, error)
     if _complete(run, error):
         close(run)
         return None
@@ -60,15 +74,16 @@ def _in_order(run: Session, error: BaseException, close: Callable[[Session], Non
     if scheme:
         _go_back(run, scheme)
     if record is not None and not run.restore(record.stopped):
-        return _half_way(run, error, next_step=endings.changed(run.seen.operator, record.stopped))
+        return _half_way(run, error, next_step=_changed(run.seen.operator, record.stopped))
     try:
         run.let_operators_in()
     except ClusterError as late:
-        return endings.half_way(late, endings.LOCKED_OUT)
-    if record is not None:
+        return half_way(late, LOCKED_OUT)
+    if record is not None:  # an earlier run to the same target that ended well stays recorded
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
-    return endings.reverted(error, scheme) if scheme else endings.unchanged(error)
+    restored = f"{_said(error)}. Every old hash was restored: you can start an operator of {scheme}"
+    return errors.Reverted(restored) if scheme else _unchanged(error)
 
 
 def _is_known(run: Session, error: BaseException) -> bool:
@@ -87,8 +102,8 @@ def _left_something(run: Session) -> bool:
 
 def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
-    plan, left = run.seen.plan, run.seen.continues or run.seen.dirty or run.wrote
-    done = left and not (pending(plan) or plan.refusals or run.seen.other_migration)
+    plan, left = run.seen.plan, run.seen.open or run.seen.dirty or run.wrote
+    done = bool(left) and not (pending(plan) or plan.refusals or run.seen.other_migration)
     return done and not isinstance(error, ForeignOperator | SetConflict)
 
 
@@ -114,7 +129,7 @@ def _go_back(run: Session, scheme: str) -> None:
     """Restore the old hashes of every set, with the operator at zero."""
     run.context.deadline.extend(_TIME_TO_GO_BACK)
     run.log.warning("reverting", scheme=scheme)
-    options = replace(run.options, revert=True, plan=replace(run.options.plan, source=scheme))
+    options = replace(run.options, revert=True, plan=replace(run.options.plan, source=named(scheme)))
     for _ in range(READINGS):
         try:
             run.look_at_operators()
@@ -137,16 +152,16 @@ def _half_way(run: Session, error: BaseException, *, next_step: str = "", is_rea
         return error
     record = run.seen.open
     if not next_step:
-        next_step = endings.next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
-        next_step = next_step if run.leases is not None else endings.UNREAD
+        next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
+        next_step = next_step if run.leases is not None else UNREAD
         if run.closed and not isinstance(error, ForeignOperator):
-            next_step = endings.LOCKED_OUT
+            next_step = LOCKED_OUT
         if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
-            next_step = endings.BESIDE_TARGET
-    true = endings.half_way(error, next_step)
+            next_step = _beside_target_next(run)
+    true = half_way(error, next_step)
     if record is not None and run.leases is not None and run.leases.held:
         with suppress(MigratorError, KeyboardInterrupt):
-            run.save(replace(record, error=endings.said(error)))
+            run.save(replace(record, error=_said(error)))
     return true
 
 
@@ -156,5 +171,70 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
-        return endings.unchanged(error) if was_read else endings.unread(error)
+        return _unchanged(error) if was_read else unread(error)
     return _half_way(run, error, is_read=False)
+
+
+def _changed(installed: Operator | None, was: OperatorBefore | None) -> str:
+    """What is next where the Deployment is not the one that was stopped."""
+    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
+    return (
+        "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
+        f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
+    )
+
+
+def _beside_target_next(run: Session) -> str:
+    """What is next for sets that are half-way where the target's operator has been installed."""
+    installed = run.seen.operator
+    start = f"`{installed.start_command}`" if installed is not None and installed.deployment else "start it"
+    return (
+        f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
+    )
+
+
+def half_way(error: BaseException, next_step: str) -> HalfWay:
+    """The error for what is half-way, or not known."""
+    true = HalfWay(f"{_said(error)}. {next_step}")
+    true.details = getattr(error, "details", {})
+    return true
+
+
+def _next_step(seen: Observation, *, revert: bool) -> str:
+    """What the sets are like after the last reading, and what is next: never more than was seen."""
+    plans = [one for one in seen.plan.set_plans if one.source_hashes is not None]
+    begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
+    left = any(one.changes for one in plans)
+    held = errors.MAY_DIFFER
+    if plans and begun != left:
+        held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
+    release = release_in(seen.operator.image) if seen.operator is not None else None
+    at_once = release is None or compares_idle_sets((release.name,))
+    alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
+    back = "" if revert else errors.OR_REVERT
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"
+
+
+def _unchanged(error: BaseException) -> BaseException:
+    """The error of a run that has left nothing in the cluster."""
+    if isinstance(error, KeyboardInterrupt):
+        error = errors.Interrupted("interrupted")
+    if not isinstance(error, MigratorError) or error.exit_code >= HalfWay.exit_code:
+        return error
+    return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
+
+
+def unread(error: MigratorError, *, dry_run: bool = False) -> MigratorError:
+    """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, stays."""
+    if dry_run:
+        return error
+    if isinstance(error, errors.NotAuthorised):
+        return error.ending(UNREAD)
+    return HalfWay(f"{_said(error)}. {UNREAD}")
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, without its last full stop."""
+    if isinstance(error, MigratorError):
+        return str(error).removesuffix(".")
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"

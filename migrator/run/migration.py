@@ -17,15 +17,14 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning.detect import unlabelled
 from migrator.planning.model import Finding, in_flight, pending
 from migrator.releases.table import release_in
-from migrator.run import admission, endings
+from migrator.run import admission
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
-from migrator.run.leaving import leave
-from migrator.run.preview import rehearse
+from migrator.run.leaving import LOCKED_OUT, UNREAD, half_way, leave
 from migrator.run.record import State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
 from migrator.run.write import SetConflict
@@ -42,14 +41,11 @@ def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
 
     Raises a :class:`~migrator.errors.MigratorError` whose exit code names the state of the cluster.
     """
-    _ = options.direction  # wrong schemes are refused before anything is read
-    if cluster.dry_run is not DryRun.NONE:
-        return rehearse(cluster, options, context)
     session = Session(cluster, options, context)
     try:
-        return _run(session)
+        return _rehearse(session) if session.is_rehearsal else _run(session)
     except KeyboardInterrupt as error:  # in the middle of putting things in order
-        raise HalfWay(f"interrupted again. {endings.UNREAD}") from error
+        raise HalfWay(f"interrupted again. {UNREAD}") from error
 
 
 def _run(session: Session) -> RunResult:
@@ -68,30 +64,49 @@ def _run(session: Session) -> RunResult:
     return session.result
 
 
+def _rehearse(run: Session) -> RunResult:
+    """Do what the run would do with ``dryRun=All``, but leave Leases, record, webhooks and Deployment alone."""
+    _look_until_idle(run)
+    if refusal := run.seen.refused:
+        raise refusal
+    admission.prove(run.unfenced, run.seen)
+    if run.seen.opened and run.seen.blocking:
+        run.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
+        return run.result
+    try:
+        begun = run.send(run.seen.phases)
+    except errors.Rejected as error:  # the run would be refused, or reverted
+        raise admission.refusal(None, error) from error
+    if not begun:
+        sets = f"{len(run.result.sets)} of {len(pending(run.seen.plan))} sets"
+        raise errors.Interrupted(f"a signal or --timeout ended this after {sets}, and nothing was written; run again")
+    return run.result
+
+
 def _migrate(run: Session) -> None:
     """Look, and do what is to be done; nothing is touched if that is nothing, or refused."""
     _look_until_idle(run)
     refusal = run.seen.refused
-    if refusal is not None and not run.seen.continues:
+    if refusal is not None and run.seen.open is None:
         raise refusal
     if refusal is None and _nothing_to_do(run):
         run.log.info("nothing_to_do", sets=len(run.seen.trees))
         return
-    with run.timed("prove"):
-        admission.prove(run.unfenced, run.seen)
-    with run.timed("lock"):  # nothing is written without our own Lease
-        known, waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
-        run.look_at_operators()
-        if waited or run.seen.record != known:
-            run.read()
+    run.context.stage("proving")
+    admission.prove(run.unfenced, run.seen)
+    run.context.stage("locking")  # nothing is written without our own Lease
+    known, waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
+    run.look_at_operators()
+    if waited or run.seen.record != known:
+        run.read()
     if refusal := run.seen.refused:
         raise refusal
     if pending(run.seen.plan) or run.seen.wrong_operator:
-        with run.timed("stop"):
-            run.fence()
+        run.context.stage("stopping")
+        run.fence()
         _write_until_read_back(run)
-    with run.timed("close"):
-        _close(run)
+    run.context.stage("closing")
+    _close(run)
 
 
 def _look_until_idle(run: Session) -> None:
@@ -99,11 +114,11 @@ def _look_until_idle(run: Session) -> None:
     until = run.context.clock() + run.options.wait
     while True:
         run.context.deadline.restart()
-        with run.timed("look"):
-            run.look(search=True)
+        run.context.stage("looking")
+        run.look(search=True)
         codes = in_flight(run.seen.plan)
         if not codes or run.context.clock() >= until:
-            log_findings(run.seen.plan, run.log, run.told)
+            log_findings(run.seen.plan, run.log)
             return
         run.heed_signals()
         run.log.info("waiting_for_idle", codes=codes)
@@ -157,11 +172,10 @@ def _write_once(run: Session) -> bool:
         return False
     run.heed_signals()
     if not run.wrote:
-        log_findings(run.seen.plan, run.log, run.told)
         admission.probe(run.cluster, run.seen.patches, spreading=run.is_spreading)
     run.record_run(state=State.WRITING)
-    with run.timed("execute"):
-        run.send(run.seen.phases, back=False)
+    run.context.stage("patching")
+    run.send(run.seen.phases)
     return True
 
 
@@ -205,7 +219,7 @@ def _check_last(run: Session) -> None:
     same = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
     of_planned: list[Finding] = [finding for one in same for finding in one.findings]  # an edit is its owner's
     if foreign := [f for f in of_planned if f.code == _FOREIGN and f.code not in run.options.plan.allow]:
-        raise SetConflict(foreign[0].message)  # nothing is written there any more, so it refuses nothing
+        raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
     if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in same}]:
         raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
 
@@ -222,4 +236,4 @@ def _let_operators_in(run: Session) -> None:
     try:
         run.let_operators_in()
     except ClusterError as error:
-        raise endings.half_way(error, endings.LOCKED_OUT) from error
+        raise half_way(error, LOCKED_OUT) from error

@@ -6,18 +6,20 @@ An operator is a Deployment with the chart's labels (``operator/charts/values.ya
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from migrator import words
 from migrator.cluster import Cluster
 from migrator.errors import ForeignOperator, LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
-from migrator.exact_json import JSONObject
-from migrator.grove.objects import Ref
+from migrator.exact_json import JSONObject, integer
+from migrator.grove.objects import Ref, kubernetes_time
 from migrator.kinds import DEPLOYMENTS, PODS, Op, matches_selector
-from migrator.planning.guards.base import report
+from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Severity
 from migrator.run import leases
 from migrator.run.leases import PARKED, Lease
@@ -30,8 +32,6 @@ OPERATOR_LABELS: Final = {
 OPERATOR_CONTAINER: Final = "grove-operator"
 
 #: Codes of guards: no leader election; several operators, or one that is not where it seems to be.
-NO_ELECTION: Final = "GM-207"
-UNCLEAR: Final = "GM-203"
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -66,6 +66,8 @@ class OperatorPod:
     image: str
     terminating: bool
     ready: bool
+    restarts: int = 0  # of its containers
+    restarted: datetime | None = None  # when the last one that ended began to run again
 
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"
@@ -109,6 +111,12 @@ class Operator:
         return self.replicas == 0 and not self.pods and self.settled
 
     @property
+    def start_command(self) -> str:
+        """The command that starts it where it is at zero."""
+        name, namespace = shlex.quote(f"deployment/{self.deployment}"), shlex.quote(self.namespace)
+        return f"kubectl scale {name} -n {namespace} --replicas=1"
+
+    @property
     def images(self) -> frozenset[str]:
         """The images that run, or are about to."""
         return frozenset({pod.image for pod in self.pods} | ({self.image} if self.replicas else set()))
@@ -131,7 +139,7 @@ class Found:
     def refuse_several(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
-            if found.code == UNCLEAR and found.severity is Severity.REFUSAL:
+            if found.code == operators.UNCLEAR.code and found.severity is Severity.REFUSAL:
                 raise ForeignOperator(str(found), guard=found.code)
 
 
@@ -168,13 +176,12 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
         message = (
             f"no running pod of the operator holds Lease {name} for its leader election, so perhaps none keeps it out"
         )
-        remedy = "make sure that nothing scales it up until the run has ended"
-        findings.append(report(NO_ELECTION, None, None, message, remedy))
+        findings.append(operators.NO_ELECTION.found(None, None, message))
     return Found(home, operator, tuple(findings), others, parked)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
-    return report(UNCLEAR, None, None, f"{message}, and every operator serves the whole cluster", remedy)
+    return operators.UNCLEAR.found(None, None, f"{message}, and every operator serves the whole cluster", remedy)
 
 
 def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:
@@ -190,7 +197,7 @@ def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> 
     where = f"is {found.operator}" if found.operator is not None else "was not found by the chart's labels"
     remedy = "name the operator's Deployment with --operator NAMESPACE/NAME"
     return [
-        report(UNCLEAR, None, None, f"the operator {where}, but {what}", remedy)
+        operators.UNCLEAR.found(None, None, f"the operator {where}, but {what}", remedy)
         for what, namespace in shown.items()
         if namespace is not None and namespace != home
     ]
@@ -321,9 +328,18 @@ def _ref(pod: JSONObject) -> Ref:
 
 def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
-    up = all(container.get("ready", True) for container in status.get("containerStatuses") or ())
-    ready = up and not ending and status.get("phase") == "Running"
-    return OperatorPod(_ref(raw), _image(raw["spec"]), ending, ready)
+    containers = status.get("containerStatuses") or ()
+    ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
+    again = [one for one in containers if one.get("restartCount")]
+    began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
+    return OperatorPod(
+        _ref(raw),
+        _image(raw["spec"]),
+        ending,
+        ready,
+        restarts=sum(integer(one["restartCount"]) for one in again),
+        restarted=max((moment for moment in began if moment is not None), default=None),
+    )
 
 
 def _by_ref(pod: OperatorPod) -> Ref:

@@ -14,6 +14,7 @@ from enum import StrEnum, auto
 
 from migrator.errors import UnknownScheme, Unreadable
 from migrator.hashing import schemes
+from migrator.hashing.schemes import Scheme
 from migrator.planning.options import AUTO
 from migrator.run.leases import OWN_LEASE
 
@@ -64,6 +65,11 @@ class Record:
     def is_open(self) -> bool:
         """Whether the run did not end."""
         return self.state is not State.DONE
+
+    @property
+    def source_scheme(self) -> Scheme | None:
+        """The source that explains every set."""
+        return schemes.by_name(self.scheme) if self.scheme else None
 
     @property
     def flags(self) -> tuple[str, ...]:

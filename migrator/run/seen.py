@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from migrator.cluster import Cluster
-from migrator.errors import ClusterError, Refused, Unreadable, UsageError
+from migrator.errors import ClusterError, Refused, UnknownScheme, Unreadable
 from migrator.grove.objects import PossibleHash, Snapshot, Tree
-from migrator.hashing import schemes
 from migrator.planning import webhooks
-from migrator.planning.guards.base import as_warning, report
+from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Plan, Severity, pending, refused
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import release_in
+from migrator.releases.table import named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
@@ -29,7 +28,16 @@ from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
+_WROTE: Final = {False: "has written nothing", True: "may have written"}
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
+
+
+class Witness(NamedTuple):
+    """A Lease of ours in another namespace that shows a run which may not have ended."""
+
+    namespace: str
+    what: str
+    may_have_written: bool
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,9 @@ class Observation:
     """
 
     options: RunOptions
+    plan: Plan
     found: Found = field(default_factory=Found)
     record: Record | None = None
-    plan: Plan = field(default_factory=lambda: Plan("", "", ()))
     trees: tuple[Tree, ...] = ()
     possible_hashes: tuple[PossibleHash, ...] = ()
     fenced: bool = False
@@ -123,18 +131,18 @@ class Observation:
     @property
     def opened(self) -> frozenset[str]:
         """The webhooks whose denials are no refusal: with ``--allow GM-202`` a run leaves itself out of them."""
-        allowed = webhooks.CODE in self.options.plan.allow
+        allowed = operators.WEBHOOK.code in self.options.plan.allow
         return webhooks.names(self.webhooks) if allowed else frozenset()
 
     @property
-    def witnesses(self) -> dict[str, str]:
-        """The namespaces in which a Lease of ours shows a run that may not have ended, and what it shows."""
-        return {namespace: what for namespace, one in self.elsewhere.items() if (what := _shown(one))}
+    def witnesses(self) -> list[Witness]:
+        """What Leases of ours in other namespaces show."""
+        return [found for lease in self.elsewhere.values() if (found := _shown(lease)) is not None]
 
     @property
     def may_be_half_way_elsewhere(self) -> bool:
         """Whether a run that is not followed from here may have written."""
-        return any("has written nothing" not in what for what in self.witnesses.values())
+        return any(one.may_have_written for one in self.witnesses)
 
     @cached_property
     def patch_count(self) -> int:
@@ -142,14 +150,9 @@ class Observation:
         return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
 
     @property
-    def continues(self) -> bool:
-        """Whether an earlier run did not end."""
-        return self.open is not None
-
-    @property
     def writes(self) -> bool:
         """Whether a run would write anything: not if it is refused or has nothing to do."""
-        return self.continues or (bool(pending(self.plan)) and not self.plan.refusals)
+        return self.open is not None or (bool(pending(self.plan)) and not self.plan.refusals)
 
     @property
     def refused(self) -> Refused | None:
@@ -170,9 +173,10 @@ class Observation:
             return self.open.scheme
         plans = pending(self.plan)
         if self.options.revert:
-            return plans[0].target if plans else ""
+            return plans[0].target.name if plans else ""
         release = release_in(self.operator.image) if self.operator is not None else None
-        return certain_source(plans, self.options.direction, release)
+        found = certain_source(plans, self.options.plan.direction, release)
+        return found.name if found is not None else ""
 
     @property
     def other_migration(self) -> bool:
@@ -182,9 +186,9 @@ class Observation:
 
     def findings(self) -> list[Finding]:
         """The objections of operators, webhooks and records to a run."""
-        found = [one for one in self.found.findings if one.code != operator.NO_ELECTION or not self.elects]
+        found = [one for one in self.found.findings if one.code != operators.NO_ELECTION.code or not self.elects]
         found += [*self.elsewhere_findings(), *self._of_operator()]
-        allowed = webhooks.CODE in self.options.plan.allow
+        allowed = operators.WEBHOOK.code in self.options.plan.allow
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
         run = self.open
         if self.other_migration and run is not None:
@@ -192,7 +196,7 @@ class Observation:
             message = f"{what} to {run.target} did not end"
             again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
-            found.append(report("GM-205", None, None, message, remedy))
+            found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
         return found
 
     def elsewhere_findings(self) -> list[Finding]:
@@ -200,13 +204,12 @@ class Observation:
         found, named = list[Finding](), self.options.flags.namespace is not None
         if not named:
             found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
-        for namespace, what in self.witnesses.items():
-            message = f"Lease {namespace}/{leases.OWN_LEASE} {what}"
-            remedy = (
-                f"if that run is yours, finish it with --operator {namespace}/NAME, the operator's Deployment there"
-            )
-            finding = report("GM-205", None, None, message, remedy)
-            found.append(as_warning(finding) if named else finding)
+        for one in self.witnesses:
+            message = f"Lease {one.namespace}/{leases.OWN_LEASE} {one.what}"
+            where = f"--operator {one.namespace}/NAME, the operator's Deployment there"
+            remedy = f"if that run is yours, finish it with {where}"
+            finding = operators.OPEN_RECORD.found(None, None, message, remedy)
+            found.append(finding.as_warning if named else finding)
         return found
 
     def _of_operator(self) -> Iterator[Finding]:
@@ -215,24 +218,27 @@ class Observation:
             return
         pod = next(iter(installed.pods), None)
         replicas = count(installed.replicas, "replica")
-        ref, what = (pod.ref, f"{pod} exists") if pod else (None, f"{installed} has {replicas}")
+        ref, what = (pod.ref, "exists") if pod else (None, f"{installed} has {replicas}")
         if not options.stop_operator:
             why = "a live operator that sees other hashes starts a rolling update"
-            remedy = "scale it to zero, or run with --stop-operator"
-            yield report("GM-122", ref, None, f"{what}: {why}", remedy)
+            yield operators.RUNNING.found(ref, None, f"{what}: {why}")
         elif not installed.deployment and installed.live:
-            yield report("GM-122", ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
+            yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
+
+
+def unplanned(
+    options: RunOptions, found: Found | None = None, record: Record | None = None, *, dirty: bool = False
+) -> Observation:
+    """What is seen before the sets are read."""
+    plan = Plan(options.plan.source, options.plan.target)
+    return Observation(options, plan, found or Found(), record, dirty=dirty)
 
 
 def is_same_target(record: Record, options: RunOptions) -> bool:
     """Whether a record is of a run to the target that is asked for now."""
-
-    def scheme(text: str) -> str:
-        with suppress(UsageError):  # a layout whose file is not given now
-            return text if text == schemes.CANONICAL else schemes.resolve(text).name
-        return text
-
-    return scheme(record.target) == scheme(options.plan.target)
+    with suppress(UnknownScheme):  # another version wrote it
+        return named(record.target).scheme == options.plan.target.scheme
+    return False
 
 
 def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool = True) -> Observation:
@@ -253,11 +259,11 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def newest_record(cluster: Cluster) -> Record | None:
-    """The newest record in any namespace; raises :class:`~migrator.errors.Unreadable` for one that proves a run."""
-    found = leases.everywhere(cluster, leases.OWN_LEASE)
-    records = [parse(lease.annotations.get(leases.RECORD, ""), namespace) for namespace, lease in found.items()]
-    return max((one for one in records if one is not None), key=lambda one: one.started, default=None)
+def records(cluster: Cluster) -> list[Record]:
+    """The records in all namespaces, the newest last; raises :class:`~migrator.errors.Unreadable`."""
+    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
+    read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found)
+    return sorted((one for one in read if one is not None), key=lambda one: one.started)
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:
@@ -272,25 +278,19 @@ def look_around(cluster: Cluster, seen: Observation) -> Observation:
     return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
 
 
-def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
-    """Read what a run reads first, without a Lease; raises what the run would raise."""
-    found = operator.find(cluster, options.flags, own=context.namespace)
-    own = leases.everywhere(cluster, leases.OWN_LEASE).get(found.home or "", Lease())
-    record = parse(own.annotations.get(leases.RECORD, ""), own.namespace)
-    dirty = record is not None and record.state is State.WRITING
-    return read_sets(cluster, look_around(cluster, Observation(options, found, record, dirty=dirty)), context)
-
-
-def _shown(lease: Lease) -> str:
-    """What a Lease of ours in another namespace shows of a run; empty if none is under way or half-way."""
+def _shown(lease: Lease) -> Witness | None:
     try:
         run = parse(lease.annotations.get(leases.RECORD, ""), lease.namespace)
     except Unreadable:
-        return "has a record that cannot be read"
+        return Witness(lease.namespace, "has a record that cannot be read", may_have_written=True)
     if run is not None and run.is_open:
-        wrote = "may have written" if run.state is State.WRITING else "has written nothing"
-        return f"has the record of a run to {run.target} that did not end and {wrote}"
-    return f"is held by {lease.holder}, whose run has written nothing yet" if lease.holder else ""
+        wrote = run.state is State.WRITING
+        what = f"has the record of a run to {run.target} that did not end and {_WROTE[wrote]}"
+        return Witness(lease.namespace, what, wrote)
+    if lease.holder:
+        what = f"is held by {lease.holder}, whose run {_WROTE[False]} yet"
+        return Witness(lease.namespace, what, may_have_written=False)
+    return None
 
 
 def check_there(snapshot: Snapshot, seen: Observation) -> None:
@@ -315,4 +315,4 @@ def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
             f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
             f"with `run --revert --to {shlex.quote(record.target)}`"
         )
-    return plan_revert(snapshot, options.plan, record.scheme if record is not None else "")
+    return plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

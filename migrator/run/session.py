@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
-from migrator.planning.model import Finding, Plan, Severity
+from migrator.planning.model import Severity
+from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows
-from migrator.run import admission, endings, leases, operator, webhooks
-from migrator.run.context import Context, RunOptions, RunResult, timed
+from migrator.releases.table import knows, release_in
+from migrator.run import admission, leases, operator, webhooks
+from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets
+from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets, unplanned
 from migrator.run.write import Executor, Outcome, SetConflict
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -43,11 +44,18 @@ _LOOK_EVERY: Final = 5.0
 _LOOK_OFTEN: Final = 1.0
 
 
+def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
+    """What a run reads first; raises what it would raise."""
+    session = Session(cluster, options, context)
+    session.look(search=True)
+    return session.seen
+
+
 class Session:
     """One run: what it saw last, and its Leases.
 
     ``wrote``: it has sent a patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has
-    stopped an operator. ``told``: what was logged.
+    stopped an operator.
     """
 
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
@@ -55,10 +63,10 @@ class Session:
         self.options = options
         self.context = context
         self.log = context.log
-        self.seen = Observation(options)
-        self.result = RunResult(Plan(options.plan.source, options.plan.target, ()))
+        self.seen = unplanned(options)
+        self.result = RunResult(self.seen.plan)
         self.leases: Leases | None = None
-        self.told = set[Finding]()
+        self.is_rehearsal = cluster.dry_run
         self.stops = 0
         self.wrote = self.closed = False
         self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
@@ -83,7 +91,7 @@ class Session:
         record = None
         if self.leases is None and found.home is not None:
             self.leases = Leases(self.unfenced, found.home, self.context)
-            self.cluster = self.unfenced.within(self.leases.seconds_left)
+            self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(self.leases.seconds_left)
         if self.leases is not None:
             record = parse(self.leases.record, self.leases.namespace)
         self.seen = replace(self.seen, found=found, record=record)
@@ -114,8 +122,7 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        with self.timed("verify" if self.wrote else "snapshot"):
-            self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
+        self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
 
@@ -135,15 +142,15 @@ class Session:
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
-            source=plan.source,
-            target=plan.target,
+            source=str(plan.source or AUTO),
+            target=str(plan.target),
             started=self.known_leases.server_time,
             state=State.WRITING if seen.dirty else State.STOPPING,
             elects=seen.elects,
             operator=last.operator if last is not None and repeats else None,
             repeats=repeats,
         )
-        run = replace(run, source=plan.source, target=plan.target, revert=self.options.revert)
+        run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme or (last.scheme if last is not None and repeats else ""))
         run = replace(run, **changes)
         if (was := run.stopped) is not None:
@@ -204,7 +211,10 @@ class Session:
         if not self.options.stop_operator:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self.stops == STOPS and not self.options.revert:
-            raise ForeignOperator(endings.scaled_up(installed))
+            raise ForeignOperator(
+                f"something scales the operator up again ({installed.evidence}), for instance GitOps or an autoscaler: "
+                "pause it, or name the target's image with --target-image"
+            )
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
         operator.scale(self.cluster, installed, 0)
         self.stops += 1
@@ -224,7 +234,7 @@ class Session:
         installed = self.seen.operator
         if was is None or (installed is not None and installed.replicas):
             return True
-        if installed is None or not endings.is_same(installed, was):
+        if installed is None or not _is_same(installed, was):
             return False
         operator.scale(self.cluster, installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
@@ -275,20 +285,18 @@ class Session:
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool) -> None:
-        """Write. A signal ends this after the sets that are begun, unless it goes ``back``; operators are watched."""
-        for batches in phases:
-            if not self._send(batches, back=back):
-                return
+    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool = False) -> bool:
+        """Write, and watch operators; returns whether every set was begun and no operator acts.
+
+        A signal ends this after the sets that are begun, unless it goes ``back``.
+        """
+        return all(self._send(batches, back=back) for batches in phases)
 
     def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
+        over = self.context.is_over
         executor = Executor(
-            self.cluster,
-            check=self._check(back=back),
-            stopping=lambda: not back and self.context.is_over(),
-            concurrency=self.context.concurrency,
-            log=self.log,
+            self.cluster, self.context, check=self._check(back=back), stopping=lambda: not back and over()
         )
         outcomes = list[Outcome]()
         try:
@@ -309,6 +317,8 @@ class Session:
 
     def _check(self, *, back: bool) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
+        if self.is_rehearsal:
+            return lambda: None
         going_back = back or self.options.revert
         often = going_back or not self.seen.elects
         due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
@@ -335,6 +345,9 @@ class Session:
         if self.context.deadline.remaining() <= 0:
             raise Interrupted("--timeout has expired")
 
-    def timed(self, stage: str) -> AbstractContextManager[None]:
-        """Log a stage, and count its time."""
-        return timed(stage, self.result.seconds, self.context)
+
+def _is_same(installed: Operator, was: OperatorBefore) -> bool:
+    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
+    release = release_in(was.image)
+    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
+    return installed.uid == was.uid and same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
 
@@ -14,16 +15,18 @@ from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds
 from migrator.planning.verification import Problem, ages_of, problems_of
-from migrator.releases.table import builds_of
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
-from migrator.run.endings import start_command
-from migrator.run.record import Record, parse
-from migrator.run.seen import is_same_target
+from migrator.run.record import Record
+from migrator.run.seen import is_same_target, records
 from migrator.run.snapshot import read_snapshot
 
 _NAMED: Final = 3
 _INTERVAL: Final = 2.0  # seconds between two readings
+
+#: An operator that was restarted must run so long before it counts as ready: controller-runtime ends one that waits in
+#: vain for a kind (``pkg/config/controller.go:CacheSyncTimeout``) after two minutes.
+_STEADY: Final = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,17 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     is open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators
     count.
     """
-    records = _records(cluster, options)
-    same = [one for one in records if is_same_target(one, options)]
-    last = max(same, key=lambda one: one.started, default=None)
-    since = last.started if last is not None else None
+    found_records = records(cluster) if options.after_upgrade else []  # before, they do not matter
+    last = next((one for one in reversed(found_records) if is_same_target(one, options)), None)
+    since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
-        found = tuple(_found(cluster, snapshot, records, last, options))
+        after = options.after_upgrade
+        found = list(problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme))
+        found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
@@ -87,30 +91,19 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     return VerifyResult(len(snapshot.trees), stored, since is not None, noticed, older, younger)
 
 
-def _records(cluster: Cluster, options: VerifyOptions) -> list[Record]:
-    """The records of runs, in all namespaces; without ``after_upgrade`` they do not matter."""
-    if not (options.after_upgrade):
-        return []
-    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
-    records = [parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found]
-    return [one for one in records if one is not None]
-
-
 def _found(
-    cluster: Cluster, snapshot: Snapshot, records: Sequence[Record], last: Record | None, options: VerifyOptions
+    cluster: Cluster, snapshot: Snapshot, found_records: Sequence[Record], options: VerifyOptions, now: datetime
 ) -> Iterator[Problem]:
-    since, scheme = (last.started, last.scheme) if last is not None else (None, "")
-    after = options.after_upgrade
-    yield from problems_of(snapshot, options.direction, after_upgrade=after, since=since, scheme=scheme)
+    """What speaks against the migration beside the sets."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield Problem(Ref("PodCliqueSet", "", ""), None, message)
-    for record in records:
+    for record in found_records:
         if record.is_open:
             message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
             yield Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False)
     if options.after_upgrade:
-        yield from _no_operator(cluster, options)
+        yield from _no_operator(cluster, options, now)
         for one in webhooks.read(cluster):
             if one.ours:
                 message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
@@ -118,9 +111,9 @@ def _found(
                 yield Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
+def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    for lack in crds.lacks(builds_of(options.plan.target, options.direction.target), cluster.short_names(crds.GROUP)):
+    for lack in crds.lacks(options.plan.target.builds, cluster.short_names(crds.GROUP)):
         yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     found = operator.find(cluster, options.flags)
     installed = found.operator
@@ -131,7 +124,8 @@ def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
         if not options.is_target(image):
             yield Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
-    if any(options.is_target(pod.image) for pod in pods if pod.ready):
+    again = [pod for pod in pods if pod.restarted is not None and now - pod.restarted < _STEADY]
+    if any(options.is_target(pod.image) for pod in pods if pod.ready and pod not in again):
         for pod in pods:
             if not options.is_target(pod.image):
                 yield Problem(pod.ref, None, f"{pod} runs {what}")
@@ -139,7 +133,10 @@ def _no_operator(cluster: Cluster, options: VerifyOptions) -> Iterator[Problem]:
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
-        remedy = f"start it: {start_command(installed)}"
+        remedy = f"start it: {installed.start_command}"
+    elif again:
+        pod, often = again[0], words.count(again[0].restarts, "time")
+        remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
     elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")

@@ -16,12 +16,11 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Final
 
-import structlog
-
 from migrator import kinds
-from migrator.cluster import Cluster, DryRun
+from migrator.cluster import Cluster
 from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
-from migrator.planning.patches import RESOURCES, Batch, Patch
+from migrator.planning.patches import RESOURCES, Batch, Patch, patch_count
+from migrator.run.context import Context
 
 #: How many patches of a rank are made at a time: a set may have hundreds of thousands.
 _MADE: Final = 2000
@@ -44,7 +43,7 @@ class Outcome:
 
 
 class Executor:
-    """Sends the patches of one run, ``concurrency`` at a time at most.
+    """Sends patches, as many at a time as the context allows.
 
     ``check`` is called before every patch and raises when we may not write any more; no other patch passes it
     meanwhile. ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was
@@ -54,20 +53,21 @@ class Executor:
     def __init__(
         self,
         cluster: Cluster,
+        context: Context,
         *,
         check: Callable[[], object],
         stopping: Callable[[], bool],
-        concurrency: int,
-        log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._store = cluster
         self._check = check
         self._stopping = stopping
-        self._concurrency = concurrency
-        self._log = log
-        self._dry = {} if cluster.dry_run is DryRun.NONE else {"dry_run": cluster.dry_run.value}
+        self._concurrency = context.concurrency
+        self._log = context.log
+        self._progress = context.progress
+        self._dry = {"dry_run": True} if cluster.dry_run else {}
         self._lock = threading.Condition()
         self._due = 0  # patches that are made and have not ended
+        self._total = self._sent = 0
         self._halted = False
         self.outcomes: list[Outcome] = []
         self.unconfirmed = False
@@ -78,6 +78,7 @@ class Executor:
         A :class:`SetConflict` or a lost reply stops its own set only. After any other error nothing more is sent. An
         error that is not ours is a bug: it is raised once what is under way has ended.
         """
+        self._total = sum(patch_count(batch.changes) for batch in batches)
         try:
             with ThreadPoolExecutor(self._concurrency) as senders, ThreadPoolExecutor(self._concurrency) as writers:
                 try:
@@ -159,6 +160,9 @@ class Executor:
             raise
         with self._lock:
             outcome.written += 1
+            self._sent += 1
+            sent = self._sent
+        self._progress("patching", sent, self._total)
         values = [{"field": c.field, "old": c.old, "new": c.new} for c in patch.changes]
         self._log.info("patched", **names, subresource=patch.subresource, changes=values, **self._dry)
         return True

@@ -55,13 +55,11 @@ class Options:
     """What a test wants of its control plane.
 
     ``controller_manager`` adds kube-controller-manager: Deployments, Jobs, garbage collection, namespaces and
-    ServiceAccounts. ``apiserver_args`` go to kube-apiserver as they are. ``audit_log`` gets every request with its
-    metadata.
+    ServiceAccounts. ``audit_log`` gets every request with its metadata.
     """
 
     controller_manager: bool = False
     audit_log: Path | None = None
-    apiserver_args: tuple[str, ...] = ()
 
 
 class ControlPlane:
@@ -160,7 +158,6 @@ class ControlPlane:
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--service-cluster-ip-range=10.96.0.0/16",
-            "--enable-aggregator-routing=true",  # webhooks are called at their Service's endpoints: no kube-proxy runs
             "--allow-privileged=true",
             "--delete-collection-workers=8",  # namespaces are emptied after each test
         ]
@@ -171,7 +168,7 @@ class ControlPlane:
             policy = self.directory / "audit-policy.yaml"
             policy.write_text(_AUDIT_POLICY, encoding="utf-8")
             flags += [f"--audit-log-path={self.options.audit_log}", f"--audit-policy-file={policy}"]
-        return [*flags, *self.options.apiserver_args]
+        return flags
 
     def _controller_flags(self) -> tuple[str, ...]:
         return (

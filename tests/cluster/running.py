@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,37 @@ connect.CONCURRENCY = 1
 from migrator.__main__ import main
 main()
 """
+
+#: The program, killed before its write of a number, which are those of no set and one in so many of the others.
+_DYING: Final = """
+import itertools, os, signal, sys
+from urllib3 import PoolManager
+send, writes, others = PoolManager.urlopen, itertools.count(1), itertools.count()
+at, stride = map(int, sys.argv.pop(1).split("/"))
+def dying(self, method, url, **options):
+    if method in {"PATCH", "POST"} and "dryRun" not in url and "selfsubject" not in url:
+        counts = any(part in url for part in ("/leases", "/scale", "webhookconf")) or next(others) % stride == 0
+        if counts and next(writes) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return send(self, method, url, **options)
+PoolManager.urlopen = dying
+from migrator.cli import connect
+connect.CONCURRENCY = 1
+from migrator.__main__ import main
+main()
+"""
+
+
+def killed(at: int, stride: int, *arguments: str | Path) -> bool:
+    """A command, killed before its write of this number; false if it ends well before that.
+
+    Each write to a Lease, a webhook configuration or the operator's scale has a number, and one in ``stride`` of the
+    patches of sets.
+    """
+    command = (sys.executable, "-c", _DYING, f"{at}/{stride}", *map(str, arguments))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr[-3000:]
+    return done.returncode != 0
 
 
 class Running:

@@ -1,4 +1,4 @@
-"""Webhooks of the operator that fail closed while it is at zero, and the commands of the page that let us pass."""
+"""Webhooks of the operator that fail closed while it is at zero: refused, opened by a flag, or by hand."""
 
 from __future__ import annotations
 
@@ -7,54 +7,35 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
-from testbed.controlplane.client import Object, eventually
-from tests.cluster.site import NAMESPACE, NEW, WORKLOADS, ServedSite
+from migrator.planning.webhooks import expression
+from testbed.controlplane.client import eventually
+from tests.cluster.running import killed
+from tests.cluster.site import ACCOUNT, NAMESPACE, NEW, OLD, USER, ServedSite, kubeconfig_of
+from tests.cluster.webhooks import AUTHORIZER, GUARD, KIND, conditions, denied, permitted, served
 from tests.support.command_line import Invoke
 from tests.support.pages import blocks
+from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
 
-SECTION = "Webhooks of the operator"
-GUARD = ("podclique-validating-webhook", "podclique.validating.webhooks.grove.io")
-AUTHORIZER = ("authorizer-webhook", "authorizer.webhooks.grove.io")
-KIND = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+SECTION: Final = "Webhooks of the operator"
+RUN: Final = ("run", "--to", NEW, "--stop-operator")
+OURS: Final = {"name": ACCOUNT, "expression": expression(USER)}
+#: Of the patches of sets one in so many is where a run is killed.
+STRIDE: Final = 12
 #: Writes what it was asked to do, as JSON, to the file that the test names.
 KUBECTL = f"""#!{sys.executable}
 import json, os, sys
 with open(os.environ["ASKED"], "w") as file:
     json.dump([sys.argv[1:], sys.stdin.read()], file)
 """
-
-
-def configuration(name: str, webhook: str, **rest: Any) -> Object:
-    """A webhook of the operator that nobody answers.
-
-    As in Grove's ``operator/charts/templates``: that of PodCliques from alpha.14 on (Grove PR 831), and the
-    authorizer's with the rules for what we write.
-    """
-    rules = [{"apiGroups": ["grove.io"], "apiVersions": ["v1alpha1"], "operations": ["UPDATE"], "scope": "Namespaced"}]
-    rules[0]["resources"] = ["podcliques", "podcliques/scale"]
-    if (name, webhook) == AUTHORIZER:
-        rules[0]["resources"] = ["podcliques"]
-        rules.append({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]})
-        rest["objectSelector"] = {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}}
-    service = {"name": "grove-operator", "namespace": NAMESPACE, "path": "/webhooks/validate"}
-    hook = {
-        "name": webhook,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": service},
-        "failurePolicy": "Fail",
-        "matchPolicy": "Exact",
-        "rules": rules,
-        "sideEffects": "None",
-    }
-    metadata = {"name": name}
-    return {"apiVersion": KIND[0], "kind": KIND[1], "metadata": metadata, "webhooks": [hook | rest]}
 
 
 def typed(site: ServedSite, directory: Path, block: int, name: str, webhook: str) -> int:
@@ -70,35 +51,26 @@ def typed(site: ServedSite, directory: Path, block: int, name: str, webhook: str
     return site.client.patch(site.client.get(*KIND, name), json.loads(patch)).status
 
 
-def denied(site: ServedSite) -> bool:
-    """Whether an administrator's edit of a PodClique is denied."""
-    clique = site.client.list("grove.io/v1alpha1", "PodClique", WORKLOADS)[0]
-    return site.client.patch(clique, {"metadata": {"labels": {"x": "y"}}}, dry_run=True).status == 500
-
-
 @pytest.fixture(params=[GUARD, AUTHORIZER], ids=["alpha.14", "the authorizer"])
 def guarded(site: ServedSite, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """A cluster to migrate, with one of the webhooks; its names."""
     site.fill()
-    item = configuration(*request.param)
-    site.client.apply(item)
-    eventually(lambda: denied(site), what="nothing is denied")
-    yield request.param
-    site.client.delete(item)
-    eventually(lambda: not denied(site), what="something is still denied")
+    with served(site, request.param):
+        yield request.param
 
 
 def test_the_commands_of_the_page_let_our_account_pass_and_nobody_else(
     guarded: tuple[str, str], site: ServedSite, account: Invoke, tmp_path: Path
 ) -> None:
-    """Refused without them, migrated with them, and nothing is left of them."""
-    before = site.client.get(*KIND, guarded[0])["webhooks"]
-    assert "GM-202" in account("run", "--to", NEW, "--stop-operator", code=3).failure["message"]
+    """Refused before anything is touched without them, migrated with them, and nothing is left of them."""
+    before, operator = site.client.get(*KIND, guarded[0])["webhooks"], site.deployment()["metadata"]["generation"]
+    with site.frozen():
+        assert "GM-202" in account(*RUN, code=3).failure["message"]
+    assert site.deployment()["metadata"]["generation"] == operator
     assert typed(site, tmp_path, 0, *guarded) == 200
-    rehearsal = ("run", "--to", NEW, "--stop-operator", "--dry-run")
-    eventually(lambda: account(*rehearsal, code=(0, 3)).out, what="our account is not exempt")
+    eventually(lambda: account(*RUN, "--dry-run", code=(0, 3)).out, what="our account is not exempt")
     with site.unharmed():
-        account("run", "--to", NEW, "--stop-operator")
+        account(*RUN)
     assert denied(site)
     assert typed(site, tmp_path, 1, *guarded) == 200
     assert site.client.get(*KIND, guarded[0])["webhooks"] == before
@@ -108,9 +80,47 @@ def test_a_condition_of_somebody_else_is_not_overwritten(
     guarded: tuple[str, str], site: ServedSite, tmp_path: Path
 ) -> None:
     """The command fails, and the page says what to do then."""
-    item = configuration(*guarded, matchConditions=[{"name": "theirs", "expression": "true"}])
-    site.client.apply(item)
+    theirs = {"name": "theirs", "expression": "true"}
+    add = [{"op": "add", "path": "/webhooks/0/matchConditions", "value": [theirs]}]
+    assert site.client.patch(site.client.get(*KIND, guarded[0]), add).status == 200
     assert typed(site, tmp_path, 0, *guarded) == 422
-    assert (
-        site.client.get(*KIND, guarded[0])["webhooks"][0]["matchConditions"] == item["webhooks"][0]["matchConditions"]
-    )
+    assert conditions(site.client) == [theirs]
+
+
+@pytest.fixture
+def opened(site: ServedSite) -> Iterator[None]:
+    """A cluster to migrate with both webhooks, and the permission to be left out of them."""
+    site.fill()
+    with ExitStack() as ends:
+        ends.enter_context(permitted(site))
+        ends.enter_context(served(site, GUARD, AUTHORIZER))
+        yield
+
+
+@pytest.mark.usefixtures("opened")
+def test_a_rerun_or_a_revert_closes_what_a_killed_run_left_open(
+    site: ServedSite, account: Invoke, tmp_path: Path
+) -> None:
+    """Killed before each write; what it leaves concerns our account alone, and others are refused as before.
+
+    A rerun finishes it, or a revert restores everything, by turns; then no condition is there.
+    """
+    token = site.client.service_account_token(NAMESPACE, ACCOUNT)
+    kubeconfig = kubeconfig_of(site.server, token, tmp_path / "killed")
+    before, flags = site.objects(), (*RUN, "--allow", "GM-202")
+    after, left = migrated(before, OLD, NEW), list[int]()
+    for at in count(1):
+        if not killed(at, STRIDE, *flags, "--kubeconfig", kubeconfig):
+            break
+        found = conditions(site.client)
+        assert all(one == OURS for one in found)
+        assert denied(site)
+        left.append(len(found))
+        site.expire()
+        if at % 2:
+            account(*flags)
+            assert (site.objects() == after, conditions(site.client)) == (True, [])
+        account(*flags, "--revert", "--yes")
+        assert (site.objects() == before, conditions(site.client), site.replicas()) == (True, [], 1)
+    assert site.objects() == after
+    assert set(left) == {0, 1, 2}, left

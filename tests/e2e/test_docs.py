@@ -12,11 +12,8 @@ import click
 import pytest
 
 from migrator.cli import cli
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
-from migrator.hashing import schemes
 from migrator.run.leases import OWN_LEASE, RECORD
 from scripts import cli_reference, readme
-from tests.support.builders import World
 from tests.support.pages import all_blocks, text_of
 from tests.support.paths import ROOT
 
@@ -103,18 +100,9 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
 
 
 def test_the_runbook_shows_which_releases_hash_alike() -> None:
-    """The matrix of docs/upgrade.md is the release table: a row for each scheme that a build to migrate speaks."""
-    text = text_of("upgrade").partition("## Which upgrades need it")[2]
-    rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.MULTILINE)
-    expected = [
-        (scheme.name, ", ".join(release.name for release in schemes.releases_with(scheme)))
-        for scheme in schemes.released_schemes()
-    ]
-    assert rows == expected
-    for release in schemes.releases():
-        assert release.name in text
-        named = f"`{release.name}`" in text.partition("with one exception")[2]
-        assert (release.scheme.algorithm == schemes.CANONICAL) == named
+    """The matrix of docs/upgrade.md is generated from the release table."""
+    text = text_of("upgrade")
+    assert readme.with_releases(text) == text, "run python -m scripts.readme"
 
 
 def test_the_readme_leads_to_every_page() -> None:
@@ -139,20 +127,9 @@ def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:
 
 
 def test_the_table_of_stored_hashes_is_complete() -> None:
-    """In docs/how-it-works.md it has every kind and field in which the code finds a hash, and nothing else."""
-    found = set()
-    for progress in PROGRESS_FIELDS:
-        [tree] = World().grow(pods=1, group_replicas=1, maps=True, progress=(progress,)).snapshot().trees
-        for item in stored_hashes(tree):
-            field = re.sub(r"/entries/\d+/", "/entries/<n>/", item.field)
-            found.add((item.ref.kind, field.replace("rollingUpdateProgress", "updateProgress")))
-    section = re.split(r"(?m)^#+ ", text_of("how-it-works").partition("# Where hashes are stored\n")[2])[0]
-    shown = set()
-    for objects, fields in re.findall(r"(?m)^\|[^|]*\| ([^|]*) \| ([^|]*) \|", section):
-        for pointer in re.findall(r"`(/[^`]+)`", fields):
-            gang = pointer.startswith("/metadata/labels/grove.io~1podcliqueset")
-            shown.add(("PodGang" if gang else objects.split(", ")[0], pointer))
-    assert shown == found
+    """In docs/how-it-works.md it is generated from the table of places."""
+    text = text_of("how-it-works")
+    assert readme.with_places(text) == text, "run python -m scripts.readme"
 
 
 def test_how_it_works_names_what_exists() -> None:

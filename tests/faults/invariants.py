@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from migrator import kinds
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.grove.places import HASH_FIELDS
 from migrator.kinds import Resource
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed.trees import Object
@@ -26,10 +27,9 @@ Objects = Mapping[Key, Object]
 Path = tuple[str, ...]
 
 _LABEL: Final = ("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
-_GENERATIONS: Final = frozenset(
-    {"currentGenerationHash", "currentPodCliqueSetGenerationHash", "podCliqueSetGenerationHash"}
-)
-_TEMPLATES: Final = frozenset({"currentPodTemplateHash", "podTemplateHash"})
+_IN_STATUS: Final = [place for place in HASH_FIELDS if place.subresource]
+_GENERATIONS: Final = frozenset(place.path[-1] for place in _IN_STATUS if not place.template)
+_TEMPLATES: Final = frozenset(place.path[-1] for place in _IN_STATUS if place.template)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ def _compare_generation(one: OneSet) -> None:
 
 
 def _sync_pod_clique(one: OneSet, clique: Object) -> None:
-    """H2 of a PodClique that the set controls is written on every reconcile, and its spec with it.
+    """The label of a PodClique that the set controls is written on every reconcile, and its spec with it.
 
     ``podcliqueset/components/podclique/podclique.go:buildResource``; under OnDelete also those of scaling groups
     (``podcliquescalinggroup/components/podclique/sync.go:createOrUpdatePCLQs``).

@@ -10,15 +10,15 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from migrator.cluster import Deadline, DryRun
+from migrator.cluster import Cluster, Deadline
 from migrator.errors import Interrupted, LostReply, MigratorError
 from migrator.kinds import LEASES, Resource
-from migrator.planning.options import PlanOptions
 from migrator.run import migration, verify
 from migrator.run.context import Context, RunOptions
 from migrator.run.verify import VerifyOptions
 from tests.faults import cluster
 from tests.faults.invariants import none
+from tests.support.builders import options_of
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryCluster, Request
 
@@ -118,14 +118,15 @@ class Process:
     ) -> Ending:
         """``grove-migrator run --stop-operator``, with these options."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused") if name in more}
-        plan = PlanOptions(source=source, target=target, **of_plan)
-        store = _Connection(self).in_dry_run(more.pop("dry_run", DryRun.NONE))
+        plan = options_of(source=source, target=target, **of_plan)
+        store: Cluster = _Connection(self)
+        store = store.in_dry_run() if more.pop("dry_run", False) else store
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
         return self._ended(lambda: migration.run(store, options, self._context(timeout)))
 
     def verify(self) -> Ending:
         """``grove-migrator verify --after-upgrade``."""
-        options = VerifyOptions(PlanOptions(target=cluster.TARGET), after_upgrade=True)
+        options = VerifyOptions(options_of(target=cluster.TARGET), after_upgrade=True)
         return self._ended(lambda: verify.verify(_Connection(self), options, self._context(None)))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 from migrator.errors import Reverted
@@ -27,7 +27,8 @@ class ShadowedCluster:
     in what it did. ``moved``: sets that were edited while they had new hashes, or that the old operator saw committed.
     ``begun``: committed sets of which the old operator has begun an update; it replaces hashes there that no revert
     restores. ``marked``: sets in which a user wrote a hash. ``planted``: values that were the target's from the
-    beginning. ``pending``: something happened since a run succeeded. ``restored``: a user gave the operator its
+    beginning, and ``unplanted`` the sets in which a migrator gave one of them the old value (W1). ``pending``:
+    something happened since a run succeeded. ``restored``: a user gave the operator its
     replicas back.
     """
 
@@ -43,6 +44,7 @@ class ShadowedCluster:
         self.begun: set[str] = set()
         self.marked: set[str] = set()
         self.planted = set(invariants.all_hash_fields(self.here).items()) if planted else set()
+        self.unplanted: set[str] = set()
         self.others = {cluster.OLDER, users.FOREIGN, *(value for _, value in self.planted)}
 
     # --- what is there ----------------------------------------------------------------------------------------------
@@ -141,17 +143,19 @@ class ShadowedCluster:
 
     def new_operator(self) -> None:
         """Start the next operator, which works to its end."""
-        self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None)
+        self._wake(cluster.TARGET, self.next_line, cluster.NEW_IMAGE, None, but=self.unplanted)
         self.upgraded = True
         none("rollouts that were hidden", invariants.hidden(self.here))
 
-    def _wake(self, scheme: str, line: Line, image: str, replacing: int | None) -> None:
+    def _wake(
+        self, scheme: str, line: Line, image: str, replacing: int | None, *, but: Collection[str] = frozenset()
+    ) -> None:
         self.world.deploy(replicas=1, image=image)
         self.world.advance(_LATE)
-        here, there = map(
-            invariants.by_pod_clique, self._both(lambda world: world.operate(scheme, line, replacing=replacing))
-        )
-        none("replaced by an operator", invariants.more(here, there, lambda name: set_in(name) not in self.odd))
+        odd = self.odd.union(but)
+        replaced = self._both(lambda world: world.operate(scheme, line, replacing=replacing))
+        here, there = map(invariants.by_pod_clique, replaced)
+        none("replaced by an operator", invariants.more(here, there, lambda name: set_in(name) not in odd))
 
     def _both(self, action: Callable[[World], T]) -> tuple[T, T]:
         """The same in both clusters, at the same time."""
@@ -167,6 +171,7 @@ class ShadowedCluster:
 
         No object holds a hash that is neither of its own nor was there before, and the hash of a set comes last.
         """
+        self._note_unplanted()
         none("strange values", invariants.strange(self.here, self.table, self.others))
         if not self.upgraded:  # an operator commits first, and then updates
             none("early commits", invariants.half_committed(self.here, self.table))
@@ -174,10 +179,17 @@ class ShadowedCluster:
         if not self.upgraded:
             self._old_operator_rolls_no_more()
 
+    def _note_unplanted(self) -> None:
+        """W1, accepted: a revert gives the target's values from before the run the old value too."""
+        here, there = map(invariants.all_hash_fields, (self.here, self.there))
+        old = (field for field, value in self.planted if there.get(field) == value != here.get(field, value))
+        self.unplanted |= {field.set_name for field in old}
+
     def _next_operator_rolls_no_more(self) -> None:
-        """Of a committed set it replaces nothing, except pods that a user gave another hash."""
+        """Of a committed set it replaces nothing, except pods that a user gave another hash; and but for W1."""
         here, there = (_rolled(objects, cluster.TARGET, self.next_line) for objects in (self.here, self.there))
-        none("replaced by the next operator", invariants.more(here, there, lambda name: set_in(name) not in self.odd))
+        odd = self.odd | self.unplanted
+        none("replaced by the next operator", invariants.more(here, there, lambda name: set_in(name) not in odd))
         safe = {name for name, pcs in self.sets.items() if invariants.is_committed(pcs, self.table)} - self.marked
         none("replaced by the next operator, though committed", [name for name in here if set_in(name) in safe])
 
@@ -190,7 +202,7 @@ class ShadowedCluster:
         going_on = _updating(self.here) if dirty or self.meddled else set()
         safe = set(users.NAMES) - self.odd - going_on - (committed(dirty) | self.moved if dirty else set())
         none("replaced by the old operator", invariants.more(here, there, lambda name: set_in(name) in safe))
-        if not dirty and not self.meddled:
+        if not dirty and not self.meddled and not self.unplanted:
             none("not as without us", invariants.differences(self.here, self.there))
 
     def check_ending(self, ending: Ending, *, revert: bool) -> None:

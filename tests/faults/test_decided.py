@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import Conflict, Forbidden
+from migrator.errors import Conflict, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -167,10 +167,10 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     world.deploy(replicas=0, image=image)
     process = world.start()
     assert process.run(revert=True).code == DONE
-    kinds = [step.resource for step in process.applied if step.is_grove]
-    commits = [number for number, kind in enumerate(kinds) if kind == kinds.POD_CLIQUE_SETS]
+    written = [step.resource for step in process.applied if step.is_grove]
+    commits = [number for number, kind in enumerate(written) if kind == kinds.POD_CLIQUE_SETS]
     first = commits == list(range(len(commits)))
-    assert (len(commits), first, commits[-1] == len(kinds) - 1) == (3, image == cluster.OLD_IMAGE, not first)
+    assert (len(commits), first, commits[-1] == len(written) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
 
 def test_no_operator_acts_while_a_run_goes_back() -> None:
@@ -208,6 +208,20 @@ def test_values_of_the_target_from_before_are_reverted_too() -> None:
     assert (world.run().code, world.run(revert=True).code) == (DONE, DONE)
     assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
     assert would_roll(world.before, cluster.TARGET, ALPHA_11) < would_roll(world.grove(), cluster.TARGET, ALPHA_11)
+
+
+def test_a_rerun_beside_the_target_that_fails_names_what_starts_it() -> None:
+    """W7: a run died, somebody upgraded, and the rerun is rejected for good: nothing goes back, 6, with the command."""
+    world = killed()
+    found = world.grove()
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(20)
+    rejects = when(lambda step: step.is_grove and step.moment == "before", raising(lambda: Rejected("is invalid")))
+    ending = world.run(rejects)
+    assert (ending.code, world.grove() == found, world.replicas) == (STUCK, True, 0), str(ending)
+    assert f"kubectl scale deployment/{cluster.DEPLOYMENT} -n {cluster.NAMESPACE} --replicas=1" in str(ending)
+    assert world.run().code == DONE
+    assert world.grove() == world.after
 
 
 def test_six_readings_get_over_conflicts() -> None:

@@ -12,7 +12,7 @@ from migrator.errors import LostReply, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, At, Ending, Step, kill_at, raising, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Ending, Step, kill_at, raising, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -136,14 +136,6 @@ def test_a_controller_that_starts_the_old_operator_beside_a_parked_lease(what: s
     assert (again.code, world.holder) == (STUCK, PARKED), str(again)
     world.advance(LONGER_THAN_A_LEASE)
     assert world.run().code == DONE
-
-
-@NOTHING_TO_UNDO
-def test_an_old_operator_that_may_not_be_stopped_stays_locked_out(what: str) -> None:
-    """Without --stop-operator beside a parked Lease: 6, for new hashes may be there, and the Lease stays parked."""
-    world = left(what, cluster.OLD_IMAGE)
-    ending = world.run(stop_operator=False)
-    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
 
 
 @NOTHING_TO_UNDO
@@ -330,15 +322,6 @@ def test_a_lost_reply_leaves_no_lease_parked_after_exit_0(what: str, moment: str
     assert (ending.code, world.holder != PARKED) == (DONE, True), str(ending)
 
 
-def test_a_rerun_after_a_lost_record_can_be_verified() -> None:
-    """Its record has no tables, so that pods are not compared, and everything else is."""
-    world = left("half of the writes, and no record")
-    assert world.run().code == DONE
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(30)
-    assert world.start().verify().code == DONE
-
-
 @pytest.mark.parametrize("killed", [False, True], ids=["done", "killed in mid-write"])
 def test_a_revert_after_a_lost_record_computes_the_old_hashes(*, killed: bool) -> None:
     """The rerun found a source that explains every value, so its record names it: a revert needs no --from."""
@@ -347,25 +330,6 @@ def test_a_revert_after_a_lost_record_computes_the_old_hashes(*, killed: bool) -
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
-
-
-@pytest.mark.parametrize("name", ["a kill", "two signals", "a lost reply"])
-def test_an_undone_run_leaves_no_parked_lease_without_a_record(name: str) -> None:
-    """Told to end behind the fence it gives the operator back; a fault as the record is deleted locks nobody out."""
-    world, told = World(), list[Step]()
-
-    def at(step: Step) -> None:
-        if (step.kind, step.verb) == ("dry run", "patch") and world.holder == PARKED:
-            told.append(step)
-            step.process.stop.set()
-        if told and (step.verb, step.moment) == ("delete", "after"):
-            FAULTS[name].strike(step.process)
-
-    ending = world.run(at)
-    assert ending.code in {KILLED, FAILED}, str(ending)
-    world.advance(20)
-    assert (world.grove() == world.before, world.replicas, world.record) == (True, 1, "")
-    assert world.holder.startswith("grove-operator")
 
 
 def test_an_error_does_not_contradict_itself() -> None:

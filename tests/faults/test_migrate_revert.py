@@ -94,26 +94,6 @@ def test_an_interruption_while_the_error_is_recorded_is_no_other_ending() -> Non
     assert ending.code == STUCK, str(ending)
 
 
-def test_a_value_that_a_later_run_replaces_was_not_there_before() -> None:
-    """It was the target's before the first run, and the old operator has written its own since: a revert restores that.
-
-    The machine found it: the revert was killed at its end, so the next run continued with its record.
-    """
-    world = migrated_world()
-    forgets = when(lambda _: world.replicas == 1, lambda step: step.process.kill())
-    assert world.run(forgets, revert=True).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
-
-    def correct(pod_clique: Object) -> None:
-        pod_clique["status"]["currentPodTemplateHash"] = pod_clique["metadata"]["labels"][HASH]
-
-    world.store.edit(kinds.POD_CLIQUES, "default", "disagg-0-workers-0-decode", correct)
-    before = world.grove()
-    assert world.run().code == DONE
-    assert world.run(revert=True).code == DONE
-    assert world.grove() == before
-
-
 def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     """W5: an automatic revert restores every set, also those that an earlier run had migrated; run again."""
     world = World()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, REFUSED, At, Step, when
+from tests.faults.process import DONE, At, Step, when
 from tests.faults.world import World
 
 _FLAGS = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT)
@@ -20,20 +18,6 @@ def appears(world: World, image: str, *, reverted: bool = False) -> At:
         world.store.put(installation.deployment(image, namespace="other", observed=True))
 
     return when(lambda _: world.grove() == (world.before if reverted else world.after), install, times=1)
-
-
-@pytest.mark.parametrize(("image", "code"), [(cluster.NEW_IMAGE, DONE), (cluster.OLD_IMAGE, REFUSED)])
-def test_another_operator_ends_a_run_unless_it_knows_the_new_hashes(image: str, code: int) -> None:
-    """The old release would roll everything: it is named, and all is put back. The target's finds its own hashes."""
-    world = World()
-    ending = world.run(appears(world, image), flags=_FLAGS)
-    assert ending.code == code, str(ending)
-    assert world.grove() == (world.after if code == DONE else world.undone)
-    if code == REFUSED:
-        assert "GM-203: Deployment other/grove-operator looks like an operator" in str(ending.error)
-        assert world.run(flags=_FLAGS).code == REFUSED
-        world.store.put(installation.deployment(image, namespace="other", replicas=0))
-        assert world.run(flags=_FLAGS).code == DONE
 
 
 def test_another_operator_of_the_old_release_does_not_end_a_revert() -> None:

@@ -9,24 +9,24 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from migrator.cluster import Deadline, DryRun
+from migrator.cluster import Deadline
 from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
-from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
-from migrator.run.leases import OWN_LEASE, PARKED, RECORD
+from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.preview import preview
 from migrator.run.record import Record
-from migrator.run.seen import look_ahead
+from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
 from tests.faults.steps import GROVE, first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.builders import options_of
 from tests.support.clock import Clock, context_of
 from tests.support.memory_objects import timestamp
 from tests.support.memory_site import NEW, Site
@@ -174,7 +174,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
     """A second operator, another migration that did not end, and an operator that runs."""
 
     def found() -> list[tuple[str, Severity]]:
-        options = PlanOptions(source=cluster.SOURCE, target="legacy-1.33")
+        options = options_of(source=cluster.SOURCE, target="legacy-1.33")
         plan = preview(world.store, options, now=world.now)
         return [(f.code, f.severity) for f in plan.findings if f.code in {"GM-122", "GM-203", "GM-205"}]
 
@@ -259,20 +259,10 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
     assert (world.replicas, world.record) == (1, "")
 
 
-def test_a_lease_that_a_dead_run_left_parked_is_freed() -> None:
-    """It died between its record's end and its release: the next run has nothing to write, and lets operators in."""
-    ends = when(lambda step: step.kind == "write" and world.record_state == "done", lambda step: step.process.kill())
-    world = World()
-    assert world.run(ends).code == KILLED
-    assert (world.holder, world.grove() == world.after) == (PARKED, True)
-    world.advance(LONGER_THAN_A_LEASE)
-    assert (world.run().code, world.holder) == (DONE, "")
-
-
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
 
 
-OPTIONS = RunOptions(PlanOptions(target=NEW), stop_operator=True)
+OPTIONS = RunOptions(options_of(target=NEW), stop_operator=True)
 
 
 def context() -> Context:
@@ -285,20 +275,19 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     site = Site()
     ahead = look_ahead(site.store, OPTIONS, context())
     assert ahead.operator is not None
-    assert (ahead.operator.replicas, len([*ahead.patches]), ahead.continues, ahead.writes) == (1, 43, False, True)
+    found = (ahead.operator.replicas, len([*ahead.patches]), ahead.open, ahead.writes)
+    assert found == (1, 43, None, True)
     assert site.store.writes() == []
     assert migration.run(site.store, OPTIONS, context()).patches == 43
     after = look_ahead(site.store, OPTIONS, context())
-    assert ([*after.patches], after.continues, after.writes) == ([], False, False)
+    assert ([*after.patches], after.open, after.writes) == ([], None, False)
 
 
 def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
     waits = replace(OPTIONS, stop_operator=False, wait=60.0)
     with pytest.raises(Refused, match="GM-122"):
-        migration.run(
-            Site().store.in_dry_run(DryRun.SERVER), waits, replace(context(), sleep=lambda _: pytest.fail("it waits"))
-        )
+        migration.run(Site().store.in_dry_run(), waits, replace(context(), sleep=lambda _: pytest.fail("it waits")))
 
 
 def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
@@ -312,7 +301,7 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
             return self.asked > 1
 
     with pytest.raises(Interrupted, match="after 1 of 3 sets"):
-        migration.run(Site().store.in_dry_run(DryRun.SERVER), OPTIONS, replace(context(), stop=SecondTime()))
+        migration.run(Site().store.in_dry_run(), OPTIONS, replace(context(), stop=SecondTime()))
 
 
 def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
@@ -322,7 +311,7 @@ def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait()
     limited = replace(context_of(clock, clock.now, sleep=clock.sleep), deadline=Deadline(clock, 5.0))
     clock.advance(60.0)
     with pytest.raises(Interrupted, match="after 0 of 3 sets"):
-        migration.run(site.store.in_dry_run(DryRun.SERVER), OPTIONS, limited)
+        migration.run(site.store.in_dry_run(), OPTIONS, limited)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
@@ -333,4 +322,4 @@ def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: opened.text()}}
     site.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
     ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
-    assert (ahead.continues, ahead.writes) == (True, True)
+    assert (ahead.open is not None, ahead.writes) == (True, True)

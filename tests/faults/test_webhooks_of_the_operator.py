@@ -154,7 +154,7 @@ def test_a_dry_run_adds_nothing() -> None:
     """And says so."""
     world = guarded(authorizer=False)
     process = world.start(at=answering(world))
-    ending = process.run(allow=ALLOW, dry_run="server")
+    ending = process.run(allow=ALLOW, dry_run=True)
     assert (ending.code, process.writes, conditions(world)) == (DONE, [], []), str(ending)
 
 

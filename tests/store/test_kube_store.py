@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migrator.cluster import PAGE_SIZE, DryRun
+from migrator.cluster import PAGE_SIZE
 from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
@@ -122,22 +122,12 @@ def test_a_list_is_of_all_namespaces_or_of_one(serve: Serve) -> None:
 
 
 def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster) -> None:
-    """Patch, create and delete all say dryRun=All, and a store put into dry run later does so too."""
-    store = store.in_dry_run(DryRun.SERVER)
+    """Patch and create both say dryRun=All."""
+    store = store.in_dry_run()
     store.patch(PODS, "a", "n", OPS)
     store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}})
-    store.delete(CONFIG_MAPS, "a", "n", "u")
-    assert [seen.query.get("dryRun") for seen in api.seen[:2]] == ["All"] * 2
-    assert api.seen[2].body["dryRun"] == ["All"]  # beside a body the server does not look at the query
-    assert store.dry_run is DryRun.SERVER
-
-
-@pytest.mark.parametrize("answer", [ok(), status(404, reason="NotFound"), status(409, reason="Conflict")])
-def test_delete_is_done_when_the_object_is_not_there(serve: Serve, answer: Answer) -> None:
-    """Gone already, or another object of that name: what was ours does not exist any more."""
-    api = serve(answer)
-    store_on(api.url).delete(CONFIG_MAPS, "a", "n", "the-uid")
-    assert api.seen[0].body["preconditions"] == {"uid": "the-uid"}
+    assert [seen.query.get("dryRun") for seen in api.seen] == ["All"] * 2
+    assert store.dry_run
 
 
 def test_list_reads_every_page_consistently(serve: Serve) -> None:

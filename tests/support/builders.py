@@ -18,10 +18,11 @@ from migrator.grove.objects import Snapshot
 from migrator.grove.places import HashSearch, stored_hashes
 from migrator.grove.trees import Objects, build
 from migrator.hashing import podcliqueset, schemes
-from migrator.planning.guards.base import allowed_codes
+from migrator.planning.guards import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
-from migrator.planning.options import PlanOptions, direction_of
+from migrator.planning.options import PlanOptions, source_of
 from migrator.planning.planner import Known, make_plan, make_revert
+from migrator.releases.table import named
 from testbed import trees
 from testbed.gangs import MAPPED
 from testbed.trees import PROGRESS, STARTED, State, grow
@@ -52,6 +53,11 @@ def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b",
             },
         },
     }
+
+
+def options_of(target: str = "legacy-1.35", source: str = "auto", **more: Any) -> PlanOptions:
+    """The options of a plan, schemes and releases by their names."""
+    return PlanOptions(named(target), source_of(source), **more)
 
 
 def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.SetHashes:
@@ -216,13 +222,7 @@ class World:
         is_cluster: bool = True,
     ) -> Plan:
         """What a run would do."""
-        options = PlanOptions(
-            source=source,
-            target=target,
-            allow=allowed_codes(allow),
-            skip_refused=skip_refused,
-            namespace=namespace,
-        )
+        options = options_of(target, source, allow=allowed_codes(allow), skip_refused=skip_refused, namespace=namespace)
         return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(now, resumes=resumes))
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
@@ -236,7 +236,7 @@ class World:
 
     def revert(self, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Plan:
         """What undoes that run."""
-        return make_revert(self.snapshot(), direction_of(PlanOptions(source=source, target=target)))
+        return make_revert(self.snapshot(), options_of(target, source).direction)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write changes as an API server would: test the old value, then replace it."""

@@ -106,7 +106,7 @@ class Invoke:
 
     def on(self, store: MemoryCluster) -> MemoryCluster:
         """Let the command line find this cluster from now on."""
-        self._monkeypatch.setattr(connect, "connect", lambda *_, dry_run, **__: store.in_dry_run(dry_run))
+        self._monkeypatch.setattr(connect, "connect", lambda *_, **__: store)
         return store
 
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from kubernetes.client import ApiClient, Configuration
 
 from migrator import exact_json
-from migrator.cluster import Deadline, DryRun
+from migrator.cluster import Deadline
 from migrator.kinds import Op
 from migrator.kube.store import KubeCluster
 from migrator.kube.transport import Timing, Transport
@@ -191,7 +191,7 @@ def store_on(
     *,
     time: Clock | None = None,
     request_timeout: float = 15.0,
-    dry_run: DryRun = DryRun.NONE,
+    dry_run: bool = False,
     deadline: Deadline | None = None,
     renew: Callable[[], None] = lambda: None,
     proxy: str | None = None,

@@ -78,7 +78,7 @@ class Site:
 def main() -> int:
     """Run the command line."""
     site = Site()
-    connect.connect = lambda *_, dry_run, **__: site.store.in_dry_run(dry_run)  # type: ignore[assignment]
+    connect.connect = lambda *_, **__: site.store  # type: ignore[assignment]
     code = cli.invoke()
     if "LEFT" in os.environ:
         left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}

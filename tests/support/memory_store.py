@@ -17,7 +17,6 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 from migrator import kinds
-from migrator.cluster import DryRun
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.kinds import Op, Resource
@@ -42,14 +41,14 @@ _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 class Request:
     """One request as it was sent; ``number`` counts writes other than dry runs from 1 and is 0 for all others."""
 
-    verb: str  # "list" | "get" | "create" | "patch" | "delete"
+    verb: str  # "list" | "get" | "create" | "patch"
     resource: Resource
     namespace: str
     name: str
     subresource: str = ""
     ops: tuple[Op, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)
-    dry_run: DryRun = DryRun.NONE
+    dry_run: bool = False
     number: int = 0
 
     @property
@@ -65,7 +64,7 @@ class Request:
     @property
     def writes(self) -> bool:
         """Whether it changes something, and is not a dry run."""
-        return not self.reads and self.dry_run is DryRun.NONE
+        return not self.reads and not self.dry_run
 
 
 Hook = Callable[[Request], None]
@@ -89,7 +88,7 @@ class MemoryCluster(Objects):
         now: Callable[[], datetime] = epoch,
     ) -> None:
         super().__init__(*objects, now=now)
-        self.dry_run = DryRun.NONE
+        self.dry_run = False
         self.before: list[Hook] = []
         self.after: list[Hook] = []
         self.requests: list[Request] = []
@@ -132,10 +131,10 @@ class MemoryCluster(Objects):
 
     # --- the seam -----------------------------------------------------------------------------------------------------
 
-    def in_dry_run(self, mode: DryRun) -> MemoryCluster:
-        """The same cluster, whose writes are of ``mode``."""
+    def in_dry_run(self) -> MemoryCluster:
+        """See :meth:`migrator.cluster.Cluster.in_dry_run`."""
         other = copy.copy(self)
-        other.dry_run = mode
+        other.dry_run = True
         return other
 
     def within(self, left: Callable[[], float]) -> MemoryCluster:
@@ -195,7 +194,7 @@ class MemoryCluster(Objects):
                 if not resource.namespaced:
                     del metadata["namespace"]
                 validate(resource, wanted)
-                stored = wanted if self.dry_run is DryRun.SERVER else self._store(resource, None, wanted)
+                stored = wanted if self.dry_run else self._store(resource, None, wanted)
         return copied(stored)
 
     def patch(
@@ -214,17 +213,10 @@ class MemoryCluster(Objects):
                 new = patched(old, ops, subresource=subresource)
             _keep_identity(request, old, new)
             validate(resource, new)
-            if self.dry_run is DryRun.NONE:
+            if not self.dry_run:
                 new = self._store(resource, old, copied(new))
             answer = _scale(new) if subresource == "scale" else copied(new)
         return _brief(answer) if resource == kinds.PODS or resource.group in _BRIEF_GROUPS else answer
-
-    def delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """See :meth:`migrator.cluster.Cluster.delete`."""
-        with self._sent(Request("delete", resource, namespace, name, dry_run=self.dry_run)), self._state.lock:
-            found = self._state.objects.get((resource, namespace, name))
-            if found is not None and found["metadata"]["uid"] == uid and self.dry_run is DryRun.NONE:
-                self.drop(resource, namespace, name)
 
     @contextmanager
     def _sent(self, request: Request) -> Iterator[Request]:

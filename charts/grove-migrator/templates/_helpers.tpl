@@ -7,14 +7,38 @@
 {{ .Values.operator.namespace | default .Release.Namespace }}
 {{- end }}
 
-{{- /* The operator that this upgrade installs, as repository:tag or repository@digest; empty where it is not seen. */}}
-{{- define "grove-migrator.installed" -}}
-{{- with .Values.operator.image }}
-{{- if .tag }}{{ .repository }}{{ if hasPrefix "sha256:" .tag }}@{{ else }}:{{ end }}{{ .tag }}{{ end }}
+{{- /* What no value may ask for, because it would run at the wrong time, twice, or never. */}}
+{{- define "grove-migrator.check-values" }}
+{{- $mode := .Values.mode }}
+{{- $beside := has $mode (list "hook" "argocd") }}
+{{- if not (or .Chart.IsRoot $beside) }}
+{{- fail (printf "mode %s is for a release of its own: in a chart that installs the operator it would run too late. Set mode: hook (argocd with Argo CD)" $mode) }}
+{{- end }}
+{{- if and .Values.verify.enabled (not $beside) }}
+{{- fail (printf "verify.enabled is for modes hook and argocd: in mode %s, run the chart again with mode=verify after the upgrade" $mode) }}
+{{- end }}
+{{- range .Values.extraArguments }}
+{{- $flag := first (splitList "=" .) }}
+{{- if not (hasPrefix "--" .) }}
+{{- fail (printf "extraArguments: %s is not a flag: write --flag=value" .) }}
+{{- end }}
+{{- if has $flag (list "--to" "--from" "--to-binary" "--target-image" "--operator" "--stop-operator" "--dry-run" "--revert") }}
+{{- fail (printf "extraArguments: %s is set by this chart, or is not for a Job: see values.yaml" $flag) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
-{{- /* The target by name. Fails where this very upgrade installs another operator than the one that is named. */}}
+{{- /* The operator that this upgrade installs, as repository:tag or repository@digest; empty where it is not seen. */}}
+{{- define "grove-migrator.installed" -}}
+{{- with .Values.operator.image }}
+{{- if .tag }}{{ with .repository }}{{ . }}{{ if hasPrefix "sha256:" $.Values.operator.image.tag }}@{{ else }}:{{ end }}{{ end }}{{ .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /*
+The target by name; what a name means, the program decides. Fails where this very upgrade installs another operator than
+the one that is named.
+*/}}
 {{- define "grove-migrator.target" -}}
 {{- $tag := .Values.operator.image.tag | default "" }}
 {{- $installed := include "grove-migrator.installed" . }}
@@ -22,47 +46,17 @@
 {{- if and (eq .Values.mode "hook") (not $tag) }}
 {{- fail "mode hook must see which operator this upgrade installs: import operator.image from Grove's chart (import-values, docs/upgrade.md), or set operator.image.tag" }}
 {{- end }}
-{{- if and $tag .Values.targetImage (ne .Values.targetImage $installed) }}
-{{- fail (printf "targetImage is %s, but this upgrade installs %s" .Values.targetImage $installed) }}
+{{- range $name, $image := dict "targetImage" .Values.targetImage "targetBinary.image" $binary }}
+{{- if and $tag $image (ne $image $installed) }}
+{{- fail (printf "%s is %s, but this upgrade installs %s: they must be equal, and operator.image has repository and tag" $name $image $installed) }}
 {{- end }}
-{{- if and $tag .Values.targetBinary.image (ne .Values.targetBinary.image $installed) }}
-{{- fail (printf "targetBinary.image is %s, but this upgrade installs %s" .Values.targetBinary.image $installed) }}
-{{- end }}
-{{- $said := or .Values.targetImage .Values.targetBinary.image }}
-{{- if and $tag .Values.target (not $said) (ne (trimPrefix "v" .Values.target) (trimPrefix "v" $tag)) }}
-{{- fail (printf "target is %s, but this upgrade installs %s. Name what it installs; if that image is %s under another tag, repeat it in targetImage" .Values.target $installed .Values.target) }}
-{{- end }}
-{{- if not $binary }}
-{{- include "grove-migrator.known" (list . "target" (or .Values.target $tag)) }}
 {{- end }}
 {{- $bare := first (splitList "@" $tag) }}
-{{- $read := include "grove-migrator.releases" . | fromJsonArray }}
-{{- if .Values.target }}{{ .Values.target }}
-{{- else if and $tag (not $binary) }}{{ $tag }}
-{{- else if or (has $bare $read) (has (printf "v%s" (trimPrefix "v" $bare)) $read) }}{{ $bare }}
-{{- else if not $binary }}
-{{- fail "target is missing: the release that the next operator is, for instance v0.1.0-alpha.12-rc1" }}
+{{- if and $tag .Values.target (not (or .Values.targetImage $binary)) (ne (trimPrefix "v" .Values.target) (trimPrefix "v" $bare)) }}
+{{- fail (printf "target is %s, but this upgrade installs %s. Name what it installs; if that image is %s under another tag, repeat it in targetImage" .Values.target $installed .Values.target) }}
 {{- end }}
-{{- end }}
-
-{{- /* The releases whose hashes this version knows, as JSON. */}}
-{{- define "grove-migrator.releases" -}}
-{{- $read := list }}
-{{- range .Files.Lines "releases.json" }}{{- with . }}{{- $read = append $read (get (fromJson .) "release") }}{{- end }}{{- end }}
-{{- toJson $read }}
-{{- end }}
-
-{{- /*
-Fails for a name that this version cannot know: releases.json is that of the program. Schemes are left to
-the program. Values: root, the name of the value, and the value.
-*/}}
-{{- define "grove-migrator.known" }}
-{{- $value := index . 1 }}
-{{- $name := last . }}
-{{- $read := include "grove-migrator.releases" (first .) | fromJsonArray }}
-{{- $full := printf "v%s" (trimPrefix "v" $name) }}
-{{- if and $name (not (has $name $read)) (not (has $full $read)) (not (regexMatch "^(auto|(legacy|canonical)-[0-9]+[.][0-9]+)$" $name)) }}
-{{- fail (printf "%s: %s is not a release that grove-migrator %s knows: correct it, or set targetBinary.image" $value $name (first .).Chart.AppVersion) }}
+{{- if or .Values.target $binary }}{{ .Values.target }}
+{{- else }}{{ required "target is missing: the release that the next operator is, for instance v0.1.0-alpha.12-rc1" $bare }}
 {{- end }}
 {{- end }}
 
@@ -71,7 +65,6 @@ the program. Values: root, the name of the value, and the value.
 {{- if and (eq .Values.mode "revert") (not .Values.from) }}
 {{- fail "from is missing: mode revert needs the release that runs now" }}
 {{- end }}
-{{- include "grove-migrator.known" (list . "from" .Values.from) }}
 {{- with .Values.from }}
 - --from={{ . }}
 {{- end }}
@@ -244,6 +237,10 @@ spec:
       expression: dyn(oldObject)
     - name: new
       expression: dyn(object)
+    - name: oldHooks
+      expression: "'webhooks' in variables.old ? variables.old.webhooks : []"
+    - name: newHooks
+      expression: "'webhooks' in variables.new ? variables.new.webhooks : []"
   validations:
     - expression: >-
         variables.new.metadata.all(key, key in ['managedFields', 'generation']
@@ -251,9 +248,10 @@ spec:
         && variables.old.metadata.all(key, key == 'managedFields' || key in variables.new.metadata)
       message: grove-migrator must not change metadata
       reason: Forbidden
+    # A webhook that stays as it is may have the condition of an earlier account.
     - expression: >-
-        variables.new.webhooks.map(hook, hook.name) == variables.old.webhooks.map(hook, hook.name)
-        && variables.new.webhooks.all(hook, variables.old.webhooks.exists(old, old.name == hook.name
+        variables.newHooks.map(hook, hook.name) == variables.oldHooks.map(hook, hook.name)
+        && variables.newHooks.all(hook, variables.oldHooks.exists(old, old == hook || old.name == hook.name
         && hook.all(key, key == 'matchConditions' || key in old && old[key] == hook[key])
         && old.all(key, key == 'matchConditions' || key in hook)
         && ('matchConditions' in hook ? hook.matchConditions : []).filter(one, one.name != 'grove-migrator')
@@ -284,7 +282,7 @@ kind: {{ $kind }}
 metadata:
   name: {{ index . 1 }}
   {{- with index . 2 }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   annotations:
     helm.sh/hook: post-upgrade,post-rollback

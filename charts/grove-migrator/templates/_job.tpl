@@ -8,7 +8,7 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   {{- include "grove-migrator.jobAnnotations" (list .root .when .weight false) }}
   {{- include "grove-migrator.jobLabels" .root }}
 spec:
@@ -104,7 +104,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: grove-migrator-image
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   {{- include "grove-migrator.jobAnnotations" (list .root "pre" (sub .weight 10) true) }}
   labels:
     app.kubernetes.io/name: grove-migrator
@@ -114,7 +114,7 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: grove-migrator-image
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   {{- include "grove-migrator.jobAnnotations" (list .root "pre" .weight true) }}
   {{- include "grove-migrator.jobLabels" .root }}
 spec:
@@ -193,13 +193,13 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- with .Values.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
       {{- if .Values.targetBinary.image }}
       volumes:
         - name: target
           image:
-            reference: {{ .Values.targetBinary.image }}
+            reference: {{ .Values.targetBinary.image | quote }}
             pullPolicy: IfNotPresent
       {{- end }}
 {{- end }}

@@ -9,12 +9,20 @@ from typing import Any, Final
 from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts
 from migrator.kinds import pointer
-from migrator.planning.guards.base import SetFacts, report
+from migrator.planning.guards.base import Guard, SetFacts, refuses, warns
 from migrator.planning.model import Finding
 
 _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 
 Path = tuple[str | int, ...]
+
+OF_TARGET: Final = refuses(
+    "GM-125",
+    "field-of-target",
+    "The template has fields that only the target operator knows",
+    "remove the field before the upgrade and add it again afterwards",
+)
+OF_SOURCE: Final = warns("GM-134", "field-of-source", "The template has fields that the target operator does not know")
 
 
 def fields(facts: SetFacts) -> Iterator[Finding]:
@@ -22,17 +30,16 @@ def fields(facts: SetFacts) -> Iterator[Finding]:
     pcs, source, target = facts.tree.pcs, facts.source.minor, facts.target.minor
     for path in newer_fields(pcs.spec, source, target):
         message = (
-            f"{pcs.ref} sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
+            f"sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "
             f"({target}) knows it, so the upgrade really changes the pods and a migration would hide that"
         )
-        remedy = "remove the field before the upgrade and add it again afterwards"
-        yield report("GM-125", pcs.ref, path, message, remedy)
+        yield OF_TARGET.found(pcs.ref, path, message)
     for path in newer_fields(pcs.spec, target, source):
         message = (
-            f"{pcs.ref} sets {path}, which the next operator (k8s.io/api {target}) ignores: its pods keep the "
+            f"sets {path}, which the next operator (k8s.io/api {target}) ignores: its pods keep the "
             "effect of the field until they are recreated, and new pods lack it"
         )
-        yield report("GM-134", pcs.ref, path, message)
+        yield OF_SOURCE.found(pcs.ref, path, message)
 
 
 def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, ...]:
@@ -78,3 +85,7 @@ def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: s
             yield from _added(child, value, path, older, newer)
         elif key is not None and field in before:
             yield from _added(child, value.get(key), (*path, key), older, newer)
+
+
+GUARDS: Final[tuple[Guard, ...]] = (OF_TARGET, OF_SOURCE)
+CHECKS: Final = (fields,)

@@ -23,11 +23,25 @@ from migrator.exact_json import integer
 from migrator.grove.objects import GroveObject, PodClique, PodCliqueSet, Tree, condition, go_duration, kubernetes_time
 from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import SetFacts, report
+from migrator.planning.guards.base import IDLE, Guard, SetFacts, refuses
 from migrator.planning.model import Finding
 from migrator.releases.quirks import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
+IN_FLIGHT: Final = refuses("GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True)
+UNSEEN: Final = refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
+TERMINATION: Final = refuses(
+    "GM-116",
+    "gang-termination",
+    "Gang termination would happen during the downtime",
+    "bring its pods back first, or raise spec.template.terminationDelay",
+    overridable=True,
+    question="whether a gang would be terminated during the downtime",
+)
+REVISIONS: Final = refuses(
+    "GM-120", "controller-revisions", "ControllerRevisions manage the set", "upgrade without grove-migrator"
+)
+
 _LOST_NODE: Final = "if its node is lost, delete its pods with --force"
 _DELETION: Final = "/metadata/deletionTimestamp"
 
@@ -52,14 +66,13 @@ def reported(facts: SetFacts) -> Iterator[Finding]:
     for item in (*tree.scaling_groups, tree.pcs):
         name = "PodGangMigrationInProgress" if item is tree.pcs else "GangTerminationInProgress"
         if condition(item, name).get("status") == "True":
-            message = f"{item.ref}: condition {name} is True; it replaces no pod because of a hash"
-            yield report("GM-107", item.ref, "/status/conditions", message)
+            message = f"has the condition {name}; it replaces no pod because of a hash"
+            yield IDLE.found(item.ref, "/status/conditions", message)
     if tree.pcs.status.get("currentRevision"):
         message = (
-            f"{tree.ref} is managed by ControllerRevisions (status.currentRevision): such an operator adopts old "
-            "hashes itself"
+            "is managed by ControllerRevisions (status.currentRevision): such an operator adopts old hashes itself"
         )
-        yield report("GM-120", tree.ref, "/status/currentRevision", message, "upgrade without grove-migrator")
+        yield REVISIONS.found(tree.ref, "/status/currentRevision", message)
 
 
 def observed_generation(facts: SetFacts) -> Iterator[Finding]:
@@ -76,10 +89,10 @@ def observed_generation(facts: SetFacts) -> Iterator[Finding]:
         return
     seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
     message = (
-        f"{pcs.ref}: the operator has seen {seen}, the newest generation is {pcs.generation}; its hash may be a "
-        "canonical operator's, or that of a legacy operator which has not seen a reordered list yet"
+        f"is at generation {pcs.generation}, and the operator has seen {seen}; its hash may be a canonical operator's, "
+        "or that of a legacy operator which has not seen a reordered list yet"
     )
-    yield report("GM-105", pcs.ref, "/status/observedGeneration", message, _WAIT, settles=True)
+    yield UNSEEN.found(pcs.ref, "/status/observedGeneration", message, settles=True)
 
 
 def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None, downtime: float) -> Iterator[Finding]:
@@ -99,11 +112,10 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
         if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > downtime:
             continue
         message = (
-            f"{item.ref}: MinAvailableBreached is True since {since}, and its termination delay of {delay} ends within "
-            f"the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
+            f"is below its minimum since {since} (MinAvailableBreached), and its termination delay of {delay} ends "
+            f"within the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
         )
-        remedy = "bring its pods back first, or raise spec.template.terminationDelay"
-        yield report("GM-116", item.ref, "/status/conditions", message, remedy, overridable=True)
+        yield TERMINATION.found(item.ref, "/status/conditions", message, overridable=True)
 
 
 def _is_breached(item: GroveObject) -> bool:
@@ -147,12 +159,12 @@ def _old(facts: SetFacts) -> Iterator[Finding]:
             remedy = _WAIT
             if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
                 remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
-            message = f"{item.ref}: an update has not ended, and something old is left to replace"
-            yield report("GM-102", item.ref, f"/status/{name}", message, remedy, settles=True)
+            message = "has an update that has not ended, and something old is left to replace"
+            yield IN_FLIGHT.found(item.ref, f"/status/{name}", message, remedy, settles=True)
     for child in (*facts.tree.children, *facts.tree.pod_gang_maps):
         if child.terminating:
-            message = f"{child.ref} is being deleted, and something old is left to replace"
-            yield report("GM-102", child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", settles=True)
+            message = "is being deleted, and something old is left to replace"
+            yield IN_FLIGHT.found(child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", settles=True)
 
 
 def _selected_but_old(facts: SetFacts, group: GroveObject, name: str) -> list[str]:
@@ -169,16 +181,16 @@ def _outstanding(facts: SetFacts) -> Iterator[Finding]:
     tree, waits = facts.tree, not facts.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
     for item in (*tree.children, *tree.pod_gang_maps):
         if item.terminating:
-            message = f"{item.ref} is being deleted, with the pods that it has"
+            message = "is being deleted, with the pods that it has"
             remedy = f"{_WAIT}; {_LOST_NODE}"
-            yield report("GM-102", item.ref, _DELETION, message, remedy, overridable=True, settles=True)
+            yield IN_FLIGHT.found(item.ref, _DELETION, message, remedy, overridable=True, settles=True)
     for clique in _awaited(facts) if waits else ():
         if (lacks := _lacks(clique)) and not clique.terminating:
-            message = f"{clique.ref} {lacks}, and an update waits for it"
-            yield report("GM-102", clique.ref, "/status/readyReplicas", message, _WAIT, overridable=True, settles=True)
+            message = f"{lacks}, and an update waits for it"
+            yield IN_FLIGHT.found(clique.ref, "/status/readyReplicas", message, overridable=True, settles=True)
     for owner, name in _missing(facts) if waits else ():
-        message = f"{owner.ref} lacks {name}, and an update waits for it"
-        yield report("GM-102", owner.ref, None, message, _WAIT, overridable=True, settles=True)
+        message = f"lacks {name}, and an update waits for it"
+        yield IN_FLIGHT.found(owner.ref, None, message, overridable=True, settles=True)
 
 
 def _lacks(clique: PodClique) -> str | None:
@@ -251,5 +263,9 @@ def _idle(facts: SetFacts) -> Iterator[Finding]:
         why = "updateStrategy is OnDelete, so it replaces no pod"
     for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
-            message = f"{item.ref}: an update has not ended; {why}"
-            yield report("GM-107", item.ref, f"/status/{name}", message)
+            message = f"has an update that has not ended; {why}"
+            yield IDLE.found(item.ref, f"/status/{name}", message)
+
+
+GUARDS: Final[tuple[Guard, ...]] = (IN_FLIGHT, UNSEEN, IDLE, TERMINATION, REVISIONS)
+CHECKS: Final = (in_flight, reported, observed_generation)

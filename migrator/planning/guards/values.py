@@ -12,7 +12,7 @@ from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import whole_units
-from migrator.planning.guards.base import SetFacts, report
+from migrator.planning.guards.base import IDLE, Guard, SetFacts, refuses, warns
 from migrator.planning.model import Finding
 from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
 
@@ -32,6 +32,24 @@ _REMEDIES: Final = {
     "PodGangMap": _GANGS,
     "PodGang": _GANGS,
 }
+FOREIGN: Final = refuses(
+    "GM-101",
+    "foreign-value",
+    "A stored hash is neither the source's nor the target's",
+    "let the running operator finish the update; the finding says what else helps",
+    overridable=True,
+)
+NEVER_RECONCILED: Final = refuses(
+    "GM-104", "never-reconciled", "The set stores no generation hash", "let the running operator reconcile it"
+)
+LEFT_ALONE: Final = warns("GM-112", "left-alone", "Hashes of older templates are left alone")
+UNKNOWN_PLACE: Final = refuses(
+    "GM-136",
+    "unknown-place",
+    "A hash is stored in an unknown place",
+    "report it, and upgrade this set without grove-migrator",
+)
+
 _GPU: Final = "nvidia.com/gpu"
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
@@ -52,8 +70,8 @@ def never_reconciled(facts: SetFacts) -> Iterator[Finding]:
     if pcs.generation_hash is None and (
         facts.pods_await_replacement or facts.detection.source is None or facts.detection.done
     ):
-        message = f"{pcs.ref} has children, but no status.currentGenerationHash"
-        yield report("GM-104", pcs.ref, SET_GENERATION.pointer, message, "let the running operator reconcile it")
+        message = "has children, but no status.currentGenerationHash"
+        yield NEVER_RECONCILED.found(pcs.ref, SET_GENERATION.pointer, message)
 
 
 def foreign(facts: SetFacts) -> Iterator[Finding]:
@@ -72,13 +90,13 @@ def foreign(facts: SetFacts) -> Iterator[Finding]:
             continue
         if (stored.ref.uid, stored.field) in facts.lagging:
             message = f"{_holds(facts, stored)}; no pod depends on it, so it stays as it is"
-            yield report("GM-107", stored.ref, stored.field, message)
+            yield IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
             if stored.ref.kind == "PodCliqueSet":
                 remedy += _pruned(facts)
             text = _holds(facts, stored)
-            yield report("GM-101", stored.ref, stored.field, text, remedy, overridable=overridable, settles=True)
+            yield FOREIGN.found(stored.ref, stored.field, text, remedy, overridable=overridable, settles=True)
     yield from (finding for finding, _ in causes.values())
 
 
@@ -91,11 +109,10 @@ def unknown_places(facts: SetFacts) -> Iterator[Finding]:
         near = seen.ref.namespace in {"", tree.ref.namespace} and seen.part_of in {None, tree.ref.name}
         if seen.value in moving and near and not of_others:
             message = (
-                f"{seen.ref} holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
+                f"holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
                 "which is no known place, or in an object without a controller: it would stay as it is"
             )
-            remedy = "report it, and upgrade this set without grove-migrator"
-            yield report("GM-136", seen.ref, seen.field, message, remedy)
+            yield UNKNOWN_PLACE.found(seen.ref, seen.field, message)
 
 
 def missing(facts: SetFacts) -> Iterator[Finding]:
@@ -108,37 +125,37 @@ def missing(facts: SetFacts) -> Iterator[Finding]:
         if pod_clique.terminating:
             continue
         if not pod_clique.template_hash:
-            message = f"{pod_clique.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+            message = f"has no label {LABEL_POD_TEMPLATE_HASH}"
             remedy = "let the operator reconcile it"
-            yield report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True)
+            yield FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True)
         for pod in pod_clique.pods:
             if pod.terminating:
                 continue
             if pod.pod_clique_label is None:
-                message = f"{pod.ref} has no label {LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
+                message = f"has no label {LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
                 remedy = f"restore the label ({LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
-                yield report("GM-101", pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
+                yield FOREIGN.found(pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
             if not pod.template_hash and facts.tree.pcs.on_delete:
-                message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
-                yield report("GM-112", pod.ref, POD_LABEL.pointer, message)
+                message = f"has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
+                yield LEFT_ALONE.found(pod.ref, POD_LABEL.pointer, message)
             elif not pod.template_hash:
-                message = f"{pod.ref} has no label {LABEL_POD_TEMPLATE_HASH}"
+                message = f"has no label {LABEL_POD_TEMPLATE_HASH}"
                 remedy = "delete the pod, or restore the label if it was removed"
-                yield report("GM-101", pod.ref, POD_LABEL.pointer, message, remedy, overridable=True)
+                yield FOREIGN.found(pod.ref, POD_LABEL.pointer, message, remedy, overridable=True)
 
 
 def leftovers(facts: SetFacts) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
     for stored in facts.values[Verdict.LEFTOVER]:
         message = (
-            f"{stored.ref} holds {stored.value}, the hash of an older template; updateStrategy is OnDelete, so it is "
-            "left alone and counts as outdated after the upgrade as it does now"
+            f"holds {stored.value} in {stored.field}, the hash of an older template; updateStrategy is OnDelete, so it "
+            "is left alone and counts as outdated after the upgrade as it does now"
         )
-        yield report("GM-112", stored.ref, stored.field, message)
+        yield LEFT_ALONE.found(stored.ref, stored.field, message)
 
 
 def _holds(facts: SetFacts, stored: StoredHash) -> str:
-    text = f"{stored.ref} holds {stored.value}"
+    text = f"holds {stored.value} in {stored.field}"
     if not facts.values[Verdict.SOURCE] and not facts.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
     source = f"{facts.source.name}'s {facts.pair.source.of(stored.clique)}"
@@ -167,11 +184,11 @@ def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
     message = (
-        f"{pod_clique.ref} is of {what}, which the template of {facts.tree.ref} does not have, so its hashes cannot be "
+        f"is of {what}, which the template of {facts.tree.ref} does not have, so its hashes cannot be "
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True), None
+    return FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True), None
 
 
 def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
@@ -184,11 +201,11 @@ def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     message = (
-        f"{pod_clique.ref} is made from the template of clique {match} instead of {clique}, because the operator "
+        f"is made from the template of clique {match} instead of {clique}, because the operator "
         f"compares name endings and {match} comes first"
     )
     remedy = _way_out(facts, clique, match)
-    finding = report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy)
+    finding = FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy)
     return finding, frozenset({templates[match], targets[match]})
 
 
@@ -216,14 +233,14 @@ def _mnnvl(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
     if not is_foreign or not has_gpu or not hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
         return None
     message = (
-        f"{pod_clique.ref} runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+        f"runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
         "hash the claims that they inject, so this hash and those of its pods cannot be recomputed"
     )
     remedy = (
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    return report("GM-101", pod_clique.ref, POD_LABEL.pointer, message, remedy), frozenset({label})
+    return FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy), frozenset({label})
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
@@ -231,3 +248,7 @@ def _has_gpu(clique: Mapping[str, Any]) -> bool:
     containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
+
+
+GUARDS: Final[tuple[Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)
+CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)

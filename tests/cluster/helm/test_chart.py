@@ -260,11 +260,16 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
 
 
 def test_the_program_of_a_release_is_compared_with_the_table() -> None:
-    """A hook that mounts the image names the release too, where its tag is one."""
-    for tag, named in ((NEW, [f"--to={NEW}"]), ("mine", [])):
-        values = (f"targetBinary.image=example.test/grove-operator:{tag}", f"operator.image.tag={tag}")
-        mounted = job(template("helm4", OURS, *HOOK, *values))
-        assert arguments(mounted)[: len(named) + 2] == ["run", *named, "--to-binary=/target/grove-operator"]
+    """A hook that mounts the image also names it: the program refuses a release's tag on another scheme."""
+    image = f"example.test/grove-operator:{NEW}"
+    mounted = job(template("helm4", OURS, *HOOKED, f"targetBinary.image={image}"))
+    assert {"--to-binary=/target/grove-operator", f"--target-image={image}"} < set(arguments(mounted))
+
+
+def test_a_tag_with_a_digest_is_named_by_its_tag() -> None:
+    """As Kubernetes takes it: repository:tag@digest."""
+    hook = job(template("helm4", OURS, *HOOK, f"operator.image.tag={NEW}@sha256:{'0' * 64}"))
+    assert arguments(hook)[1] == f"--to={NEW}"
 
 
 def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
@@ -290,11 +295,12 @@ def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
         ((*HOOK, "operator.image.tag=mine", "targetImage=example.test/grove-operator:x"), "targetImage"),
         ((*HOOK, "targetBinary.image=example.test/op:x", f"operator.image.tag={NEW}"), "targetBinary.image"),
         (("mode=always",), "mode"),
-        ((f"target={NEW}", "extraArguments[0]=--dry-run"), "extraArguments"),
-        ((f"target={NEW}", f"extraArguments[0]=--to={OLD}"), "extraArguments"),
-        (("target=v0.1.0-alpha.99",), "is not a release that grove-migrator"),
-        (("target=0.1.0-alpha.13",), "0.1.0-alpha.13 is not a release that grove-migrator"),
-        (("mode=revert", f"target={OLD}", "from=alpha.11"), "from: alpha.11 is not a release"),
+        ((f"target={NEW}", "extraArguments[0]=--dry-run"), "extraArguments: --dry-run is set by"),
+        ((f"target={NEW}", f"extraArguments[0]=--to={OLD}"), "extraArguments: --to is set by"),
+        ((f"target={NEW}", "extraArguments[0]=yes"), "extraArguments: yes is not a flag"),
+        (("mode=hook", "helmTimeout=35m", "operator.image.tag=latest", "targetImage=x"), "upgrade installs latest: "),
+        ((f"target={NEW}", "verify.enabled=true"), "in mode job, run the chart again with mode=verify"),
+        ((f"target={NEW}", "operator.deployment=a: b"), "deployment"),
         ((f"target={NEW}", "taget=x"), "taget"),
         ((f"target={NEW}", "image.digest=sha256:1"), "digest"),
         ((f"target={NEW}", "labels.app\\.kubernetes\\.io/name=x"), "labels: app.kubernetes.io/name is set"),
@@ -305,6 +311,25 @@ def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
 def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], message: str) -> None:
     """Helm stops before it sends anything, and says which value it is."""
     template(helm, OURS, *values, fails=message)
+
+
+@helms
+@pytest.mark.parametrize("mode", ["job", "verify", "revert", "manifest"])
+def test_a_subchart_runs_before_the_operator_or_not_at_all(helm: str, mode: str, tmp_path: Path) -> None:
+    """Beside the chart that installs the operator, the Job of these modes would come after it."""
+    chart = wrapper("grove", tmp_path, NEW)
+    values = (f"grove-migrator.mode={mode}", f"grove-migrator.target={NEW}", f"grove-migrator.from={OLD}")
+    template(helm, chart, *values, fails=f"mode {mode} is for a release of its own: in a chart that installs")
+
+
+def test_names_that_look_like_numbers_stay_names() -> None:
+    """A Deployment, a namespace and a priority class may be named 123."""
+    values = ("operator.deployment=123", "operator.namespace=456", "priorityClassName=789")
+    objects = template("helm4", OURS, f"target={NEW}", *values, strings=True)
+    [role] = of_kind(objects, "Role")
+    assert role["rules"][0]["resourceNames"] == ["123"]
+    assert role["metadata"]["namespace"] == "456"
+    assert job(objects)["spec"]["template"]["spec"]["priorityClassName"] == "789"
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ OTHER_CRDS: Final = (
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
-def settings(values: Sequence[str]) -> list[str]:
+def settings(values: Sequence[str], flag: str = "--set") -> list[str]:
     """Values of a chart, as arguments of Helm."""
-    return [word for value in values for word in ("--set", value)]
+    return [word for value in values for word in (flag, value)]
 
 
 def template(
@@ -45,11 +45,13 @@ def template(
     file: Path | None = None,
     fails: str = "",
     upgrade: bool = True,
+    strings: bool = False,
 ) -> list[Object]:
     """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
     more = [*(["--values", str(file)] if file else []), *(["--is-upgrade"] if upgrade else [])]
     where = ("--namespace", namespace, "--kube-version", KUBERNETES)
-    command = (PROGRAMS[helm].binary(), "template", "grove-migrator", chart, *where, *settings(values), *more)
+    given = settings(values, "--set-string" if strings else "--set")
+    command = (PROGRAMS[helm].binary(), "template", "grove-migrator", chart, *where, *given, *more)
     done = attempt(*command)
     if fails:
         assert done.returncode != 0

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from migrator.cluster import DryRun
 from migrator.kube.store import KubeCluster
 from tests.cluster.manifests.audit import Audit, grants, used
 from tests.cluster.site import ServedSite, arguments, documents, job_of
@@ -58,7 +57,7 @@ def _first_of_each_kind_twice() -> Any:
     send: Any = KubeCluster.patch
 
     def patch(store: KubeCluster, resource: Any, *found: Any, **options: Any) -> Any:
-        if store.dry_run is DryRun.NONE and resource not in seen:
+        if not store.dry_run and resource not in seen:
             seen.add(resource)
             send(store, resource, *found, **options)
         return send(store, resource, *found, **options)

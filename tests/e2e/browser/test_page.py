@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from migrator.report.json import PlanHeader
 from migrator.report.page import SHOWN, render
-from migrator.report.summary import PlanHeader
 from tests.e2e.browser import chromium
 from tests.e2e.browser.chromium import Page
 from tests.support.builders import World

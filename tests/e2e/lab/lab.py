@@ -22,9 +22,6 @@ from tests.e2e.lab.builds import Build
 from tests.e2e.lab.cluster import RUN_SECONDS, Cluster
 from tests.e2e.lab.kubelet import Kubelet
 
-# With this the API server calls a webhook at what its Service is an alias of; else it wants Endpoints, which refuse
-# loopback addresses.
-_ARGUMENTS: Final = ("--enable-aggregator-routing=false",)
 #: The imitated kubelet acts as the administrator.
 _EXEMPT: Final = "admin,system:serviceaccount:kube-system:generic-garbage-collector"
 #: The operator writes its certificate into these, so they are created once, and not applied again.
@@ -41,7 +38,7 @@ class Lab(Cluster):
 
     def __init__(self, directory: Path, *, authorizer: bool = False, elects: bool = True) -> None:
         super().__init__()
-        options = Options(controller_manager=True, apiserver_args=_ARGUMENTS)
+        options = Options(controller_manager=True)
         self.control_plane = ControlPlane(directory / "controlplane", options)
         self._directory = directory
         self._authorizer = authorizer

@@ -79,6 +79,6 @@ def test_an_operator_that_cannot_start_is_recognised_and_comes_up(lab: Lab, tmp_
             for command in re.findall(r"`([^`]*)`", failed.out.partition("no operator of")[0]):
                 shell.paste(command)
         lab.wait_for_operator(NEW)
-        verified = lab.tool(*verify, "--wait", "1m")
+        verified = lab.tool(*verify, "--wait", "4m")
         assert verified.code == 0, verified.out
         lab.settle()

@@ -33,7 +33,6 @@ def test_reading_what_is_there(tmp_path: Path) -> None:
         lambda: store.list(LEASES, name),
         lambda: store.get(PODS, "a", "p"),
         lambda: store.create(CONFIG_MAPS, "a", {"metadata": {"name": "c"}}),
-        lambda: store.delete(PODS, "a", "p", "u2"),
         lambda: store.patch(PODS, "a", "p", ()),
     ):
         with pytest.raises(NotFound):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,13 @@ from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from migrator import __version__, cli
 from migrator.cli import connect
 from migrator.cli.options import Seconds
 from migrator.cli.progress import Progress
-from migrator.errors import HALF_WAY, HalfWay
+from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
@@ -46,14 +48,17 @@ def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str
     assert done.stdout
 
 
-@pytest.mark.parametrize("place", ["errors", "help", "docs/upgrade.md", "docs/cli.md"])
-def test_what_exit_code_6_asks_for_is_said_in_the_same_words(place: str, invoke: Invoke) -> None:
-    """The error, the help and both pages name the same steps; `--revert` alone, without --to, would end with 2."""
-    said = {"errors": HALF_WAY, "help": invoke("--help").out}.get(place) or (ROOT / place).read_text(encoding="utf-8")
-    text = " ".join(said.split()).lower()
-    assert "keep the operator at zero replicas" in text
-    assert "run the same command again, or add `--revert`" in text
-    assert "run again or `run --revert`" not in text.replace(",", "")
+def test_the_help_says_what_each_exit_code_says(invoke: Invoke) -> None:
+    """The sentences of errors.py, each behind its number."""
+    said = " ".join(invoke("--help").out.partition("Exit codes:")[2].split())
+    assert said == " ".join(f"{code} {text}" for code, text in EXIT_CODES.items())
+
+
+def test_the_table_of_exit_codes_gives_the_advice_of_the_error() -> None:
+    """upgrade.md has a row for each code, and for 6 the very words of the error."""
+    rows = re.findall(r"(?m)^\| (\d+) \|.*\| (.*) \|$", (ROOT / "docs" / "upgrade.md").read_text(encoding="utf-8"))
+    assert [int(code) for code, _ in rows] == list(EXIT_CODES)
+    assert f"{MAY_DIFFER} {dict(rows)['6']}" == HALF_WAY
 
 
 def test_every_command_has_help_for_every_option_and_examples() -> None:
@@ -68,18 +73,16 @@ def test_every_command_has_help_for_every_option_and_examples() -> None:
 
 def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     """Flags are an interface: none appears or disappears without this list being changed on purpose."""
-    log = "verbose log-format"
-    common = f"{log} output"
-    cluster = f"{common} kubeconfig context to to-binary"
+    cluster = "verbose log-format output kubeconfig context to to-binary"
     operator = "operator target-image"
     expected = {
         "plan": f"{cluster} filename from detailed-exitcode group-by namespace",
         "run": f"{cluster} from {operator} dry-run stop-operator skip-refused allow wait timeout revert yes",
         "verify": f"{cluster} {operator} wait after-upgrade",
-        "hash": f"{log} filename scheme",
-        "scheme": log,
-        "releases": common,
-        "guards": log,
+        "hash": "filename scheme",
+        "scheme": "",
+        "releases": "output",
+        "guards": "",
     }
     flags = {
         name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
@@ -129,6 +132,14 @@ def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, s
     assert (event["level"], event["code"], event["exit_code"]) == ("error", code, 2)
     assert said in event["message"]
     assert "\n" not in event["message"]
+
+
+@pytest.mark.parametrize(("command", "flag"), [("run", "--to"), ("verify", "--to"), ("plan", "--from")])
+def test_a_shell_completes_releases_and_schemes(command: str, flag: str) -> None:
+    """The newest release comes first, as most people go there."""
+    typed = ShellComplete(cli.cli, {}, "grove-migrator", "").get_completions
+    assert next(one.value for one in typed([command, flag], "v0.1.0-alpha.1")) == "v0.1.0-alpha.12-rc1"
+    assert [one.value for one in typed([command, flag], "legacy-1.35")] == ["legacy-1.35"]
 
 
 def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:

@@ -50,9 +50,9 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with ExitStack() as stack:
         url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
 
-        def store(_cluster: object, *, dry_run: Any, **_options: Any) -> object:
+        def store(_cluster: object, **_options: Any) -> object:
             seconds = 0.2 if step is Hang else 15.0
-            return store_on(url, time=Clock(), request_timeout=seconds, dry_run=dry_run)
+            return store_on(url, time=Clock(), request_timeout=seconds)
 
         monkeypatch.setattr(connect, "connect", store)
         yield said

@@ -10,11 +10,11 @@ from migrator.cli.dialogue import ending
 from migrator.errors import Unreachable
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Plan
-from migrator.planning.options import PlanOptions
+from migrator.releases.table import named
 from migrator.run import operator
 from migrator.run.context import RunOptions, RunResult
 from testbed import operator_installation as installation
-from tests.support.builders import World
+from tests.support.builders import World, options_of
 from tests.support.command_line import Invoke
 from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryCluster
@@ -36,8 +36,8 @@ def after_revert(
     world.apply(world.decide().changes)
     store = MemoryCluster(installation.deployment(installation.image(tag), replicas=replicas, observed=True))
     store.served["ct"] = ct
-    options = RunOptions(PlanOptions(source, target="legacy-1.35"), revert=True)
-    plan = world.revert() if sets else Plan("auto", "legacy-1.35", ())
+    options = RunOptions(options_of("legacy-1.35", source), revert=True)
+    plan = world.revert() if sets else Plan(None, named("legacy-1.35"))
     return ending(store, RunResult(plan, operator=operator.find(store, options.flags).operator), options)
 
 

@@ -84,7 +84,7 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods(*, shown: bool) -> 
             for number in range(500):
                 logger.warning("guard_warning", code="GM-112", object=f"Pod a/{number}", field=None, message="so")
                 logger.info("patched", kind="Pod", name=f"{number}")
-            logger.info("stage_finished", stage="execute", seconds=1.0)
+            logger.info("stage", stage="write")
             logger.info("summary", outcome="done")
     assert len(person.getvalue().splitlines()) == (1 if shown else 500)
     assert len(machine.getvalue().splitlines()) == 1002
@@ -151,7 +151,7 @@ def test_nobody_watching_costs_nothing(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     with progress.Progress(stream) as shown, shown.stage("reading"):
-        shown.count(None, "info", {"event": "patched"})
+        shown.show("patching", 1, 2)
         assert shown.stream is stream
     assert stream.getvalue() == ""
 
@@ -165,20 +165,12 @@ def test_a_stage_is_gone_when_it_is_over() -> None:
     assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
 
 
-@pytest.mark.parametrize(
-    ("expected", "more", "said"),
-    [(0, {}, "patches sent 8"), (9, {"dry_run": "server"}, "patches tried 8 of 9"), (5, {}, "patches sent 8")],
-)
-def test_patches_are_counted_in_the_log(expected: int, more: dict[str, str], said: str) -> None:
-    """The stage becomes their bar, whether people read the events or not. A wrong number is not printed."""
+def test_the_stage_shows_what_a_run_tells_of_itself() -> None:
+    """Its patches become a bar, whether people read the log or not."""
     stream = Terminal()
     with progress.Progress(stream) as shown, shown.stage("migrating"):
-        shown.expected = expected
-        logger = log.logger(shown.stream, first=[shown.count])
-        for number in range(8):
-            logger.info("patched", name=f"pod-{number}", **more)
-            logger.info("tree_written")
-    assert re.search(rf" {said} +\u2501", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
+        shown.show("patching", 1008, 1200)
+    assert re.search(r" patching 1,008 of 1,200 +\u2501", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
 
 
 def test_log_lines_appear_whole_above_the_progress() -> None:

@@ -85,5 +85,5 @@ def test_no_release_of_the_table_is_newer(site: Site, invoke: Invoke) -> None:
     """The first look does not offer the way back to an older operator as an upgrade."""
     assert site.replicas == 1
     said = invoke("plan").out
-    assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.12-rc1." in said
+    assert "No newer release is known." in said
     assert said.endswith("next      grove-migrator releases\n")

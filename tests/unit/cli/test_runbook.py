@@ -56,7 +56,7 @@ class Typist(Site):
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typist:
     """A site that the command line finds."""
     made = Typist(tmp_path)
-    monkeypatch.setattr(connect, "connect", lambda *_, dry_run, **__: made.store.in_dry_run(dry_run))
+    monkeypatch.setattr(connect, "connect", lambda *_, **__: made.store)
     return made
 
 

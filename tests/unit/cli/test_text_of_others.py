@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
-from migrator.run.endings import start_command
 from migrator.run.operator import Operator
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation
+from migrator.run.seen import unplanned
 from testbed import operator_installation as installation
+from tests.support.builders import options_of
 from tests.support.command_line import TO, Invoke, objects, written
 from tests.support.memory_site import NEW, OLD, Site
 
@@ -66,14 +65,14 @@ def test_the_rollback_that_is_printed_runs_nothing_else(site: Site, invoke: Invo
 def test_the_command_that_starts_an_operator_runs_nothing_else() -> None:
     """A Deployment's name is checked by the API server alone."""
     found = Operator(EVIL, EVIL, 0, "image", (), None)
-    assert shlex.split(start_command(found))[2:5] == [f"deployment/{EVIL}", "-n", EVIL]
+    assert shlex.split(found.start_command)[2:5] == [f"deployment/{EVIL}", "-n", EVIL]
 
 
 def test_the_flags_of_a_record_are_words_of_the_shell() -> None:
     """Whoever may write the record chooses its target."""
     started = datetime(2026, 1, 1, tzinfo=UTC)
     run = Record("id", "1.0", "auto", EVIL, started, State.WRITING)
-    seen = Observation(RunOptions(PlanOptions(target="legacy-1.35")), record=run)
+    seen = unplanned(RunOptions(options_of(target="legacy-1.35")), record=run)
     (remedy,) = (finding.remedy for finding in seen.findings() if finding.code == "GM-205")
     assert words_of(remedy.replace("`, or", " , or", 1), "run --to")[2] == EVIL
 

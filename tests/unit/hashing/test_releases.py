@@ -57,7 +57,7 @@ def test_a_row_without_a_fact_is_an_error(key: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("v0.1.0-alpha.12", "0.1.0-alpha.13", "alpha.14", "v0.1.0-alpha.14-rc1", "v0.1.0-alpha.12-rc2", "v0.2.0"),
+        *("v0.1.0-alpha.97", "0.1.0-alpha.98", "alpha.99", "v0.1.0-alpha.9-rc1", "v0.1.0-alpha.12-rc2", "v9.9.9"),
         *("v0.1.0-alfa.9", "legcy-1.35", "legacy-1.39", "canonical", "nope", ""),
     ],
 )

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning.model import SetState
-from migrator.planning.options import PlanOptions, direction_of
 from migrator.planning.planner import make_plan, make_revert
-from tests.support.builders import LATER, OLD, World, clique, refusals
+from tests.support.builders import LATER, OLD, World, clique, options_of, refusals
 
 SCHEMES = [scheme.name for scheme in schemes.all_schemes()]
 ORDERS = st.permutations(["a", "b", "c"])
@@ -91,10 +90,10 @@ def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     """A plan is a function of what was read: the same twice, and the objects stay as they are."""
     world, source, target = family
     raw, snapshot = copy.deepcopy(world.objects), world.snapshot()
-    options = PlanOptions(source=source, target=target)
+    options = options_of(source=source, target=target)
     first = make_plan(snapshot, options)
     assert first == make_plan(replace(snapshot), options)
-    make_revert(snapshot, direction_of(options))
+    make_revert(snapshot, options.direction)
     assert world.objects == raw
 
 

@@ -6,10 +6,9 @@ import pytest
 
 from migrator.planning import crds
 from migrator.planning.model import Plan
-from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
 from migrator.releases.table import builds
-from tests.support.builders import NOW, World
+from tests.support.builders import NOW, World, options_of
 from tests.support.tables import table
 
 A3, A4, A8, A9 = "v0.1.0-alpha.3", "v0.1.0-alpha.4", "v0.1.0-alpha.8", "v0.1.0-alpha.9"
@@ -21,12 +20,12 @@ def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, runn
     """The plan of a set with hashes of legacy-1.34, on a cluster where a kind has the short name, or by a dump."""
     known = Known(now=NOW, running=running, short_names={"pcs": "podcliquesets"} | ({"ct": ct} if ct else {}))
     snapshot = World().grow().snapshot(is_cluster=is_cluster)
-    return make_plan(snapshot, PlanOptions(target=target, for_display=True), known)
+    return make_plan(snapshot, options_of(target=target, for_display=True), known)
 
 
 def advised(plan: Plan) -> list[str]:
     """The CRDs that are to be deleted."""
-    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CODE]
+    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CLASHING.code]
 
 
 @table(
@@ -46,7 +45,7 @@ def test_on_a_cluster_discovery_shows_what_is_in_the_way(ct: str | None, target:
     """Whichever release runs: the CRD stays when its operator is gone."""
     plan = planned(target, ct=ct, running=A11)
     assert advised(plan) == expected
-    assert crds.CODE not in {finding.code for finding in plan.all_findings}
+    assert crds.CLASHING.code not in {finding.code for finding in plan.all_findings}
 
 
 @table(
@@ -85,7 +84,7 @@ def test_a_cluster_without_sets_is_told_too() -> None:
     """Its operator starts as little as any other."""
     known = Known(now=NOW, short_names={"ct": OLD})
     snapshot = World().snapshot()
-    assert advised(make_plan(snapshot, PlanOptions(target=RC1, for_display=True), known)) == [f"{OLD}.grove.io"]
+    assert advised(make_plan(snapshot, options_of(target=RC1, for_display=True), known)) == [f"{OLD}.grove.io"]
 
 
 @table(

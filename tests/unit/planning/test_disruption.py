@@ -14,7 +14,7 @@ from migrator.planning import detect
 from migrator.planning.detect import HashPair
 from migrator.planning.disruption import clique_gpus, disruption_of, whole_units
 from migrator.planning.model import Disruption
-from migrator.report.summary import recreated_with_migration
+from migrator.report.json import recreated_with_migration
 from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.tables import table
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from migrator.hashing import schemes
-from migrator.planning.options import PlanOptions, direction_of
 from migrator.releases.table import is_target
-from tests.support.builders import World
+from tests.support.builders import World, options_of
 from tests.support.tables import table
 
 SHIPPED = [f"{algorithm}-1.{minor}" for algorithm in ("legacy", "canonical") for minor in range(33, 38)]
@@ -23,7 +22,7 @@ SHIPPED = [f"{algorithm}-1.{minor}" for algorithm in ("legacy", "canonical") for
 )
 def test_names_become_schemes(source: str, target: str, candidates: list[str], scheme: str) -> None:
     """Releases and schemes by name, and ``auto`` for every shipped layout."""
-    direction = direction_of(PlanOptions(source=source, target=target))
+    direction = options_of(source=source, target=target).direction
     assert [candidate.name for candidate in direction.candidates] == candidates
     assert direction.target.name == scheme
 
@@ -67,5 +66,5 @@ def test_the_target_is_told_by_its_image(image: str, target: str, named: str | N
 def test_a_namespace_selects_sets(namespace: str | None, names: list[str]) -> None:
     """All of them without one."""
     trees = World().grow("web", namespace="one").grow("api", namespace="two").snapshot().trees
-    options = PlanOptions(namespace=namespace)
+    options = options_of(namespace=namespace)
     assert [f"{tree.ref.namespace}/{tree.ref.name}" for tree in trees if options.selects(tree.pcs)] == names

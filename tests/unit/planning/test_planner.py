@@ -12,9 +12,8 @@ from migrator.grove.places import POD_LABEL, StoredHash
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption, SetState, Severity
-from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, changes_of, make_plan
-from tests.support.builders import DELETION, LABEL, LATER, NOW, World, refusals, warnings
+from tests.support.builders import DELETION, LABEL, LATER, NOW, World, options_of, refusals, warnings
 
 
 @pytest.mark.parametrize(
@@ -26,17 +25,22 @@ def test_every_stored_hash_is_translated(source: str, target: str) -> None:
     shape: dict[str, Any] = {"replicas": 2, "maps": True, "progress": ("updateProgress", "rollingUpdateProgress")}
     world = World().grow(scheme=source, **shape)
     decided = world.decide("auto", target)
-    assert (decided.state, decided.source, decided.target) == (SetState.MIGRATE, source, target)
+    assert (decided.state, str(decided.source), str(decided.target)) == (SetState.MIGRATE, source, target)
     world.apply(decided.changes)
     assert world.values() == World().grow(scheme=target, **shape).values()
     again = world.decide("auto", target)
-    assert (again.state, again.source, again.changes, again.disruption) == (SetState.DONE, target, (), Disruption())
+    assert (again.state, str(again.source), again.changes, again.disruption) == (
+        SetState.DONE,
+        target,
+        (),
+        Disruption(),
+    )
 
 
 def test_a_set_being_deleted_is_skipped() -> None:
     """A terminating set is left alone with its children, and nothing of it is at stake."""
     decided = World().grow().put("PodCliqueSet", "web", "/metadata/deletionTimestamp", LATER).decide()
-    assert (decided.state, decided.source, decided.target) == (SetState.SKIPPED, None, "legacy-1.35")
+    assert (decided.state, decided.source, str(decided.target)) == (SetState.SKIPPED, None, "legacy-1.35")
     assert (decided.changes, decided.findings, decided.disruption) == ((), (), Disruption())
 
 
@@ -46,7 +50,7 @@ def test_a_set_that_was_never_reconciled_is_skipped() -> None:
     world.objects = [world.pcs]
     world.pcs["status"] = {}
     decided = world.decide("auto", "canonical-1.35")
-    assert (decided.state, decided.source, decided.target) == (SetState.SKIPPED, None, "canonical-1.35")
+    assert (decided.state, decided.source, str(decided.target)) == (SetState.SKIPPED, None, "canonical-1.35")
     assert decided.findings == ()
 
 
@@ -77,7 +81,7 @@ def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need
     assert [p.tree.ref.name for p in plan.set_plans] == ["good"]
     assert (plan.set_plans[0].disruption.pods, plan.cluster_disruption.pods) == (6, 12)
     (finding,) = plan.findings
-    assert warnings([finding]) == [("GM-201", "bad", None)]
+    assert warnings([finding]) == [("GM-201", None, None)]
     assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet in other namespaces: ")
 
 
@@ -148,9 +152,9 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
 def test_a_kind_that_may_not_be_listed_refuses_a_run(*, for_display: bool) -> None:
     """What could not be searched refuses a run, unless it is allowed, and warns in a plan."""
     snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
-    plan = make_plan(snapshot, PlanOptions(target="legacy-1.35", for_display=for_display), Known(now=NOW))
+    plan = make_plan(snapshot, options_of(target="legacy-1.35", for_display=for_display), Known(now=NOW))
     (finding,) = plan.findings
     assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not for_display)
-    allowed = PlanOptions(target="legacy-1.35", allow=frozenset({"GM-137"}))
+    allowed = options_of(target="legacy-1.35", allow=frozenset({"GM-137"}))
     assert refusals(make_plan(snapshot, allowed, Known(now=NOW)).findings) == []
-    assert make_plan(snapshot, PlanOptions(target="legacy-1.34"), Known(now=NOW)).findings == ()
+    assert make_plan(snapshot, options_of(target="legacy-1.34"), Known(now=NOW)).findings == ()

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from migrator.grove.places import PROGRESS_FIELDS
-from migrator.planning.options import PlanOptions, direction_of
+from migrator.hashing import schemes
 from migrator.planning.verification import problems_of
-from tests.support.builders import LATER, OLD, World, clique
+from tests.support.builders import LATER, OLD, World, clique, options_of
 
 #: Before every update of these objects.
 BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -23,14 +23,14 @@ def test_a_value_that_the_run_left_alone_may_stay(value: str, *, after: bool) ->
     old = world.hashes(value).templates["front"] if value != "older" else OLD
     world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash", old)
     world.apply(world.decide().changes)
-    direction = direction_of(PlanOptions(target="legacy-1.35"))
-    found = tuple(problems_of(world.snapshot(), direction, after_upgrade=after, scheme="legacy-1.34"))
+    direction = options_of(target="legacy-1.35").direction
+    found = tuple(problems_of(world.snapshot(), direction, after_upgrade=after, scheme=schemes.by_name("legacy-1.34")))
     assert [(one.ref.name, one.late) for one in found] == [("web-0-front", True)]
 
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
-    direction = direction_of(PlanOptions(source="legacy-1.34", target="legacy-1.35"))
+    direction = options_of(source="legacy-1.34", target="legacy-1.35").direction
     world = World().grow()
     assert list(problems_of(world.snapshot(), direction, after_upgrade=False)) != []
     world.pcs["metadata"]["deletionTimestamp"] = LATER
@@ -45,7 +45,7 @@ def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
 def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
     """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
     world = World().grow(scheme="legacy-1.35", progress=(name,))
-    direction = direction_of(PlanOptions(target="legacy-1.35"))
+    direction = options_of(target="legacy-1.35").direction
     world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
     assert list(problems_of(world.snapshot(), direction, after_upgrade=True, since=BEFORE)) == []
     del world.pcs["status"][name]["updateEndedAt"]
@@ -59,7 +59,7 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     odd = clique("front")
     odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
     world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
-    direction = direction_of(PlanOptions(target="canonical-1.34"))
+    direction = options_of(target="canonical-1.34").direction
     found = list(problems_of(world.snapshot(), direction, after_upgrade=False))
     assert found
     assert not any(problem.late for problem in found)

@@ -59,7 +59,7 @@ def test_a_webhook_blocks_if_it_matches_a_write_as_we_make_it(change: dict[str, 
 @table(
     "more blocks",
     ("It fails open.", ({"failurePolicy": "Ignore"}, False)),
-    ("Its Service is another's.", ({"clientConfig": {"service": {"namespace": "tenant", "name": "x"}}}, False)),
+    ("Its Service is in another namespace.", ({"clientConfig": {"service": {"namespace": "tenant"}}}, False)),
     ("It is behind a URL.", ({"clientConfig": {"url": "https://elsewhere.example"}}, False)),
     ("Our account is left out.", ({"matchConditions": [OURS]}, False)),
     ("So it is under another name.", ({"matchConditions": [{**OURS, "name": "by-hand"}]}, False)),
@@ -68,6 +68,21 @@ def test_a_webhook_blocks_if_it_matches_a_write_as_we_make_it(change: dict[str, 
 def test_a_webhook_blocks_if_the_operator_serves_it_and_it_fails_closed(more: dict[str, Any], *, blocks: bool) -> None:
     """Anybody else's answers, whatever we stop."""
     assert bool(blocking(configuration(**more))) is blocks
+
+
+@table(
+    "known service blocks",
+    ("The operator's.", (True, "grove-operator", True)),
+    # KAI-Scheduler's matches every update of a pod (pkg/operator/operands/admission/resources.go).
+    ("Of something else in its namespace, as KAI's.", (True, "admission", False)),
+    ("Of whatever is in its namespace, if no webhook of PodCliqueSets shows the operator's.", (False, "x", True)),
+)
+def test_a_webhook_blocks_if_its_service_is_the_operators(service: str, *, known: bool, blocks: bool) -> None:
+    """That is the Service of its webhook of PodCliqueSets; what another one serves answers during the stop."""
+    raw = configuration(PODS, name="any", clientConfig={"service": {"namespace": HOME, "name": service}})
+    sets = configuration({**RULE, "resources": ["podcliquesets"]}, name="podcliqueset-validating-webhook")
+    found = [one for item in (raw, *([sets] if known else [])) for one in webhooks.webhooks_of(item)]
+    assert bool(webhooks.in_the_way(found, HOME, ACCOUNT)) is blocks
 
 
 @table(

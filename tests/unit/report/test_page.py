@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from migrator.grove.objects import Ref, Tree
-from migrator.planning.model import Disruption, Finding, Plan, SetState, Severity
+from migrator.planning.model import Disruption, Finding, NotChecked, Plan, SetState, Severity
+from migrator.releases.table import Named
+from migrator.report import json as report
 from migrator.report import page as page_module
-from migrator.report import summary as report
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.unit.report.test_table import many, plan, tree, tree_plan
@@ -93,13 +94,22 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
 def test_hostile_names_are_only_text() -> None:
     """Whatever a dump calls objects and cliques, and whatever a guard quotes, no element or attribute comes of it."""
     ref = Ref("Pod", HOSTILE, HOSTILE)
-    told = Finding("GM-112", Severity.WARNING, ref, "/x", f"{ref} is {HOSTILE}; do {HOSTILE}")
+    told = Finding("GM-112", Severity.WARNING, ref, "/x", f"is {HOSTILE}; do {HOSTILE}")
     refuses = Finding("GM-101", Severity.REFUSAL, None, None, HOSTILE)
     evil = plan(
         tree_plan("x", SetState.REFUSED, tree=tree(HOSTILE, namespace=HOSTILE), findings=(told, refuses)),
         findings=(told,),
     )
-    html = render(Plan(HOSTILE, HOSTILE, evil.set_plans, evil.findings, evil.cluster_disruption))
+    hostile = Named(HOSTILE, evil.target.scheme)
+    html = render(
+        Plan(
+            hostile,
+            hostile,
+            evil.set_plans,
+            evil.findings,
+            evil.cluster_disruption,
+        )
+    )
     page, harmless = Page(html), Page(render(bad_night()))
     assert set(page.tags) <= set(harmless.tags)
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}
@@ -139,7 +149,7 @@ def test_everything_that_refuses_is_told_with_its_reason_and_what_to_do() -> Non
     """Each code has its title, its objects and its remedy; a refused set is named among all sets with its codes."""
     text = Page(render(bad_night())).text
     assert "GM-102 An update of the set is in flight" in text
-    assert "an update has not ended, and something old is left to replace" in text
+    assert "has an update that has not ended, and something old is left to replace" in text
     assert "Let the running operator finish" in text
     assert "evaluation/reranker-03 refused by GM-101, GM-102" in text
     assert f"PodClique inference/{LONG}-0-leader" in text
@@ -270,9 +280,22 @@ def test_a_team_finds_its_sets() -> None:
 
 def test_the_order_is_that_of_a_reader() -> None:
     """The verdict and the next step, what blocks, the cost, who is concerned, the sets, and the theory last."""
-    html = render(bad_night(), next_command="do it", guards={"GM-101": "It means this."})
-    parts = ["<h1>", "Next</h2>", *(f'id="{name}"' for name in ("refused", "cost", "who", "sets", "codes", "why"))]
+    html = render(bad_night(), next_command="do it")
+    parts = ["<h1>", "Next</h2>", *(f'id="{name}"' for name in ("refused", "cost", "who", "sets", "why"))]
     assert sorted(parts, key=html.index) == parts
-    assert '<a class="code" href="#GM-101">' in html
     assert '<th scope="col">' in html
     assert "<th>" not in html
+
+
+def test_what_was_not_checked_is_in_the_footer() -> None:
+    """Whoever gets the page alone does not read more into it than was looked at."""
+    made = replace(plan(tree_plan("demo")), not_checked=(NotChecked("GM-122", "whether an operator runs", "a dump"),))
+    assert "Not checked: GM-122 whether an operator runs (a dump)" in Page(render(made)).text
+    assert "Not checked" not in render(plan(tree_plan("demo")))
+
+
+def test_more_than_ten_sets_are_short_on_paper() -> None:
+    """Nobody carries 21 half-empty pages."""
+    sets = [tree_plan(f"s{number}") for number in range(11)]
+    assert '<body class="many">' in render(plan(*sets))
+    assert '<body class="many">' not in render(plan(*sets[:10]))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ClusterError, LeaseLost, LostReply, NotAuthorised, Unreachable
+from migrator.errors import LeaseLost, Unreachable
 from migrator.kinds import LEASES
 from migrator.run.context import periodically
 from migrator.run.leases import (
@@ -174,12 +174,6 @@ def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryCluster, clock: Cl
     assert "late writes" in leases.obtain()
 
 
-def test_a_create_that_loses_the_race_waits(cluster: MemoryCluster, leases: Leases) -> None:
-    """AlreadyExists means that somebody else holds it now."""
-    cluster.meanwhile(lambda: put_lease(cluster, "fast_1"), verb="create")
-    assert "held by fast_1" in leases.obtain()
-
-
 def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """Its holder may write until it next tries to renew, which it last did when we saw it move."""
     put_lease(cluster, "operator_1")
@@ -218,13 +212,6 @@ def test_a_namesake_is_somebody_else(cluster: MemoryCluster, leases: Leases) -> 
     assert "held by we_1" in leases.obtain()
 
 
-def test_an_unreadable_lease_fails_closed(cluster: MemoryCluster, leases: Leases) -> None:
-    """What may not be read is not free."""
-    cluster.fail(NotAuthorised("HTTP 403"), verb="get")
-    with pytest.raises(NotAuthorised):
-        leases.obtain()
-
-
 def test_nothing_may_be_written_without_our_own_lease(leases: Leases) -> None:
     """Not even the record."""
     with pytest.raises(LeaseLost):
@@ -244,13 +231,6 @@ def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryClust
     assert (again.obtain(), again.record) == ("", "a record")
     again.save("")
     assert cluster.read(LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"] == {"a": "b"}
-
-
-def test_a_record_that_is_removed_by_hand_still_counts(cluster: MemoryCluster, ours: Leases) -> None:
-    """While the Lease is held, what we have saved is what is recorded."""
-    ours.save("a record")
-    cluster.edit(LEASES, NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations"))
-    assert ours.record == "a record"
 
 
 def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
@@ -312,17 +292,6 @@ def test_another_term_ends_ours_at_once(
     assert not held(ours)
 
 
-def test_letting_go_leaves_what_client_go_leaves(cluster: MemoryCluster, ours: Leases) -> None:
-    """No holder, one second: a process that waits takes it at once."""
-    ours.park()
-    ours.unpark()
-    ours.release()
-    for name in (OWN_LEASE, OPERATORS):
-        spec = spec_of(cluster, name)
-        assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
-    assert not held(ours)
-
-
 def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCluster, ours: Leases) -> None:
     """It names nobody that lives; a run that ends half-way leaves it so."""
     ours.park()
@@ -330,33 +299,6 @@ def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCl
     spec = spec_of(cluster, OPERATORS)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
     assert spec_of(cluster)["holderIdentity"] == ""
-
-
-def test_a_lease_that_was_lost_is_left_alone(cluster: MemoryCluster, ours: Leases) -> None:
-    """Its next holder's term is not ours to end."""
-    put_lease(cluster, "next_1")
-    ours.release()
-    assert spec_of(cluster)["holderIdentity"] == "next_1"
-
-
-@pytest.mark.parametrize("deleted", [False, True], ids=["no reply", "deleted"])
-def test_our_lease_that_cannot_be_released_is_no_error(cluster: MemoryCluster, ours: Leases, *, deleted: bool) -> None:
-    """It costs the next holder a wait; one that is gone is not made again."""
-    if deleted:
-        cluster.drop(LEASES, NAMESPACE, OWN_LEASE)
-    else:
-        cluster.fail(LostReply("no answer"), verb="patch", times=99)
-    ours.release()
-    assert cluster.names(LEASES) == ([] if deleted else [OWN_LEASE])
-
-
-def test_an_operators_lease_that_cannot_be_released_is_an_error(cluster: MemoryCluster, ours: Leases) -> None:
-    """It keeps operators out for an hour."""
-    ours.park()
-    cluster.fail(LostReply("no answer"), verb="patch", times=3)
-    with pytest.raises(ClusterError, match=OPERATORS):
-        ours.unpark()
-    assert spec_of(cluster, OPERATORS)["holderIdentity"] == PARKED
 
 
 def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:

@@ -10,13 +10,14 @@ import pytest
 from migrator.errors import LostRace, LostReply, MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.exact_json import JSONObject
 from migrator.kinds import DEPLOYMENTS, PODS, Resource
+from migrator.planning.guards import operators
 from migrator.planning.model import Severity
-from migrator.planning.options import PlanOptions
 from migrator.run import operator
 from migrator.run.context import RunOptions
-from migrator.run.seen import Observation
+from migrator.run.seen import unplanned
 from testbed import operator_installation as installation
 from testbed.operator_installation import NAMESPACE
+from tests.support.builders import options_of
 from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
@@ -37,13 +38,6 @@ def test_an_installation_is_found_by_its_labels() -> None:
     assert [(p.ref.name, p.image, p.terminating) for p in found.pods] == [("grove-operator-1", IMAGE, False)]
     assert str(found) == "Deployment grove-system/grove-operator"
     assert look(installed()).home == NAMESPACE
-
-
-def test_nothing_installed_is_none() -> None:
-    """Without a Deployment and without a pod there is no operator."""
-    without_labels = manager(name="api", labels={"app": "api"})
-    del without_labels["metadata"]["labels"]
-    assert look(MemoryCluster(manager(name="web", labels={"app": "web"}), without_labels)).operator is None
 
 
 @pytest.mark.parametrize(
@@ -193,16 +187,9 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
     assert (found.namespace, found.deployment) == (NAMESPACE, "")
-    seen = Observation(RunOptions(PlanOptions(), stop_operator=True), operator.Found(NAMESPACE, found))
+    seen = unplanned(RunOptions(options_of(), stop_operator=True), operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
-
-
-def test_a_home_that_is_settled_does_not_move() -> None:
-    """An operator that appears in another namespace in mid-run is another one."""
-    cluster = MemoryCluster(deployment(namespace="other"))
-    found = operator.find(cluster, operator.OperatorFlags(), home=NAMESPACE)
-    assert (found.home, found.operator, [*found.others]) == (NAMESPACE, None, ["Deployment other/grove-operator"])
 
 
 def test_our_own_namespace_is_the_last_resort() -> None:
@@ -216,17 +203,6 @@ def test_our_own_namespace_is_the_last_resort() -> None:
 def replicas_of(cluster: MemoryCluster) -> int:
     """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
-
-
-def test_scaling_goes_through_scale_and_nothing_else() -> None:
-    """Down to zero and back: two patches of the subresource, no other write, whatever it costs."""
-    cluster = installed(replicas=2)
-    found = found_in(cluster)
-    operator.scale(cluster, found, 0)
-    assert replicas_of(cluster) == 0
-    operator.scale(cluster, found_in(cluster), 2)
-    assert replicas_of(cluster) == 2
-    assert [(r.verb, r.target) for r in cluster.writes()] == [("patch", "deployments/grove-operator/scale")] * 2
 
 
 @table(
@@ -293,4 +269,4 @@ def test_an_operator_elects_if_one_of_its_pods_holds_the_lease(holder: str, *, p
     found = look(cluster)
     assert found.operator is not None
     assert found.operator.elects is elects
-    assert [f.code for f in found.findings] == ([] if elects else [operator.NO_ELECTION])
+    assert [f.code for f in found.findings] == ([] if elects else [operators.NO_ELECTION.code])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from migrator import kinds
 from migrator.errors import Unreadable, VerificationFailed
 from migrator.hashing import podcliqueset, schemes
 from migrator.kinds import Resource
-from migrator.planning.options import PlanOptions
 from migrator.run import migration
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE, RECORD
@@ -25,12 +24,13 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.trees import State, grow
 from tests.faults import cluster
+from tests.support.builders import options_of
 from tests.support.clock import Clock, context_of
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 SOURCE, TARGET, NAMESPACE = "legacy-1.34", "legacy-1.35", "grove-system"
-PLAN = PlanOptions(target=TARGET)
+PLAN = options_of(target=TARGET)
 Change = Callable[[dict[str, Any]], object]
 _EARLIER, _LATER = "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z"  # than the migration
 
@@ -48,7 +48,7 @@ class Site(MemoryCluster):
         self, *, source: str = "auto", target: str = TARGET, after: bool = True, **options: Any
     ) -> VerifyResult:
         """What verify finds."""
-        plan = PlanOptions(source=source, target=target)
+        plan = options_of(source=source, target=target)
         return verify(self, VerifyOptions(plan, after_upgrade=after, **options), self.context)
 
     def fails(self, words: str, **options: Any) -> str:
@@ -287,6 +287,21 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
     for part, more in (("metadata", metadata), ("status", status)):
         migrated.edit(kinds.PODS, NAMESPACE, "new-1", lambda pod, part=part, more=more: pod[part].update(more))
     migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
+
+
+def _restarted(seconds_ago: int) -> Change:
+    """An operator without a readiness probe: its container ended, and runs again since then."""
+    began = (datetime(2026, 3, 1, tzinfo=UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    container = {"name": "grove-operator", "ready": True, "restartCount": 7, "state": {"running": {"startedAt": began}}}
+    return lambda pod: pod["status"].update(containerStatuses=[container])
+
+
+def test_between_two_restarts_an_operator_is_not_ready(migrated: Site) -> None:
+    """It looks well for as long as its container lives; the pod is named, and one restart long ago is forgiven."""
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(20))
+    assert "operator Pod grove-system/new-1" in migrated.fails("has restarted 7 times, and again at 23:59:40 UTC")
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(200))
+    migrated.verified()
 
 
 def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:

@@ -12,7 +12,6 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from migrator.cluster import DryRun
 from migrator.errors import Conflict, LeaseLost, LostReply, MigratorError, NotFound, Rejected
 from migrator.errors import TestFailed as FailedTest
 from migrator.grove.objects import Ref
@@ -22,7 +21,7 @@ from migrator.planning import patches
 from migrator.planning.model import Change
 from migrator.planning.patches import Batch, Patch
 from migrator.run.write import Executor, SetConflict
-from tests.support.clock import SILENT
+from tests.support.clock import Clock, context_of
 from tests.support.tables import table
 
 _FIELDS = {
@@ -39,7 +38,7 @@ class Sink:
     ``answer`` is what becomes of one. So many as ``together`` begin before the first ends.
     """
 
-    dry_run = DryRun.NONE
+    dry_run = False
 
     def __init__(
         self,
@@ -90,10 +89,17 @@ def pods_alone(number: int) -> Batch:
     return replace(whole, changes=whole.changes[:number])
 
 
-def executor(sink: Sink, *, concurrency: int = 1, **more: Callable[[], Any]) -> Executor:
-    """One that always may send, and is never asked to stop; ``more`` has another ``check``, ``stopping`` or ``log``."""
-    given: dict[str, Any] = {"check": lambda: None, "stopping": lambda: False, "log": SILENT, **more}
-    return Executor(sink, concurrency=concurrency, **given)  # type: ignore[arg-type]
+def executor(
+    sink: Sink,
+    *,
+    concurrency: int = 1,
+    check: Callable[[], object] = lambda: None,
+    stopping: Callable[[], bool] = lambda: False,
+    **more: Any,
+) -> Executor:
+    """One that always may send, and is never asked to stop; ``more`` is of its context."""
+    context = replace(context_of(lambda: 0.0, Clock().now), concurrency=concurrency, **more)
+    return Executor(sink, context, check=check, stopping=stopping)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
@@ -153,10 +159,10 @@ def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
     """A dry run is marked as one."""
     sink = Sink()
-    sink.dry_run = DryRun.SERVER
+    sink.dry_run = True
     with capture_logs() as logs:
         executor(sink, log=structlog.get_logger()).run([tree("t0"), tree("t1", pods=1)])
-    known = {"event": "tree_written", "log_level": "info", "namespace": "a", "dry_run": "server"}
+    known = {"event": "tree_written", "log_level": "info", "namespace": "a", "dry_run": True}
     found = [line for line in logs if line["event"] == "tree_written"]
     assert found == [{**known, "name": "t0", "writes": 6}, {**known, "name": "t1", "writes": 4}]
 

@@ -147,7 +147,7 @@ def test_a_selected_pod_counts_under_either_name_of_the_progress(name: str) -> N
     (found,) = world.findings()
     assert (found.code, found.message) == (
         "GM-102",
-        "PodClique default/web-0-front has 2 of at least 3 ready pods, and an update waits for it",
+        "has 2 of at least 3 ready pods, and an update waits for it",
     )
 
 
@@ -245,7 +245,7 @@ def test_a_set_kept_by_controller_revisions_refuses() -> None:
     """An operator with ControllerRevisions adopts old hashes by itself; what explains the set is named all the same."""
     decided = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef").decide()
     assert refusals(decided.findings) == [("GM-120", "web", "/status/currentRevision")]
-    assert (decided.state, decided.source, len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
+    assert (decided.state, str(decided.source), len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
 
 
 @pytest.mark.parametrize(("on_delete", "expected"), [(False, ["GM-102"]), (True, [])])

@@ -7,11 +7,22 @@ import pytest
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.grove.places import HASH_FIELDS
 from migrator.planning.model import SetPlan, SetState, Severity
-from migrator.planning.options import PlanOptions
 from migrator.run.context import RunOptions
 from migrator.run.preview import preview
-from migrator.run.seen import look_ahead
-from tests.support.builders import DELETION, LABEL, LATER, NOW, OLD, World, clique, hashes_of, refusals, warnings
+from migrator.run.session import look_ahead
+from tests.support.builders import (
+    DELETION,
+    LABEL,
+    LATER,
+    NOW,
+    OLD,
+    World,
+    clique,
+    hashes_of,
+    options_of,
+    refusals,
+    warnings,
+)
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
@@ -70,7 +81,7 @@ def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str) -> 
     assert refusals([finding]) == [("GM-101", name, field)]
     assert (decided.state, decided.source) == (SetState.REFUSED, None)
     assert changed_but(decided, kind, name, field)
-    assert f"holds {OLD}, which is neither legacy-1.34's " in finding.message
+    assert f"holds {OLD} in {field}, which is neither legacy-1.34's " in finding.message
 
 
 @pytest.mark.parametrize("on_delete", [False, True])
@@ -78,7 +89,7 @@ def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str) -> 
 def test_a_status_that_lags_behind_current_pods_warns(kind: str, name: str, field: str, *, on_delete: bool) -> None:
     """Where labels and pods are current, an older hash in status is left to the operator and all else is migrated."""
     decided = World().grow(maps=True, on_delete=on_delete).put(kind, name, field).decide()
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
     assert decided.findings[0].code in {"GM-107", "GM-112"}
     assert (refusals(decided.findings), [f.ref.name for f in decided.findings if f.ref]) == ([], [name])
     assert changed_but(decided, kind, name, field)
@@ -134,7 +145,7 @@ def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() ->
     world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
     (finding,) = world.findings()
     expected = world.hashes("legacy-1.35").templates["front"]
-    assert f"holds {OLD}, which is not legacy-1.35's {expected} (" in finding.message
+    assert f"holds {OLD} in {LABEL}, which is not legacy-1.35's {expected} (" in finding.message
     assert finding.severity is Severity.WARNING
 
 
@@ -156,7 +167,7 @@ def test_children_without_a_generation_hash() -> None:
     expected = ("GM-104", "web", "/status/currentGenerationHash")
     world = World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
     decided = world.decide()
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
     assert decided.findings == ()
     assert expected in refusals(world.put("Pod", "web-0-sg-1-work-1", LABEL).findings())
     world.pcs["status"] = {"observedGeneration": 1}
@@ -188,7 +199,7 @@ def test_a_pod_without_the_label_of_its_pod_clique_refuses() -> None:
 def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field: str) -> None:
     """Under OnDelete older hashes stay where Grove keeps them on purpose, with a warning for each."""
     decided = World().grow(on_delete=True, maps=True).put(kind, name, field).decide()
-    assert (decided.state, decided.source) == (SetState.MIGRATE, "legacy-1.34")
+    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
     assert warnings(decided.findings) == [("GM-112", name, field)]
     assert refusals(decided.findings) == []
     assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
@@ -230,6 +241,14 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> N
     )
 
 
+def test_another_set_may_hold_a_hash_of_this_one() -> None:
+    """Its objects are its own: what stands there is not left behind by this migration."""
+    world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
+    value = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").generation
+    plan = world.put("PodCliqueSet", "other", "/status/history", [{"hash": value}]).plan()
+    assert [one.state for one in plan.set_plans] == [SetState.MIGRATE] * 2
+
+
 def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
     """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
     world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
@@ -255,7 +274,7 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     hidden(world, "pod")
     store = MemoryCluster(*world.objects)
     store.is_cluster = False
-    options = PlanOptions(target="legacy-1.35")
+    options = options_of(target="legacy-1.35")
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
     for plan in (preview(store, options, now=lambda: NOW), ahead.plan):
         assert [code for code, _, _ in refusals(plan.set_plans[0].findings)] == ["GM-136"]

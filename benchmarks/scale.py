@@ -1,4 +1,4 @@
-"""Clusters to measure on: PodCliqueSets with everything that they own, as an operator leaves them."""
+"""Grove's scale test, as an operator leaves it: what the run and the reading of a dump are measured on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ _PODS_OF_A_CLIQUE: Final = 2
 
 
 def scale_test(pods: int) -> list[Object]:
-    """Grove's scale test: one set, and a PodClique for every two pods (``operator/e2e/yaml/scale-test-1000.yaml``)."""
+    """One set, and a PodClique for every two pods (``operator/e2e/yaml/scale-test-1000.yaml``)."""
     clique = workloads.clique("expert-worker", replicas=_PODS_OF_A_CLIQUE, containers=("expert-worker",))
-    return _grown(workloads.pod_clique_set("scale-test", [clique], replicas=pods // _PODS_OF_A_CLIQUE))
-
-
-def _grown(pcs: Object) -> list[Object]:
-    hashes = podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE))
-    return grow(pcs, hashes, State(line=LINE))
+    pcs = workloads.pod_clique_set("scale-test", [clique], replicas=pods // _PODS_OF_A_CLIQUE)
+    return grow(pcs, podcliqueset.SetHasher(pcs).under(schemes.by_name(SOURCE)), State(line=LINE))

@@ -1,0 +1,55 @@
+"""Guards on the cluster or the dump as a whole: sets that are left out, and kinds that were not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from migrator.grove.objects import Snapshot
+from migrator.grove.places import GROUPS
+from migrator.grove.trees import DUMP_COMMAND
+from migrator.planning.guards.base import Guard, refuses, warns
+from migrator.planning.model import Finding, SetPlan, SetState
+from migrator.planning.options import PlanOptions
+from migrator.words import count
+
+NOT_LISTED: Final = refuses(
+    "GM-137",
+    "kind-not-listed",
+    "You are not allowed to list a kind of Grove",
+    f"grant list on the API groups {' and '.join(GROUPS)}",
+    overridable=True,
+)
+MISSING: Final = warns(
+    "GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", f"dump again with `{DUMP_COMMAND}`"
+)
+OTHER_SETS: Final = warns(
+    "GM-201",
+    "other-sets",
+    "Other sets need this migration too",
+    "plan without -n; a run has no such flag",
+    question="whether other sets need this migration too",
+)
+
+GUARDS: Final[tuple[Guard, ...]] = (NOT_LISTED, MISSING, OTHER_SETS)
+
+
+def check_cluster(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions) -> Iterator[Finding]:
+    """All findings about the cluster as a whole."""
+    pending = [p for p in plans if p.state in {SetState.MIGRATE, SetState.REFUSED}]
+    others = [p for p in pending if not options.selects(p.tree.pcs)]
+    if others:
+        sets = count(len(others), "PodCliqueSet")
+        message = (
+            f"the upgrade also affects {sets} in other namespaces: the operator serves the whole cluster and would "
+            "recreate their pods"
+        )
+        yield OTHER_SETS.found(None, None, message)
+    for kind in snapshot.forbidden_kinds if any(p.changes for p in plans) else ():
+        message = f"you are not allowed to list {kind}, so grove-migrator did not search it for hashes"
+        yield NOT_LISTED.found(None, None, message, overridable=True)
+    if snapshot.missing_kinds:
+        message = (
+            f"the dump has pods, but no {' and no '.join(snapshot.missing_kinds)}: hashes in such objects are not seen"
+        )
+        yield MISSING.found(None, None, message)

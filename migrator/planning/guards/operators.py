@@ -1,0 +1,44 @@
+"""The guards that need the operator, its webhooks or the records of runs; ``run`` and ``webhooks`` find them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from migrator.planning.guards.base import Guard, refuses, warns
+
+RUNNING: Final = refuses(
+    "GM-122",
+    "operator-running",
+    "An operator is running",
+    "scale it to zero, or run with --stop-operator",
+    question="whether an operator is running",
+)
+WEBHOOK: Final = refuses(
+    "GM-202",
+    "webhook",
+    "A webhook of the operator rejects our writes while it is stopped",
+    "let an administrator leave this account out of the webhook, with the command of the finding",
+    overridable=True,
+    question="whether a webhook of the operator rejects our writes while it is stopped",
+)
+UNCLEAR: Final = refuses(
+    "GM-203",
+    "operator-unclear",
+    "The operator's installation is not clear",
+    "scale the others to zero or remove them, or name the operator's Deployment with --operator NAMESPACE/NAME",
+)
+OPEN_RECORD: Final = refuses(
+    "GM-205",
+    "open-record",
+    "Another migration has not ended",
+    "finish or revert that run first, with the command of the finding",
+    question="whether an earlier run left a record",
+)
+NO_ELECTION: Final = warns(
+    "GM-207",
+    "no-election",
+    "No Lease keeps the operator out",
+    "make sure that nothing scales it up until the run has ended",
+)
+
+GUARDS: Final[tuple[Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)

@@ -1,0 +1,181 @@
+"""A plan as data: its numbers, and its JSON. Pure.
+
+The JSON is a contract: keys are only ever added, sets, changes and findings are sorted by namespace, name, kind and
+field, and absent values are null. Each key is printed by one function, and has its row in docs/how-it-works.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from migrator.grove.objects import Ref
+from migrator.planning.disruption import present_pods
+from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
+from migrator.planning.options import AUTO
+from migrator.planning.planner import Outlook, Target
+
+#: The version of the JSON: keys are only ever added to it.
+API_VERSION: Final = "grove-migrator/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHeader:
+    """Where and when a plan was made: the cluster's address or the dump's name, the time, and our version.
+
+    Its fields are keys of the JSON.
+    """
+
+    cluster: str | None
+    time: str
+    version: str
+
+
+def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
+    """The plan as the JSON object of ``plan -o json``; without a header it is a part of another one."""
+    return {
+        **({"apiVersion": API_VERSION} if header else {}),
+        "from": str(plan.source or AUTO),
+        "to": str(plan.target),
+        "summary": summary(plan),
+        "trees": [_set_json(set_plan) for set_plan in in_order(plan.set_plans)],
+        **_found(plan),
+        **(asdict(header) if header else {}),
+    }
+
+
+def first_look_json(look: Outlook, targets: Iterable[Target], source: str, header: PlanHeader) -> dict[str, Any]:
+    """The JSON object of ``plan -o json`` without ``--to``."""
+    found = {"from": source, "targets": list(map(target_json, targets)), **asdict(header)}
+    return {"apiVersion": API_VERSION, **found, "outlook": outlook_json(look)}
+
+
+def target_json(target: Target) -> dict[str, Any]:
+    """One target as ``plan -o json`` without ``--to`` has it."""
+    plan = target.plan
+    return {
+        "scheme": target.scheme.name,
+        "releases": list(target.releases),
+        "running": target.running,
+        "summary": summary(plan),
+        **_found(plan),
+    }
+
+
+def outlook_json(outlook: Outlook) -> dict[str, Any]:
+    """The cluster as ``plan -o json`` without ``--to`` has it."""
+    return {
+        "operator": outlook.operator,
+        "release": outlook.running,
+        "podCliqueSets": outlook.sets,
+        "pods": outlook.pods,
+        "gpus": outlook.gpus,
+        "unfinishedRun": outlook.record or None,
+    }
+
+
+def summary(plan: Plan) -> dict[str, int]:
+    """The numbers of a plan: its selected sets, and the disruption in the whole cluster."""
+    rest = recreated_with_migration(plan)
+    return {
+        "podCliqueSets": len(plan.set_plans),
+        "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.set_plans),
+        "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.set_plans),
+        "pods": sum(present_pods(set_plan.tree) for set_plan in plan.set_plans),
+        "changes": sum(len(set_plan.changes) for set_plan in plan.set_plans),
+        "refusals": len(refusals_of(plan)),
+        "warnings": len(warnings_of(plan)),
+        "podsRecreatedWithoutMigration": plan.cluster_disruption.pods,
+        "gpusRecreatedWithoutMigration": plan.cluster_disruption.gpus,
+        "podsRecreatedWithMigration": rest.pods,
+        "gpusRecreatedWithMigration": rest.gpus,
+    }
+
+
+def _set_json(set_plan: SetPlan) -> dict[str, Any]:
+    changes = sorted(set_plan.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
+    return {
+        "namespace": set_plan.tree.ref.namespace,
+        "name": set_plan.tree.ref.name,
+        "from": str(set_plan.source) if set_plan.source else None,
+        "to": str(set_plan.target),
+        "state": set_plan.state.value,
+        "pods": set_plan.disruption.pods,
+        "gpus": set_plan.disruption.gpus,
+        "changes": [
+            {**object_json(one.ref), "uid": one.ref.uid, "field": one.field, "old": one.old, "new": one.new}
+            for one in changes
+        ],
+    }
+
+
+def _found(plan: Plan) -> dict[str, Any]:
+    return {
+        "refusals": [_finding(finding) for finding in refusals_of(plan)],
+        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "notChecked": [{"code": one.code, "message": f"{one.what} ({one.reason})"} for one in plan.not_checked],
+        "advisories": [_advice(advice) for advice in plan.advisories],
+    }
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    more = {name: getattr(advice, name) for name in ("message", "source", "remedy", "confidence")}
+    return {"id": advice.id, **object_json(advice.ref), **more}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    where = {**object_json(finding.ref), "field": finding.field}
+    return {"code": finding.code, **where, "message": finding.message, "remedy": finding.remedy or None}
+
+
+def object_json(ref: Ref | None) -> dict[str, str | None]:
+    """The keys that name an object in JSON."""
+    return {
+        "kind": ref.kind if ref else None,
+        "namespace": (ref.namespace or None) if ref else None,
+        "name": ref.name if ref else None,
+    }
+
+
+def recreated_with_migration(plan: Plan) -> Disruption:
+    """The pods of the cluster that are recreated although the sets that can be migrated are."""
+    total, before = plan.cluster_disruption, sum((set_plan.disruption for set_plan in plan.set_plans), Disruption())
+    after = sum(
+        (one.remaining if one.state is SetState.MIGRATE else one.disruption for one in plan.set_plans), Disruption()
+    )
+    return Disruption(
+        pods=total.pods - before.pods + after.pods,
+        gpus=total.gpus - before.gpus + after.gpus,
+    )
+
+
+def refusals_of(plan: Plan) -> list[Finding]:
+    """All findings that forbid the migration, sorted."""
+    return _findings(plan, Severity.REFUSAL)
+
+
+def warnings_of(plan: Plan) -> list[Finding]:
+    """All warnings, sorted."""
+    return _findings(plan, Severity.WARNING)
+
+
+def number(plan: Plan, state: SetState) -> int:
+    """How many sets are in this state."""
+    return sum(set_plan.state is state for set_plan in plan.set_plans)
+
+
+def in_order(set_plans: Iterable[SetPlan]) -> list[SetPlan]:
+    """Sets by namespace and name."""
+    return sorted(set_plans, key=lambda set_plan: (set_plan.tree.ref.namespace, set_plan.tree.ref.name))
+
+
+def _findings(plan: Plan, severity: Severity) -> list[Finding]:
+    return sorted((finding for finding in plan.all_findings if finding.severity is severity), key=place)
+
+
+def place(finding: Finding) -> tuple[str, ...]:
+    """What findings are sorted by."""
+    ref = finding.ref
+    place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")
+    return (*place, finding.field or "", finding.code, finding.message)

@@ -1,0 +1,127 @@
+"""The first look, in 80 columns: the cluster as it is, and what each newer release would recreate. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from migrator.hashing.schemes import Scheme
+from migrator.planning.model import Finding, Plan, SetState
+from migrator.planning.planner import Outlook, Target
+from migrator.releases.table import build_range, builds, builds_with
+from migrator.report import table
+from migrator.report.json import number, place, recreated_with_migration, refusals_of
+from migrator.words import columns, command_row, count, row, sentence, wrapped
+
+_NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
+
+
+def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str]) -> str:
+    """The first look: the cluster as it is, and what each newer release would recreate."""
+    if not outlook.sets:
+        return table.paragraphs("".join(_facts(outlook)), wrapped(table.NOTHING_SELECTED))
+    plans = newer_plans(rows)
+    here = next((one for one in rows if one.release == outlook.installed), None)
+    blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
+    some = any(number(plan, SetState.REFUSED) for plan in plans)
+    return table.paragraphs(
+        "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
+        blocked
+        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
+        _releases(rows),
+        "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
+        table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
+        "".join(command_row("" if index else "next", command) for index, command in enumerate(commands)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """One release that an upgrade may lead to; ``is_newer`` is false for the one that runs and for those before it."""
+
+    release: str
+    scheme: Scheme
+    plan: Plan
+    is_newer: bool = True
+
+
+def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRow]:
+    """A row for each release, oldest first.
+
+    If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
+    If none uses that, it is taken for newer than all that are built with the same k8s.io/api or an older one.
+    """
+    found: dict[str, TargetRow] = {}
+    sources = set[Scheme]()
+    for target in targets:
+        plans = target.plan.set_plans
+        stored = (plan.target if plan.state is SetState.DONE else plan.source for plan in plans)
+        sources |= {scheme for scheme in stored if scheme is not None}
+        found |= {release: TargetRow(release, target.scheme, target.plan) for release in target.releases}
+    order = builds()
+    running_now = [running] if running else [name for scheme in sources for name in builds_with(scheme)]
+    if not running_now and sources:
+        minor = max(scheme.minor for scheme in sources)
+        running_now = [name for name, row in found.items() if row.scheme.minor <= minor]
+    newest = max((order.index(name) for name in running_now), default=-1)
+    return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
+
+
+def newer_plans(rows: Iterable[TargetRow]) -> list[Plan]:
+    """The plans of releases that are newer than the one that runs."""
+    return [row.plan for row in rows if row.is_newer]
+
+
+def common_refusals(plans: Iterable[Plan]) -> list[Finding]:
+    """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
+    found = [refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
+    shared = set.intersection(*({place(one) for one in refusals} for refusals in found)) if found else set()
+    return [one for one in found[0] if place(one) in shared] if found else []
+
+
+def _facts(outlook: Outlook) -> Iterator[str]:
+    yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
+    if outlook.record:
+        yield row("record", outlook.record)
+    nothing = "None was found" if outlook.is_cluster else "Not read from a dump"
+    yield row("operator", sentence(outlook.operator or nothing))
+    if outlook.running:
+        dynamo = table.dynamo_of(outlook.running)
+        yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
+    pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
+    yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
+
+
+def _unfit(outlook: Outlook, plan: Plan) -> str:
+    """What the installed operator would do, if the stored hashes are not its own."""
+    lost = plan.cluster_disruption
+    if not lost.pods:
+        return ""
+    when = f"{outlook.installed} runs and" if outlook.running else f"If {outlook.installed} starts, it"
+    return row("hashes", f"They are not those of the operator. {when} recreates {table.amount(lost)}.")
+
+
+def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
+    """A row for each code: what it is, and a few objects."""
+    for group in table.grouped(findings):
+        refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
+        where = f": {table.names(refs)}" if refs else ""
+        yield row(label, f"{group.code} {group.title}{where}.", indent=2)
+
+
+def _releases(rows: Sequence[TargetRow]) -> str:
+    """A row for each newer release, and the older ones in one line."""
+    newer = [one for one in rows if one.is_newer]
+    if not newer:
+        return "No newer release is known.\n"
+    shown = [(one.release, table.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
+    header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
+    others = [one.release for one in rows if not one.is_newer]
+    folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
+    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{folded}"
+
+
+def _numbers(plan: Plan) -> tuple[str, ...]:
+    without, rest = plan.cluster_disruption, recreated_with_migration(plan)
+    return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))

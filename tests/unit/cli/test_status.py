@@ -1,0 +1,104 @@
+"""The first look is the status: what is installed, whether the stored hashes are its own, and what comes next."""
+
+from __future__ import annotations
+
+import pytest
+
+from migrator.errors import Forbidden
+from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
+from migrator.planning.model import SetState, Severity
+from migrator.report.table import MANY, plan_text
+from tests.support.command_line import Invoke
+from tests.support.memory_site import NEW, OLD, Site
+from tests.support.memory_store import Request
+from tests.support.tables import table
+from tests.unit.report.test_table import finding, plan, tree_plan
+
+RUN = ("run", "--to", NEW, "--stop-operator")
+VERIFY = f"grove-migrator verify --to {NEW} --after-upgrade --wait 5m"
+LOST = "recreates 19 pods with 78 GPUs."
+
+
+@pytest.fixture
+def site(invoke: Invoke) -> Site:
+    """The example beside the operator that made it."""
+    found = Site()
+    invoke.on(found.store)
+    return found
+
+
+def upgraded(site: Site) -> None:
+    """Install the next operator."""
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+
+
+@table(
+    "does first last",
+    ("Before a run nothing is amiss.", ("", "operator Deployment", f"next      grove-migrator plan --to {NEW}")),
+    ("After a run the old operator must not start.", ("run", f"If {OLD} starts, it {LOST}", VERIFY)),
+    ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
+    ("An operator beside foreign hashes.", ("upgrade", f"{NEW} runs and {LOST}", "next      grove-migrator releases")),
+)
+def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
+    """Each state has its row and its next command, in 80 columns."""
+    for step in does.split():
+        upgraded(site) if step == "upgrade" else invoke(*RUN)
+    text = invoke("plan").out
+    assert first in " ".join(text.split())
+    assert text.splitlines()[-1].endswith(last)
+
+
+def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
+    """The whole way: the CRDs, the upgrade, the verification."""
+    printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
+    assert site.replicas == 0
+    assert invoke("plan").out.partition("next      ")[2] == printed
+    assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
+    assert application(NEW) in printed
+
+
+def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke: Invoke) -> None:
+    """Without the permission to look, none was found is not true."""
+
+    def within(request: Request) -> None:
+        if request.resource.plural == "deployments":
+            raise Forbidden("list deployments: HTTP 403 Forbidden")
+
+    site.store.before.append(within)
+    assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
+
+
+def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> None:
+    """Without the target's operator no stored hash needs to be looked at."""
+    assert site.replicas == 1
+    lines = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.splitlines()
+    deciding = next(number for number, line in enumerate(lines) if f"no operator of {NEW} runs" in line)
+    value = next(number for number, line in enumerate(lines) if "/metadata/labels/" in line)
+    assert deciding < value
+
+
+def test_a_dry_run_says_what_it_proved_and_what_is_next(site: Site, invoke: Invoke) -> None:
+    """The server's answers are the proof; the next command is the run itself."""
+    asked = (*RUN, "--allow", "GM-102", "--skip-refused")
+    said = invoke(*asked, "--dry-run").out
+    assert site.store.writes() == []
+    assert "accepts all 43 patches, and your permissions suffice.\nNothing was written." in said
+    assert (
+        said.splitlines()[-1]
+        == f"next      grove-migrator {' '.join([*RUN[:-1], '--skip-refused', '--allow', 'GM-102', RUN[-1]])}"
+    )
+
+
+def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:
+    """Refused sets are first, and the sums last; up to twenty sets each has its row."""
+    odd = tree_plan("z", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "z"),))
+    few = [tree_plan(f"s{number}") for number in range(MANY)]
+    rows = [
+        line.split()[0] for line in plan_text(plan(*few, odd)).splitlines() if line.startswith(("default/z", "20 that"))
+    ]
+    assert rows == ["default/z", "20"]
+    lines = [" ".join(line.split()) for line in plan_text(plan(*few, odd)).splitlines()]
+    assert "20 that only migrate migrate 80 40 320" in lines
+    assert "total: 21 sets 84 42 336" in lines
+    assert "default/s7 " in plan_text(plan(*few))

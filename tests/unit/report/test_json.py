@@ -1,0 +1,86 @@
+"""The JSON of a plan: its keys are those of the page, its numbers are right, and its order does not vary."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from migrator.grove.objects import Ref
+from migrator.planning.model import Advice, Disruption, Finding, NotChecked, SetPlan, SetState, Severity
+from migrator.planning.planner import Outlook, plans_for_all_releases
+from migrator.report import json
+from tests.support.builders import World, options_of
+from tests.support.paths import ROOT
+from tests.unit.report.test_table import finding, plan, tree, tree_plan
+
+#: What stands in the page's section as a value, not as a key.
+VALUES = {json.API_VERSION, "auto", "plan -o json", "--to", *(state.value for state in SetState)}
+
+
+def keys_of(value: Any) -> set[str]:
+    """The keys of a document, at any depth."""
+    if isinstance(value, list):
+        return set[str]().union(*map(keys_of, value))
+    return set(value).union(*map(keys_of, value.values())) if isinstance(value, dict) else set()
+
+
+def test_the_page_has_every_key_and_no_other() -> None:
+    """Whoever writes a script finds all keys in one place; one that is renamed or goes is seen."""
+    ref, header = Ref("Pod", "a", "b"), json.PlanHeader("dump", "now", "1")
+    issue = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen")
+    unseen = NotChecked("GM-122", "whether", "why")
+    made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
+    made = replace(made, advisories=(issue,), not_checked=(unseen,))
+    targets = plans_for_all_releases(World().grow().snapshot(), options_of())
+    first_look = json.first_look_json(Outlook("dump", is_cluster=False), targets, "auto", header)
+    section = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").partition("## JSON of plan")[2]
+    named = re.findall(r"`([^`]*)`", section.partition("\n## ")[0])
+    told = {word for name in named if name not in VALUES for word in name.replace("[]", "").split(".")}
+    assert told == keys_of([json.plan_json(made, header), first_look])
+
+
+def test_json_counts_objects_and_only_pods_that_stay() -> None:
+    """Terminating pods are not counted; findings of trees and of the cluster count alike; keys are in order."""
+    made = plan(
+        tree_plan("a", tree=tree("a", pods=5, terminating=2), findings=(finding(Severity.REFUSAL, "a"),)),
+        tree_plan("b", SetState.DONE),
+        findings=(finding(Severity.WARNING),),
+        cluster=Disruption(7, 56),
+    )
+    assert list(json.plan_json(made)["summary"].items()) == [
+        ("podCliqueSets", 2),
+        ("podCliques", 2),
+        ("podCliqueScalingGroups", 2),
+        ("pods", 3 + 2),
+        ("changes", 5 + 1 + 1),
+        ("refusals", 1),
+        ("warnings", 1),
+        ("podsRecreatedWithoutMigration", 7),
+        ("gpusRecreatedWithoutMigration", 56),
+        ("podsRecreatedWithMigration", 5),
+        ("gpusRecreatedWithMigration", 40),
+    ]
+
+
+def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
+    """Two plans of one cluster are the same text, whatever order the API server lists in."""
+    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
+    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
+    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
+    document = json.plan_json(plan(first, second, third))
+    assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
+    for entry in document["trees"]:
+        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
+        assert places == sorted(places)
+    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+
+
+def test_json_says_null_for_what_is_absent() -> None:
+    """A finding about no object has null in its places; a set that nothing explains has null as its source."""
+    odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
+    unexplained = SetPlan(tree("demo"), None, "legacy-1.35", SetState.REFUSED)
+    document = json.plan_json(plan(unexplained, findings=(odd,)))
+    assert document["trees"][0]["from"] is None
+    absent = dict.fromkeys(("kind", "namespace", "name", "field", "remedy"))
+    assert document["warnings"] == [{"code": "GM-122", **absent, "message": "it runs"}]
