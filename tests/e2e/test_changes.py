@@ -48,7 +48,7 @@ def test_an_odd_name_warns() -> None:
     assert warnings(world.findings()) == [("GM-139", "web", None)]
 '''
 _RELEASE: Final = (
-    '{"release": "v9.9.9", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
+    '{"release": "v0.1.0-alpha.12", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
     '"source": "https://github.com/ai-dynamo/grove/blob/0123abcd/operator/go.mod#L21"}\n'
 )
 _PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", "compares it", lags=True),\n'
@@ -116,7 +116,7 @@ CHANGES: Final = {
                 ("replicas. Run the same command again, or add", "replicas. Type the same command again, or add"),
             ),
         },
-        ("tests/unit/cli", "tests/unit/run", "tests/faults/test_end_of_run.py"),
+        ("tests/unit/cli/test_cli.py", "tests/unit/run"),
     ),
     "a key of the JSON": Change(
         {
