@@ -29,7 +29,7 @@ from migrator.kube import store as kube_store
 from migrator.kube.transport import Request
 from migrator.planning.model import SetPlan
 from migrator.planning.options import PlanOptions
-from migrator.planning.patches import RESOURCES, Batch, forward, reverting
+from migrator.planning.patches import RESOURCES, Batch, forward
 from migrator.planning.planner import make_plan
 from migrator.releases.table import named
 from migrator.run.snapshot import read_snapshot
@@ -140,7 +140,7 @@ class Bench:
         plan = make_plan(read_snapshot(store), PlanOptions(named(TARGET), named(SOURCE)))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.set_plans))
-        record_patches(back, (reverting(_undone(one)) for one in plan.set_plans))
+        record_patches(back, (Batch(one.tree.ref, _undone(one).changes) for one in plan.set_plans))
         return there, back
 
 
