@@ -14,7 +14,7 @@ from benchmarks.scale import TARGET, scale_test
 
 #: About 440 MB.
 PODS: Final = 50_000
-_FIELDS: Final = {f"f:condition-{number}": {".": {}, "f:type": {}} for number in range(12)}
+_FIELDS: Final[dict[str, object]] = {f"f:condition-{number}": {".": {}, "f:type": {}} for number in range(12)}
 _MANAGER: Final = {"manager": "grove-operator", "operation": "Update", "fieldsV1": {"f:status": _FIELDS}}
 
 
