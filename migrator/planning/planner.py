@@ -37,9 +37,8 @@ OPERATOR_UPGRADE: Final = 300.0
 class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
-    ``running`` is the release of the operator if its image names one. ``record`` tells of a run that did not end, and
-    ``resumes`` are the flags that finish it. ``installed`` is the
-    release that the operator's Deployment names, whether it runs or not.
+    ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
+    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end.
     """
 
     name: str | None
