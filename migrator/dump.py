@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from migrator import kubectl_json
-from migrator.errors import InputError, NotFound, UsageError
+from migrator import errors, kubectl_json
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.kinds import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
 from migrator.kubectl_json import CUT_OFF, MESSAGES
@@ -51,11 +50,11 @@ def objects(path: str, *, whole: bool = True) -> Iterator[JSONObject]:
                     _demand_usable(item, at, whole=whole)
                     yield item
     except OSError as error:
-        raise InputError(f"{title(path)}: cannot be read: {error.strerror or error}") from error
+        raise errors.InputError(f"{title(path)}: cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
-        raise InputError(f"{title(path)}: nested too deeply") from error
+        raise errors.InputError(f"{title(path)}: nested too deeply") from error
     except ValueError as error:
-        raise InputError(f"{title(path)}: {error}") from error
+        raise errors.InputError(f"{title(path)}: {error}") from error
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -175,11 +174,11 @@ class _Entry(NamedTuple):
         metadata = value.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-            raise InputError(f"{file}: a {value['kind']} has no metadata.name")
+            raise errors.InputError(f"{file}: a {value['kind']} has no metadata.name")
         try:
             packed = zlib.compress(pickle.dumps(value), 1)
         except RecursionError as error:
-            raise InputError(f"{file}: {value['kind']} {name} is nested too deeply") from error
+            raise errors.InputError(f"{file}: {value['kind']} {name} is nested too deeply") from error
         namespace = sys.intern(str(metadata.get("namespace") or DEFAULT_NAMESPACE))
         return cls(packed, file, resource, namespace, name)
 
@@ -216,7 +215,7 @@ class Dump:
         """Read one dump, ``-`` from stdin; raises ``InputError`` with file and place if it is not one, or not whole."""
         twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
         if twice is not None:
-            raise UsageError(f"-f {twice} is given twice: give it once")
+            raise errors.UsageError(f"-f {twice} is given twice: give it once")
         entries: list[_Entry] = []
         files: dict[tuple[Resource, str, str], str] = {}  # by object
         owners: dict[str, str] = {}  # by uid
@@ -229,12 +228,12 @@ class Dump:
             key = resource, entry.namespace, entry.name
             if key in files:
                 where = "is in it twice" if files[key] == file else f"is in {files[key]} too"
-                raise InputError(f"{file}: {entry} {where}; dump every kind once, with one command")
+                raise errors.InputError(f"{file}: {entry} {where}; dump every kind once, with one command")
             files[key] = file
             uid = value["metadata"].get("uid")
             if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
                 message = f"{entry} has the uid {uid} of {other}; no two objects share one"
-                raise InputError(f"{file}: {message}: dump again")
+                raise errors.InputError(f"{file}: {message}: dump again")
         return cls(paths, entries)
 
     def in_dry_run(self) -> Dump:
@@ -260,7 +259,7 @@ class Dump:
         A kind of Grove without objects in the dump is an empty list.
         """
         if resource not in HOLDERS and resource.group not in _GROUPS:
-            raise NotFound(f"{self.name}: a dump has no {resource.plural}")
+            raise errors.NotFound(f"{self.name}: a dump has no {resource.plural}")
         items: list[T] = []
         for entry in self.entries:
             if entry.resource != resource or namespace not in {None, entry.namespace}:
@@ -271,8 +270,8 @@ class Dump:
                 continue
             try:
                 items.append(project(raw))
-            except InputError as error:
-                raise InputError(f"{entry.file}: {error}") from error
+            except errors.InputError as error:
+                raise errors.InputError(f"{entry.file}: {error}") from error
         return tuple(items)
 
     def kinds(self, group: str) -> tuple[Resource, ...]:
@@ -286,7 +285,7 @@ class Dump:
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - any other request
         """A dump is never changed."""
-        raise NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
+        raise errors.NotFound(f"{self.name}: a dump cannot be written to, nor asked for one object")
 
     get = create = patch = _refuse
 

@@ -14,10 +14,8 @@ from typing import Final, cast
 import click
 from click.core import ParameterSource
 
-from migrator import __version__
-from migrator.cli import log, stdout
-from migrator.cli.options import CONTEXT_SETTINGS, LOG_FORMAT, Session
-from migrator.errors import EXIT_CODES, HalfWay, MigratorError
+from migrator import __version__, errors
+from migrator.cli import log, options, stdout
 from migrator.words import filled
 
 PROGRAM: Final = "grove-migrator"
@@ -71,14 +69,14 @@ class _InOrder(click.Group):
 
 def _exit_codes() -> str:
     """A paragraph for each exit code, as the help shows it."""
-    texts = (filled(text, f"      {code:<4}", " " * 10) for code, text in EXIT_CODES.items())
+    texts = (filled(text, f"      {code:<4}", " " * 10) for code, text in errors.EXIT_CODES.items())
     return "\n".join(texts)
 
 
 @click.group(
     cls=_InOrder,
     commands=cast("dict[str, click.Command]", _Commands()),
-    context_settings=CONTEXT_SETTINGS,
+    context_settings=options.CONTEXT_SETTINGS,
     epilog=f"""\b
     Examples:
       grove-migrator plan                        # what an upgrade would restart
@@ -90,7 +88,7 @@ def _exit_codes() -> str:
       kubectl grove-migrate plan -n inference
 
     \b
-    Variables: KUBECONFIG, and {LOG_FORMAT} for --log-format.
+    Variables: KUBECONFIG, and {options.LOG_FORMAT} for --log-format.
 
     \b
     Exit codes:
@@ -118,7 +116,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     """Run the command line and return its exit code; what went wrong is on stderr."""
     stdout.prepare()
-    session = Session()
+    session = options.Session()
     try:
         try:
             code = cli.main(
@@ -129,7 +127,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
             )
         finally:
             stdout.write()  # help, version and completion are printed by Click: if that has failed, so does this
-    except MigratorError as error:
+    except errors.MigratorError as error:
         return _fail(error.code, error.exit_code, str(error), session, error.details)
     except click.ClickException as error:
         return _usage(error, session)
@@ -145,20 +143,22 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(code: str, exit_code: int, message: str, session: Session, details: Mapping[str, str] | None = None) -> int:
+def _fail(
+    code: str, exit_code: int, message: str, session: options.Session, details: Mapping[str, str] | None = None
+) -> int:
     with suppress(KeyboardInterrupt):  # the exit code is true, whether its sentence is read or not
         log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
     return exit_code
 
 
-def _half_way_before(error: BaseException | None) -> HalfWay | None:
+def _half_way_before(error: BaseException | None) -> errors.HalfWay | None:
     """The ``HalfWay`` that was on its way here when Ctrl-C was pressed."""
-    while error is not None and not isinstance(error, HalfWay):
+    while error is not None and not isinstance(error, errors.HalfWay):
         error = error.__context__
     return error
 
 
-def _usage(error: click.ClickException, session: Session) -> int:
+def _usage(error: click.ClickException, session: options.Session) -> int:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and log.is_console(sys.stderr, session.log_format):
         error.show()

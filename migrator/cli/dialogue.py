@@ -11,23 +11,22 @@ from typing import Final
 
 import click
 
+from migrator import errors, words
 from migrator.cli import log
 from migrator.cli.options import next_command, session
 from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
-from migrator.errors import ClusterError, Declined, MigratorError
 from migrator.planning import crds
 from migrator.planning.model import pending
 from migrator.planning.patches import PATCHES_PER_SECOND
-from migrator.releases.table import builds_with, knows, release_in
+from migrator.releases import table
 from migrator.report.json import refusals_of, warnings_of
 from migrator.report.table import finding_rows, headline
-from migrator.run.context import Context, RunOptions, RunResult
+from migrator.run import context
 from migrator.run.leaving import unread
 from migrator.run.operator import Operator
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
-from migrator.words import count, row, rows, sentence
 
 #: What stands for the version of a chart that is not known.
 _VERSION: Final = '"$VERSION"'
@@ -40,20 +39,22 @@ def can_ask(*, in_a_pod: bool) -> bool:
     return not in_a_pod and not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def announce(cluster: Cluster, options: RunOptions, run: Context, progress: Progress, *, yes: bool) -> None:
+def announce(
+    cluster: Cluster, options: context.RunOptions, run: context.Context, progress: Progress, *, yes: bool
+) -> None:
     """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no."""
     try:
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
-    except ClusterError as error:
+    except errors.ClusterError as error:
         raise unread(error, dry_run=cluster.dry_run) from None
     where = f" (context {cluster.context})" if cluster.context else ""
     refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
     screen = [
-        row("cluster", f"{cluster.name}{where}"),
-        row("operator", sentence(_described(preview.operator))),
-        rows("sets", _scope(preview, options)),
-        rows("steps", _actions(preview, options, dry_run=cluster.dry_run)),
+        words.row("cluster", f"{cluster.name}{where}"),
+        words.row("operator", words.sentence(_described(preview.operator))),
+        words.rows("sets", _scope(preview, options)),
+        words.rows("steps", _actions(preview, options, dry_run=cluster.dry_run)),
         *finding_rows("refused", refusals),
         *finding_rows("warning", warnings),
     ]
@@ -71,11 +72,16 @@ def _ask(question: str) -> None:
         click.echo(err=True)
         raise
     if not answer:
-        raise Declined("Cancelled. Nothing was changed.")
+        raise errors.Declined("Cancelled. Nothing was changed.")
 
 
 def ending(
-    cluster: Cluster, result: RunResult, options: RunOptions, *, by_binary: bool = False, asked: tuple[str, ...] = ()
+    cluster: Cluster,
+    result: context.RunResult,
+    options: context.RunOptions,
+    *,
+    by_binary: bool = False,
+    asked: tuple[str, ...] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """The operator's state after a run on a cluster, and the next commands.
 
@@ -83,7 +89,9 @@ def ending(
     """
     operator = result.operator
     up = operator is not None and operator.live
-    state = sentence(_described(operator)) + ("" if up else " Nothing is reconciled until an operator runs again.")
+    state = words.sentence(_described(operator)) + (
+        "" if up else " Nothing is reconciled until an operator runs again."
+    )
     is_target = operator is not None and options.is_target(operator.image)
     named, is_known = options.plan.target.release, bool(options.plan.target.builds)
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
@@ -96,7 +104,7 @@ def ending(
     may_start = is_target
     if options.revert:
         restored = {plan.target for plan in result.plan.set_plans} or options.plan.direction.candidates
-        may_start = operator is not None and not is_target and knows(operator.image, set(map(str, restored)))
+        may_start = operator is not None and not is_target and table.knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
         return state, (*steps, operator.start_command, *verify)
     release, namespace = _release(operator)
@@ -111,7 +119,9 @@ def ending(
     return state, (*steps, helm, *verify)
 
 
-def _crd_steps(cluster: Cluster, options: RunOptions, result: RunResult, *, only_missing: bool) -> tuple[str, ...]:
+def _crd_steps(
+    cluster: Cluster, options: context.RunOptions, result: context.RunResult, *, only_missing: bool
+) -> tuple[str, ...]:
     """The commands that replace the CRDs by those of the operator that comes next, or comes back after a revert.
 
     ``only_missing``: none if it can start without them.
@@ -119,14 +129,14 @@ def _crd_steps(cluster: Cluster, options: RunOptions, result: RunResult, *, only
     operator, release = result.operator, options.plan.target.release
     if options.revert:
         is_old = operator is not None and not options.is_target(operator.image)
-        seen = release_in(operator.image) if operator is not None and is_old else None
+        seen = table.release_in(operator.image) if operator is not None and is_old else None
         release = seen or (options.plan.source.release if options.plan.source else None)
     targets = sorted({one.target for one in result.plan.set_plans}, key=str)
-    builds = (release.name,) if release else [name for scheme in targets for name in builds_with(scheme)]
+    builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
     version = release.name if release else _VERSION
     try:
         served = cluster.short_names(crds.GROUP)
-    except MigratorError:  # later, `verify` names what is missing
+    except errors.MigratorError:  # later, `verify` names what is missing
         return () if only_missing else (crds.application(version),)
     return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()
 
@@ -135,17 +145,17 @@ def _described(operator: Operator | None) -> str:
     return operator.description if operator is not None else "none was found"
 
 
-def _scope(preview: Observation, options: RunOptions) -> Iterator[str]:
+def _scope(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     plan = preview.plan
     if not options.revert:
         yield headline(plan)
     set_plans = pending(plan) if preview.writes else []
     ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
     if set_plans:
-        yield f"{len(set_plans):,} of {count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
+        yield f"{len(set_plans):,} of {words.count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
 
 
-def _actions(preview: Observation, options: RunOptions, *, dry_run: bool) -> Iterator[str]:
+def _actions(preview: Observation, options: context.RunOptions, *, dry_run: bool) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
     if dry_run:
         yield "This is a dry run: nothing is written. Every patch is sent with dryRun=All."
@@ -156,7 +166,7 @@ def _actions(preview: Observation, options: RunOptions, *, dry_run: bool) -> Ite
     if preview.open is not None:
         yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
-        minutes = count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
+        minutes = words.count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
         until = "" if options.revert else ", and until you upgrade"
         yield "Stop the operator, and leave it at zero replicas."
         yield f"The operator is away for about {minutes}{until}."
@@ -164,8 +174,8 @@ def _actions(preview: Observation, options: RunOptions, *, dry_run: bool) -> Ite
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
     changes = sum(len(set_plan.changes) for set_plan in preview.plan.set_plans)
-    patches = count(preview.patch_count, "patch", "patches")
-    yield f"{'Restore' if options.revert else 'Replace'} {count(changes, 'hash', 'hashes')} with {patches}."
+    patches = words.count(preview.patch_count, "patch", "patches")
+    yield f"{'Restore' if options.revert else 'Replace'} {words.count(changes, 'hash', 'hashes')} with {patches}."
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
     if not options.revert:
         yield "The way back is the same command with `--revert`."

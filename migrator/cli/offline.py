@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from migrator import words
 from migrator.cli.options import command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
@@ -16,7 +17,6 @@ from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.planning.model import Severity
 from migrator.releases.program import Operator
 from migrator.releases.table import builds_with
-from migrator.words import columns, row, sentence, wrapped
 
 
 @command(
@@ -37,7 +37,7 @@ def scheme(*, program: str) -> None:
     from migrator.cli import operator_source
 
     for title, text in _facts(operator_source.read(program)):
-        write(row(title, text))
+        write(words.row(title, text))
 
 
 def _facts(operator: Operator) -> Iterator[tuple[str, str]]:
@@ -78,9 +78,9 @@ def releases(*, output: str) -> None:
         write(as_json({"releases": [*_releases()], "schemes": listed}))
         return
     rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in schemes.releases()]
-    write(columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
+    write(words.columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
-    write("\n" + wrapped(f"Schemes that no release uses: {unused}."))
+    write("\n" + words.wrapped(f"Schemes that no release uses: {unused}."))
 
 
 def _releases() -> Iterator[dict[str, object]]:
@@ -113,7 +113,7 @@ def guards(*, codes: tuple[str, ...]) -> None:
     if not codes:
         found = {guard.code: f"{guard.title} ({guard.name}: {_verdict(guard)})" for guard in CATALOGUE.values()}
         found |= {code: f"{issue.title} (known issue)" for code, issue in KNOWN_ISSUES.items()}
-        write("".join(row(code, title) for code, title in sorted(found.items())))
+        write("".join(words.row(code, title) for code, title in sorted(found.items())))
         return
     wanted = [CODES.get(code.lower()) or f"GM-{code.upper().removeprefix('GM-')}" for code in codes]
     for code, typed in zip(wanted, codes, strict=True):
@@ -132,10 +132,10 @@ def _verdict(guard: Guard) -> str:
 def _explained(code: str) -> Iterator[str]:
     """The entry of a code."""
     entry = CATALOGUE.get(code) or KNOWN_ISSUES[code]
-    yield row(code, sentence(entry.title))
+    yield words.row(code, words.sentence(entry.title))
     if isinstance(entry, Guard):
-        yield row("", f"{entry.name}: {_verdict(entry)}")
+        yield words.row("", f"{entry.name}: {_verdict(entry)}")
     else:
-        yield row("", sentence(entry.effect))
-        yield row("", f"Source: {entry.source}; {entry.confidence}.")
-    yield row("", f"-> {sentence(entry.remedy or 'nothing is to be done')}")
+        yield words.row("", words.sentence(entry.effect))
+        yield words.row("", f"Source: {entry.source}; {entry.confidence}.")
+    yield words.row("", f"-> {words.sentence(entry.remedy or 'nothing is to be done')}")

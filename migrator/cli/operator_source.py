@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from migrator import errors
 from migrator.cli import log
-from migrator.errors import InputError, Refused, UsageError
-from migrator.releases import program
+from migrator.releases import program, table
 from migrator.releases.program import Operator
-from migrator.releases.table import Named, is_target, named, release_in
 
 
-def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> Named | None:
+def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> table.Named | None:
     """What ``--to`` names, or the scheme that was read from the program; ``None`` without either.
 
     Raises ``UsageError`` for a name that contradicts the program and for an image that contradicts the target,
@@ -21,10 +20,10 @@ def choose_target(target: str | None, to_binary: str | None, target_image: str |
         target = _agreed(target, to_binary)
     if target is None:
         return None
-    chosen, release = named(target), release_in(target_image or "")
+    chosen, release = table.named(target), table.release_in(target_image or "")
     # A run that took the old operator for the next one would start it again on the new hashes.
-    if release is not None and not is_target(str(target_image), chosen.scheme, None):
-        raise UsageError(
+    if release is not None and not table.is_target(str(target_image), chosen.scheme, None):
+        raise errors.UsageError(
             f"--target-image {target_image} is {release.name} ({release.scheme.name}), and the target is {target}: "
             "give the image of the next operator, or leave it out; a rebuilt one needs a tag of its own"
         )
@@ -35,14 +34,14 @@ def choose_target(target: str | None, to_binary: str | None, target_image: str |
 
 def require_target(
     target: str | None, to_binary: str | None, target_image: str | None, *, revert: bool = False
-) -> Named:
+) -> table.Named:
     """The target; raises as :func:`choose_target` does, and ``UsageError`` if none is named, or none for a revert."""
     chosen = choose_target(target, to_binary, target_image)
     if chosen is not None:
         return chosen
     if revert:
-        raise UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
-    raise UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
+        raise errors.UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
+    raise errors.UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
 
 
 def _agreed(name: str | None, path: str) -> str:
@@ -50,14 +49,14 @@ def _agreed(name: str | None, path: str) -> str:
     operator = read(path)
     scheme = operator.scheme.name
     if operator.doubt:
-        raise InputError(
+        raise errors.InputError(
             f"{path} is likely {scheme}, but {operator.doubt}. If you are sure, name the scheme in place of the "
             f"program: --to {scheme}"
         )
     if name is not None:
-        other = named(name).scheme.name
+        other = table.named(name).scheme.name
         if other != scheme:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--to {name} is {other}, but --to-binary {path} is {scheme}: they are two different operators; leave "
                 "one out"
             )
@@ -74,6 +73,6 @@ def read(path: str) -> Operator:
         with Path(path).open("rb") as file:
             return program.read(file.read(program.LARGEST + 1))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; {program.TAKE_IT}") from error
-    except (InputError, Refused) as error:
+        raise errors.InputError(f"{path} cannot be read: {error.strerror or error}; {program.TAKE_IT}") from error
+    except (errors.InputError, errors.Refused) as error:
         raise type(error)(f"{path}: {error}") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from migrator import __version__
+from migrator import __version__, errors
 from migrator.cli import log
 from migrator.cli.options import (
     CLUSTER,
@@ -24,7 +24,6 @@ from migrator.cli.options import (
 )
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
-from migrator.errors import Forbidden, InputError, Refused, UnknownScheme
 from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, source_of
@@ -110,11 +109,11 @@ def plan(
                 result = preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
-            raise InputError("an object is nested too deeply") from error
-        except Forbidden as error:
+            raise errors.InputError("an object is nested too deeply") from error
+        except errors.Forbidden as error:
             if namespace is not None:
                 raise
-            raise Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+            raise errors.Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
@@ -122,7 +121,7 @@ def plan(
     if result is None or not detailed_exitcode:
         return 0
     if json.refusals_of(result) or is_empty:
-        return Refused.exit_code
+        return errors.Refused.exit_code
     return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
 
 
@@ -172,7 +171,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
         return ()
     try:
         options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
-    except UnknownScheme:  # another grove-migrator knew that name
+    except errors.UnknownScheme:  # another grove-migrator knew that name
         return ()
     reached = next((row.plan for row in rows if row.scheme == options.plan.target.scheme), None)
     if reached is None or any(one.changes for one in reached.set_plans):

@@ -6,6 +6,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
+from migrator import words
 from migrator.cli import log, stdout
 from migrator.cli.options import (
     CLUSTER,
@@ -23,7 +24,6 @@ from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
 from migrator.report import json, table
-from migrator.words import NO_SETS, command_row, count, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.run.context import RunResult
@@ -145,7 +145,7 @@ def _text(
             }
         )
     if dry_run:
-        patches = count(result.patches, "patch", "patches")
+        patches = words.count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
         again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
         return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
@@ -154,13 +154,15 @@ def _text(
     if revert:
         done = "Nothing to revert: no stored hash comes from this migration."
     elif not result.plan.set_plans:
-        done = f"Nothing to do: {NO_SETS}"
+        done = f"Nothing to do: {words.NO_SETS}"
     elif skipped:
         done = "Nothing was migrated."
     if result.patches:
-        patches = count(result.patches, "patch", "patches")
-        done = f"{'Reverted' if revert else 'Migrated'} {count(len(result.sets), 'set')} with {patches}."
-    following = (command_row("" if number else "next", command) for number, command in enumerate(commands))
+        patches = words.count(result.patches, "patch", "patches")
+        done = f"{'Reverted' if revert else 'Migrated'} {words.count(len(result.sets), 'set')} with {patches}."
+    following = (words.command_row("" if number else "next", command) for number, command in enumerate(commands))
     back = result.patches and not revert
-    undo = command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
-    return "".join([wrapped(f"{done} {skipped}"), row("operator", operator) if operator else "", *following, undo])
+    undo = words.command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
+    return "".join(
+        [words.wrapped(f"{done} {skipped}"), words.row("operator", operator) if operator else "", *following, undo]
+    )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from migrator import words
 from migrator.cli.options import (
     CLUSTER,
     OPERATOR,
@@ -21,7 +22,6 @@ from migrator.cli.stdout import as_json, write
 from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.report.json import object_json
-from migrator.words import NO_SETS, command_row, count, readable, row, wrapped
 
 if TYPE_CHECKING:
     from migrator.planning.verification import Problem
@@ -96,7 +96,9 @@ def verify(
     else:
         write(_text(options, result, problems))
     if failure is not None:
-        raise VerificationFailed(f"Verification failed: {count(len(problems), 'problem')}.", problems) from failure
+        raise VerificationFailed(
+            f"Verification failed: {words.count(len(problems), 'problem')}.", problems
+        ) from failure
 
 
 def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -115,29 +117,29 @@ def _promise(older: int, younger: int) -> str:
     """What the migration promised, in numbers."""
     are = "is" if older == 1 else "are"
     rest = f"; {younger:,} {'is' if younger == 1 else 'are'} younger, and no update replaced them" if younger else ""
-    return f"{older:,} of {count(older + younger, 'pod')} {are} older than the migration{rest}."
+    return f"{older:,} of {words.count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
 def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
     target = options.plan.target
     rows = []
     if result is not None and not result.sets:
-        rows.append(wrapped(f"Nothing to verify: {NO_SETS}"))
+        rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
     elif result is not None:
-        stored, sets = count(result.stored, "stored hash", "stored hashes"), count(result.sets, "set")
-        rows.append(row("verified", f"{stored} of {sets}, against {target}."))
+        stored, sets = words.count(result.stored, "stored hash", "stored hashes"), words.count(result.sets, "set")
+        rows.append(words.row("verified", f"{stored} of {sets}, against {target}."))
         if options.after_upgrade and not result.compared:
-            rows.append(row("note", "No record tells when the run was: only values and operators were checked."))
+            rows.append(words.row("note", "No record tells when the run was: only values and operators were checked."))
         if result.older is not None and result.younger is not None:
-            rows.append(row("pods", _promise(result.older, result.younger)))
-        rows += [row("noticed", readable(noticed.message)) for noticed in result.noticed]
+            rows.append(words.row("pods", _promise(result.older, result.younger)))
+        rows += [words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed]
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(problems, key=lambda problem: bool(problem.field))
-    rows += [row("problem", readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
+    rows += [words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
-        rows.append(row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
+        rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
     unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
     if unmigrated and not options.after_upgrade:
-        rows.append(row("note", f"{count(unmigrated, 'set')} not migrated to {target} yet."))
-        rows.append(command_row("next", next_command("run", "--stop-operator")))
+        rows.append(words.row("note", f"{words.count(unmigrated, 'set')} not migrated to {target} yet."))
+        rows.append(words.command_row("next", next_command("run", "--stop-operator")))
     return "".join(rows)

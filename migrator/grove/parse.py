@@ -13,23 +13,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from migrator.errors import InputError
 from migrator.exact_json import JSONObject, integer
-from migrator.grove.objects import (
-    LABEL_PART_OF,
-    LABEL_POD_CLIQUE,
-    LABEL_POD_TEMPLATE_HASH,
-    LABEL_SCALING_GROUP,
-    LABEL_SCALING_GROUP_REPLICA_INDEX,
-    LABEL_SET_REPLICA_INDEX,
-    GroveObject,
-    Pod,
-    PodClique,
-    PodCliqueSet,
-    Ref,
-    kubernetes_time,
-)
+from migrator.grove import objects
 from migrator.kinds import DEFAULT_NAMESPACE
 
-Trimmed = TypeVar("Trimmed", bound=GroveObject)
+Trimmed = TypeVar("Trimmed", bound=objects.GroveObject)
 
 #: By these a pod names the pod group of another scheduler (Grove issue 837).
 _GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
@@ -67,12 +54,12 @@ _CLIQUE: Final[Mapping[str, _Shape]] = {
 _GANG_MAP: Final[Mapping[str, _Shape]] = {"spec": {"entries": [{}]}}
 
 
-def pod_clique_set(raw: JSONObject) -> PodCliqueSet:
+def pod_clique_set(raw: JSONObject) -> objects.PodCliqueSet:
     """Keep what a PodCliqueSet's hashes and guards need."""
     ref, meta = _identity(raw)
     annotations, generation = _strings(ref, meta, "annotations"), integer(meta.get("generation"))
     edits = tuple(_edits(meta))
-    return _trimmed(PodCliqueSet, raw, _SET, annotations=annotations, generation=generation, edits=edits)
+    return _trimmed(objects.PodCliqueSet, raw, _SET, annotations=annotations, generation=generation, edits=edits)
 
 
 def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
@@ -80,45 +67,45 @@ def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
     entries = meta.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and not entry.get("subresource"):
-            fields, moment = entry.get("fieldsV1"), kubernetes_time(entry.get("time"))
+            fields, moment = entry.get("fieldsV1"), objects.kubernetes_time(entry.get("time"))
             spec = fields.get("f:spec") if isinstance(fields, dict) else None
             if isinstance(spec, dict) and "f:template" in spec and moment is not None:
                 yield str(entry.get("manager", "")), moment
 
 
-def scaling_group(raw: JSONObject) -> GroveObject:
+def scaling_group(raw: JSONObject) -> objects.GroveObject:
     """Keep what a scaling group's hashes and guards need."""
-    return _trimmed(GroveObject, raw, _GROUP)
+    return _trimmed(objects.GroveObject, raw, _GROUP)
 
 
-def pod_clique(raw: JSONObject) -> PodClique:
+def pod_clique(raw: JSONObject) -> objects.PodClique:
     """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor others' labels."""
-    clique = _trimmed(PodClique, raw, _CLIQUE)
+    clique = _trimmed(objects.PodClique, raw, _CLIQUE)
     labels = {key: value for key, value in clique.labels.items() if key.startswith("grove.io/")}
     spec = {key: value for key, value in clique.spec.items() if key != "podSpec"}
     return replace(clique, clique=_clique(clique.ref.name, clique.labels), labels=labels, spec=spec)
 
 
-def pod_gang_map(raw: JSONObject) -> GroveObject:
+def pod_gang_map(raw: JSONObject) -> objects.GroveObject:
     """Keep a PodGangMap's entries."""
-    return _trimmed(GroveObject, raw, _GANG_MAP)
+    return _trimmed(objects.GroveObject, raw, _GANG_MAP)
 
 
-def pod_gang(raw: JSONObject) -> GroveObject:
+def pod_gang(raw: JSONObject) -> objects.GroveObject:
     """Keep a PodGang's metadata."""
-    return _trimmed(GroveObject, {"kind": raw["kind"], "metadata": raw["metadata"]}, {})
+    return _trimmed(objects.GroveObject, {"kind": raw["kind"], "metadata": raw["metadata"]}, {})
 
 
-def pod(raw: JSONObject) -> Pod:
+def pod(raw: JSONObject) -> objects.Pod:
     """Keep a pod's hash and owner."""
     ref, meta = _identity(raw)
     labels, annotations = _strings(ref, meta, "labels"), meta.get("annotations")
-    return Pod(
+    return objects.Pod(
         ref=ref,
         owner_uid=controller_uid(meta),
-        template_hash=labels.get(LABEL_POD_TEMPLATE_HASH) or None,
+        template_hash=labels.get(objects.LABEL_POD_TEMPLATE_HASH) or None,
         terminating=bool(meta.get("deletionTimestamp")),
-        pod_clique_label=labels.get(LABEL_POD_CLIQUE),
+        pod_clique_label=labels.get(objects.LABEL_POD_CLIQUE),
         phase=_phase(raw),
         in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
         created=str(meta.get("creationTimestamp") or ""),
@@ -141,7 +128,7 @@ def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape],
     )
 
 
-def _check(ref: Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
+def _check(ref: objects.Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
     for key, shape in shapes.items():
         part = holder.get(key)
         if part is None:
@@ -166,24 +153,24 @@ def _clique(name: str, labels: Mapping[str, str]) -> str | None:
 
     Grove: ``operator/internal/utils/componentname.go:GetPodCliqueNameFromPodCliqueFQN``.
     """
-    owner, replica = LABEL_PART_OF, LABEL_SET_REPLICA_INDEX
-    if LABEL_SCALING_GROUP in labels:
-        owner, replica = LABEL_SCALING_GROUP, LABEL_SCALING_GROUP_REPLICA_INDEX
+    owner, replica = objects.LABEL_PART_OF, objects.LABEL_SET_REPLICA_INDEX
+    if objects.LABEL_SCALING_GROUP in labels:
+        owner, replica = objects.LABEL_SCALING_GROUP, objects.LABEL_SCALING_GROUP_REPLICA_INDEX
     prefix = f"{labels.get(owner)}-{labels.get(replica)}-"
     return name[len(prefix) :] if replica in labels and name.startswith(prefix) else None
 
 
-def _identity(raw: JSONObject) -> tuple[Ref, Mapping[str, Any]]:
+def _identity(raw: JSONObject) -> tuple[objects.Ref, Mapping[str, Any]]:
     """An object's reference and metadata. Whatever a store lists has a kind and a name."""
     kind, meta = raw["kind"], raw["metadata"]
     namespace, name, uid = str(meta.get("namespace") or DEFAULT_NAMESPACE), meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
         what = f"{kind} {namespace}/{name}"
         raise InputError(f"{what} has no metadata.uid: a dump of live objects is needed, not a manifest")
-    return Ref(kind, namespace, name, uid), meta
+    return objects.Ref(kind, namespace, name, uid), meta
 
 
-def _strings(ref: Ref, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
+def _strings(ref: objects.Ref, meta: Mapping[str, Any], key: str) -> Mapping[str, str]:
     value = meta.get(key)
     if value is None:
         return {}

@@ -14,16 +14,7 @@ from itertools import chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from migrator.exact_json import JSONObject
-from migrator.grove.objects import (
-    LABEL_GENERATION_HASH,
-    LABEL_PART_OF,
-    LABEL_POD_TEMPLATE_HASH,
-    GroveObject,
-    Pod,
-    PossibleHash,
-    Ref,
-    Tree,
-)
+from migrator.grove import objects
 from migrator.grove.parse import controller_uid
 from migrator.kinds import pointer
 
@@ -46,7 +37,7 @@ _LONGEST: Final = 20
 #: A hash behind a dash, and before another one or the end.
 _IN_A_NAME: Final = re.compile(rf"(?<=-)[{_DIGITS}]{{{_SHORTEST},{_LONGEST}}}(?![^-])")
 
-Item: TypeAlias = Pod | GroveObject
+Item: TypeAlias = objects.Pod | objects.GroveObject
 T = TypeVar("T")
 
 
@@ -77,8 +68,8 @@ class HashField:
         return "status" if self.path[0] == "status" else ""
 
 
-_TEMPLATE_LABEL: Final = pointer("metadata", "labels", LABEL_POD_TEMPLATE_HASH)
-_GENERATION_LABEL: Final = pointer("metadata", "labels", LABEL_GENERATION_HASH)
+_TEMPLATE_LABEL: Final = pointer("metadata", "labels", objects.LABEL_POD_TEMPLATE_HASH)
+_GENERATION_LABEL: Final = pointer("metadata", "labels", objects.LABEL_GENERATION_HASH)
 _GENERATION: Final = "podCliqueSetGenerationHash"
 _CURRENT: Final = "/status/currentPodCliqueSetGenerationHash"
 _COPIED_BACK: Final = "keeps it after an update, and copies it back into the current one: an old value would come back"
@@ -144,7 +135,7 @@ class StoredHash(NamedTuple):  # tens of thousands are made for one set
     its set is under OnDelete, so it may be the hash of an older template.
     """
 
-    ref: Ref
+    ref: objects.Ref
     place: HashField
     field: str  # JSON Pointer
     value: str
@@ -153,7 +144,7 @@ class StoredHash(NamedTuple):  # tens of thousands are made for one set
     may_be_old: bool = False
 
 
-def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
+def stored_hashes(tree: objects.Tree) -> Iterator[StoredHash]:
     """Yield every stored hash of a tree in the order in which a migration writes them.
 
     Pods and PodGangs that are being deleted hold no hash.
@@ -168,7 +159,7 @@ def stored_hashes(tree: Tree) -> Iterator[StoredHash]:
                     yield StoredHash(item.ref, place, at, value, template_of, identity, may_be_old)
 
 
-def _items(tree: Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
+def _items(tree: objects.Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
     """The objects of a kind, and the clique that each belongs to."""
     if kind == "PodClique":
         return ((clique, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques)
@@ -211,10 +202,10 @@ class HashSearch:
     """Collects the possible hashes in every object that it is shown, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], PossibleHash] = {}
+        self._found: dict[tuple[str, str, str, str], objects.PossibleHash] = {}
 
     @property
-    def possible_hashes(self) -> tuple[PossibleHash, ...]:
+    def possible_hashes(self) -> tuple[objects.PossibleHash, ...]:
         """Those that were found, in the order of reading."""
         return tuple(self._found.values())
 
@@ -238,9 +229,9 @@ class HashSearch:
             if joined and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
-            ref = Ref(kind, namespace, name, str(meta.get("uid") or ""))
-            part_of, at = (meta.get("labels") or {}).get(LABEL_PART_OF), pointer(*path)
-            self._found[kind, namespace, name, at] = PossibleHash(ref, at, value, part_of)
+            ref = objects.Ref(kind, namespace, name, str(meta.get("uid") or ""))
+            part_of, at = (meta.get("labels") or {}).get(objects.LABEL_PART_OF), pointer(*path)
+            self._found[kind, namespace, name, at] = objects.PossibleHash(ref, at, value, part_of)
 
 
 def _hashes_in_names(meta: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

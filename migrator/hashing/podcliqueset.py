@@ -15,15 +15,15 @@ from typing import Any, Final
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONObject
+from migrator.hashing import fnv
 from migrator.hashing.canonical import canonicalize
-from migrator.hashing.fnv import OFFSET, Fixed, Piece, clean, encode, fold
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import ROOT, types_of
 
 #: The startup types under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
 IN_ORDER: Final = "CliqueStartupTypeInOrder"
 EXPLICIT: Final = "CliqueStartupTypeExplicit"
-_POINTER: Final = Fixed("(*v1.PodTemplateSpec)")
+_POINTER: Final = fnv.Fixed("(*v1.PodTemplateSpec)")
 _CLIQUES: Final = "spec.template.cliques"
 
 
@@ -44,21 +44,21 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._printed: dict[tuple[str, bool], Sequence[Piece]] = {}
+        self._printed: dict[tuple[str, bool], Sequence[fnv.Piece]] = {}
         self._sums: dict[tuple[str, bool, int], int] = {}
 
     def under(self, scheme: Scheme) -> str:
         """The hash; raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode."""
-        return encode(self.after(OFFSET, scheme))
+        return fnv.encode(self.after(fnv.OFFSET, scheme))
 
     def after(self, state: int, scheme: Scheme) -> int:
         """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
         known = (*self._text(scheme), state)
         if known not in self._sums:
-            self._sums[known] = fold(state, self.pieces(scheme))
+            self._sums[known] = fnv.fold(state, self.pieces(scheme))
         return self._sums[known]
 
-    def pieces(self, scheme: Scheme) -> Sequence[Piece]:
+    def pieces(self, scheme: Scheme) -> Sequence[fnv.Piece]:
         """What is hashed. Raises as :meth:`under` does."""
         minor, moved = text = self._text(scheme)
         if text not in self._printed:
@@ -91,14 +91,14 @@ class SetHasher:
     def under(self, scheme: Scheme) -> SetHashes:
         """The hashes under one scheme; raises :class:`~migrator.errors.DecodeError` as :class:`TemplateHasher` does."""
         names = [name for name, _ in self._cliques]
-        hashes = {name: encode(self._after(OFFSET, number, scheme)) for number, name in enumerate(names)}
-        total, numbers, canonical = OFFSET, range(len(names)), scheme.algorithm == CANONICAL
+        hashes = {name: fnv.encode(self._after(fnv.OFFSET, number, scheme)) for number, name in enumerate(names)}
+        total, numbers, canonical = fnv.OFFSET, range(len(names)), scheme.algorithm == CANONICAL
         in_order = canonical and self._template.get("cliqueStartupType") == IN_ORDER
         for number in sorted(numbers, key=names.__getitem__) if canonical and not in_order else numbers:
             opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
-            total = fold(total, [opening] if in_order else [])
-            total = fold(self._after(total, number, scheme), ["}"] if in_order else [])
-        return SetHashes(encode(total), hashes)
+            total = fnv.fold(total, [opening] if in_order else [])
+            total = fnv.fold(self._after(total, number, scheme), ["}"] if in_order else [])
+        return SetHashes(fnv.encode(total), hashes)
 
     def _after(self, state: int, number: int, scheme: Scheme) -> int:
         try:
@@ -138,13 +138,13 @@ class SetHasher:
                 "podSpec": spec.get("podSpec"),
                 "priorityClassName": self._template.get("priorityClassName"),
             }
-            found.append((clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
+            found.append((fnv.clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
         return found
 
 
-def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[Piece]:
+def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> Sequence[fnv.Piece]:
     value = {"metadata": {key: template.get(key) for key in ("labels", "annotations")}, "spec": pod_spec}
-    out: list[Piece] = [_POINTER]
+    out: list[fnv.Piece] = [_POINTER]
     try:
         types_of(minor).printer(ROOT).emit(value, out)
     except DecodeError as error:

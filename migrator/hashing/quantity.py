@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from migrator.errors import DecodeError
-from migrator.hashing.fnv import Fixed, Piece, recurring
+from migrator.hashing import fnv
 
 DECIMAL_SI: Final = "DecimalSI"
 BINARY_SI: Final = "BinarySI"
@@ -37,7 +37,7 @@ _WORD: Final = 1 << 64
 _DIGITS_AT_MOST: Final = 100_000  # Go would compute for hours; nobody means it
 _NONE: Final = "the text there is no quantity"
 _TEXT_AT_MOST: Final = 4000  # below CPython's own limit for str to int; Go has none
-_AMOUNT: Final = Fixed("{i:(resource.int64Amount){value:(int64)")
+_AMOUNT: Final = fnv.Fixed("{i:(resource.int64Amount){value:(int64)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Quantity:
     unscaled: int | None = None
     decimal_scale: int = 0
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[fnv.Piece, ...]:
         """The struct's body as spew prints it, without its type."""
         amount = f" scale:(resource.Scale){self.scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec){self._dec()}}}"
-        form = recurring(f" Format:(resource.Format){self.format}}}")
-        return _AMOUNT, str(self.value), recurring(f"{amount} s:(string)"), self.text, form
+        form = fnv.recurring(f" Format:(resource.Format){self.format}}}")
+        return _AMOUNT, str(self.value), fnv.recurring(f"{amount} s:(string)"), self.text, form
 
     def _dec(self) -> str:
         if self.unscaled is None:

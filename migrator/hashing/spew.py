@@ -17,9 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from migrator.errors import DecodeError
 from migrator.exact_json import JSONNumber
-from migrator.hashing import quantity
-from migrator.hashing.fnv import Fixed, Piece, clean, plain, recurring
-from migrator.hashing.layouts import Field, Layout, load
+from migrator.hashing import fnv, layouts, quantity
 
 ROOT: Final = "v1.PodTemplateSpec"
 
@@ -29,17 +27,17 @@ _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _NIL: Final = "<nil>"
 
-_fixed: Final = cache(Fixed)  # structs and layouts share texts
+_fixed: Final = cache(fnv.Fixed)  # structs and layouts share texts
 _OPEN, _BLANK, _CLOSE, _BRACE = map(_fixed, "[ ]}")
-_IS_STRING: Final = Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)")
-_IS_INTEGER: Final = Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
-_NO_STRING: Final = Fixed(" StrVal:(string)}")
+_IS_STRING: Final = fnv.Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)")
+_IS_INTEGER: Final = fnv.Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
+_NO_STRING: Final = fnv.Fixed(" StrVal:(string)}")
 
 #: Appends what a value prints, never given null; raises :class:`~migrator.errors.DecodeError` as Go refuses to decode.
-Emit: TypeAlias = Callable[[Any, list[Piece]], None]
+Emit: TypeAlias = Callable[[Any, list[fnv.Piece]], None]
 
 #: For each field that is set its key, the text before it, and what prints it; then the text at the end.
-Plan: TypeAlias = tuple[Sequence[tuple[str, Fixed, Emit]], Fixed]
+Plan: TypeAlias = tuple[Sequence[tuple[str, fnv.Fixed, Emit]], fnv.Fixed]
 
 
 class Printer(NamedTuple):
@@ -52,13 +50,13 @@ class Printer(NamedTuple):
 @cache
 def types_of(minor: str) -> Types:
     """The printers of an API minor's layout."""
-    return Types(load(minor))
+    return Types(layouts.load(minor))
 
 
 class Types:
     """The printers of one layout."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: layouts.Layout) -> None:
         self._layout = layout
         self._printers: dict[str, Printer] = {}
 
@@ -72,9 +70,9 @@ class Types:
         """The text of an absent value. What is nil is not compiled: its type is not needed."""
         return _NIL if kind.startswith(("*", "[]", "map[")) else self.printer(kind).zero
 
-    def fields(self, kind: str) -> Sequence[Field]:
+    def fields(self, kind: str) -> Sequence[layouts.Field]:
         """The fields of a struct."""
-        return cast("Sequence[Field]", self._layout[kind])
+        return cast("Sequence[layouts.Field]", self._layout[kind])
 
     def _compile(self, kind: str) -> Printer:
         if kind in _BASIC:
@@ -97,7 +95,7 @@ class Types:
 class _Struct:
     """A Go struct, embedded ones included: fixed text with a place for each JSON field."""
 
-    def __init__(self, fields: Sequence[Field], types: Types) -> None:
+    def __init__(self, fields: Sequence[layouts.Field], types: Types) -> None:
         self._types = types
         #: For each JSON field, in Go's order, its number and type, the fixed text before it, and its zero.
         self._fields: dict[str, tuple[int, str]] = {}
@@ -110,7 +108,7 @@ class _Struct:
         """The printer of the struct, whose zero has no field set."""
         return Printer(self._text(-1, len(self._zeros)), self._emit)
 
-    def _emit(self, value: Any, out: list[Piece]) -> None:  # noqa: ANN401 - any JSON value
+    def _emit(self, value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401 - any JSON value
         if type(value) is not dict:
             raise mismatch(value, "object")
         keys = tuple(value)
@@ -136,7 +134,7 @@ class _Struct:
 
     def _plan(self, keys: tuple[str, ...]) -> Plan:
         """What to print if these fields are set, in Go's order."""
-        fields: list[tuple[str, Fixed, Emit]] = []
+        fields: list[tuple[str, fnv.Fixed, Emit]] = []
         last = -1
         for number, kind, key in sorted((*self._fields[key], key) for key in keys if key in self._fields):
             fields.append((key, _fixed(self._text(last, number)), self._types.printer(kind).emit))
@@ -151,7 +149,7 @@ class _Struct:
         unset = [self._before[at] + self._zeros[at] for at in range(last + 1, number)]
         return "".join(unset) + self._before[number]
 
-    def _compile(self, fields: Sequence[Field], pending: str) -> str:
+    def _compile(self, fields: Sequence[layouts.Field], pending: str) -> str:
         """Fill in the fields; returns the fixed text after the last one."""
         pending += "{"
         for number, (go, key, kind) in enumerate(fields):
@@ -168,7 +166,7 @@ class _Struct:
         return pending + "}"
 
 
-def _list(element: Printer, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _list(element: Printer, value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) is not list:
         raise mismatch(value, "list")
     zero, emit = element
@@ -184,15 +182,15 @@ def _list(element: Printer, value: Any, out: list[Piece]) -> None:  # noqa: ANN4
     out.append(_CLOSE if value else "[]")
 
 
-def _map(element: Printer, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _map(element: Printer, value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) is not dict:
         raise mismatch(value, "object")
     zero, emit = element
     separator, previous = "map[", None
-    for key, name in sorted([(clean(name), name) for name in value]):
+    for key, name in sorted([(fnv.clean(name), name) for name in value]):
         if key == previous:
             raise DecodeError("two keys that are not UTF-8 are one key to Go", path=f".{key}")
-        out.append(recurring(f"{separator}{key}:"))
+        out.append(fnv.recurring(f"{separator}{key}:"))
         separator, previous = " ", key
         try:
             if value[name] is None:
@@ -204,19 +202,19 @@ def _map(element: Printer, value: Any, out: list[Piece]) -> None:  # noqa: ANN40
     out.append(_CLOSE if value else "map[]")
 
 
-def _string(value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _string(value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) is not str:
         raise mismatch(value, "string")
     out.append(value)
 
 
-def _bool(value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _bool(value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) is not bool:
         raise mismatch(value, "bool")
     out.append("true" if value else "false")
 
 
-def _integer(name: str, allowed: range, value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _integer(name: str, allowed: range, value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     """Go's integer; ``-0`` is zero, any other odd spelling is refused."""
     if isinstance(value, JSONNumber) and value.text == "-0":
         value = 0
@@ -227,7 +225,7 @@ def _integer(name: str, allowed: range, value: Any, out: list[Piece]) -> None:  
     out.append(str(value))
 
 
-def _int_or_string(value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _int_or_string(value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) is str:
         out += (_IS_STRING, value, _BRACE)
     else:
@@ -236,14 +234,14 @@ def _int_or_string(value: Any, out: list[Piece]) -> None:  # noqa: ANN401
         out.append(_NO_STRING)
 
 
-def _quantity(value: Any, out: list[Piece]) -> None:  # noqa: ANN401
+def _quantity(value: Any, out: list[fnv.Piece]) -> None:  # noqa: ANN401
     if type(value) not in {str, int, JSONNumber}:
         raise mismatch(value, "quantity")
     out += _quantity_pieces(str(value))
 
 
 @lru_cache(maxsize=1 << 10)
-def _quantity_pieces(text: str) -> tuple[Piece, ...]:
+def _quantity_pieces(text: str) -> tuple[fnv.Piece, ...]:
     return quantity.parse(text).pieces()
 
 
@@ -255,7 +253,7 @@ def _refuse(why: str, _value: object, _out: object) -> None:
 _BASIC: Final[Mapping[str, Printer]] = {
     "string": Printer("", _string),
     "bool": Printer("false", _bool),
-    "resource.Quantity": Printer(plain(quantity.Quantity().pieces()), _quantity),
+    "resource.Quantity": Printer(fnv.plain(quantity.Quantity().pieces()), _quantity),
     "intstr.IntOrString": Printer("{Type:(intstr.Type)0 IntVal:(int32)0 StrVal:(string)}", _int_or_string),
     "v1.Time": Printer(
         "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}",

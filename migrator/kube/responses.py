@@ -13,19 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from migrator.errors import (
-    AlreadyExists,
-    ApiError,
-    ClusterError,
-    Conflict,
-    Expired,
-    Forbidden,
-    MigratorError,
-    NotAuthorised,
-    NotFound,
-    Rejected,
-    TestFailed,
-)
+from migrator import errors
 from migrator.words import first_of
 
 OK: Final = range(200, 300)
@@ -78,24 +66,24 @@ class Failure:
         throttled = self.code == HTTPStatus.TOO_MANY_REQUESTS
         return throttled or (self.code in SERVER_ERRORS and self._stopped is None)
 
-    def error(self, what: str, *, patching: bool) -> MigratorError:
+    def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, text = self.code, f"{what}: {self}"
         if self._stopped:
-            return Rejected(text, denied_by=self._stopped[3])
+            return errors.Rejected(text, denied_by=self._stopped[3])
         anonymous = self.status and not self._details.get("causes") and not self._details.get("name")
         if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and anonymous:
-            return TestFailed(f"{what}: a test of the patch does not hold")
-        conflict = AlreadyExists if self.status.get("reason") == "AlreadyExists" else Conflict
-        kinds: Mapping[int, type[ClusterError]] = {
-            401: NotAuthorised,
-            403: Forbidden,
-            404: NotFound,
+            return errors.TestFailed(f"{what}: a test of the patch does not hold")
+        conflict = errors.AlreadyExists if self.status.get("reason") == "AlreadyExists" else errors.Conflict
+        kinds: Mapping[int, type[errors.ClusterError]] = {
+            401: errors.NotAuthorised,
+            403: errors.Forbidden,
+            404: errors.NotFound,
             409: conflict,
-            410: Expired,
-            422: Rejected,
+            410: errors.Expired,
+            422: errors.Rejected,
         }
-        return kinds.get(code, ApiError)(text)
+        return kinds.get(code, errors.ApiError)(text)
 
     def __str__(self) -> str:
         """Code, reason, the fields of the causes, and who denied it; or the text of what is not a ``Status``.

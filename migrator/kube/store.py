@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 from urllib.parse import quote
 
-from migrator import exact_json
-from migrator.cluster import FIELD_MANAGER, PAGE_SIZE, Deadline
-from migrator.errors import ClusterError, Expired, LostReply, NotFound, Unreachable
+from migrator import cluster, errors, exact_json
 from migrator.exact_json import JSONObject
 from migrator.kinds import LEASES, PODS, Op, Resource
 from migrator.kube.kubeconfig import api_client
@@ -38,7 +36,7 @@ def connect(
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
-    deadline: Deadline | None = None,
+    deadline: cluster.Deadline | None = None,
     timing: Timing | None = None,
     waiting: Callable[[str], object] = lambda _plugin: None,
 ) -> KubeCluster:
@@ -90,7 +88,7 @@ class KubeCluster:
         Without ``resourceVersion``, so that every list is consistent: 0 would be a cache of unknown age, and would
         ignore the limit.
         """
-        query = {"limit": PAGE_SIZE, "labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {"limit": cluster.PAGE_SIZE, "labelSelector": label_selector, "fieldSelector": field_selector}
         request = Request(
             _path(resource, namespace or ""),
             f"list {resource.qualified_name}",
@@ -104,10 +102,10 @@ class KubeCluster:
                 for item in self._items(request):
                     item["apiVersion"], item["kind"] = resource.api_version, resource.kind
                     items.append(project(item))
-            except Expired:
+            except errors.Expired:
                 continue
             return tuple(items)
-        raise Unreachable(
+        raise errors.Unreachable(
             f"{request.what}: the list expired {MAX_LIST_STARTS} times before its last page; the API server keeps "
             "its history for too short a time, or answers too slowly"
         )
@@ -146,7 +144,7 @@ class KubeCluster:
         """The version and the entry of each kind of an API group that can be listed."""
         try:
             known = self._read(f"/apis/{quote(group, safe='')}")
-        except NotFound:
+        except errors.NotFound:
             return
         for version in known.get("versions") or ():
             shown = self._read(f"/apis/{version['groupVersion']}")
@@ -166,11 +164,13 @@ class KubeCluster:
             items = page.get("items", "")
             items = [] if items is None else items  # Go may write an empty slice as null
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-                raise ClusterError(f"{request.what}: the answer is not a list of objects; is a proxy in the way?")
+                raise errors.ClusterError(
+                    f"{request.what}: the answer is not a list of objects; is a proxy in the way?"
+                )
             metadata = page.get("metadata") or {}
             versions.add(metadata.get("resourceVersion"))
             if len(versions) > 1:
-                raise Expired(f"{request.what}: a page is of another list")
+                raise errors.Expired(f"{request.what}: a page is of another list")
             yield from items
             if not metadata.get("continue"):
                 return
@@ -181,7 +181,7 @@ class KubeCluster:
     ) -> Request:
         query = {}
         if verb in {"create", "patch"}:
-            query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+            query = {"fieldManager": cluster.FIELD_MANAGER, "fieldValidation": "Strict"}
             query |= {"dryRun": "All"} if self.dry_run else {}
         parts = [] if verb == "create" else [part for part in (name, subresource) if part]
         kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
@@ -206,7 +206,7 @@ class KubeCluster:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            kind = ClusterError if request.repeatable else LostReply
+            kind = errors.ClusterError if request.repeatable else errors.LostReply
             raise kind(f"{request.what}: the answer is not a JSON object; is a proxy in the way?")
         return value
 

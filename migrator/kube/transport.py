@@ -19,9 +19,8 @@ import urllib3
 from kubernetes.client import ApiClient
 from urllib3 import exceptions as http
 
-from migrator import __version__
+from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
-from migrator.errors import LeaseLost, LostReply, MigratorError, NotAuthorised, NotFound, Unreachable
 from migrator.kube import connections, responses
 from migrator.kube.kubeconfig import Credentials
 
@@ -171,9 +170,9 @@ class Transport:
                 left = min(until - self._timing.clock() - _LEAST_TIME, self._deadline.remaining())
                 if attempt >= most or wait >= left:
                     self._give_up(request, attempt, answer)
-            except MigratorError as error:
-                if in_doubt and not isinstance(error, NotFound):  # what is gone holds nothing that was written
-                    raise LostReply(f"{error}; an attempt may have been applied") from error
+            except errors.MigratorError as error:
+                if in_doubt and not isinstance(error, errors.NotFound):  # what is gone holds nothing that was written
+                    raise errors.LostReply(f"{error}; an attempt may have been applied") from error
                 raise
             self._timing.sleep(wait)
 
@@ -204,7 +203,7 @@ class Transport:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
         definite = failure.error(request.what, patching=request.method == "PATCH")
-        if isinstance(definite, NotAuthorised):
+        if isinstance(definite, errors.NotAuthorised):
             self._credentials.expire()
         raise definite
 
@@ -218,7 +217,7 @@ class Transport:
             return min(longest, self._request_timeout), longest
         left = LONGEST_WRITE if request.left is None else request.left()
         if left <= 0:
-            raise LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")
+            raise errors.LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")
         limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
@@ -228,17 +227,21 @@ class Transport:
         host = f"{self.server} through the proxy {proxy.scheme}://{proxy.netloc}" if proxy else self.server
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise Unreachable(f"cannot reach the API server {host}: its certificate is not trusted: {text}") from error
+            raise errors.Unreachable(
+                f"cannot reach the API server {host}: its certificate is not trusted: {text}"
+            ) from error
         # urllib3 calls it a proxy's error too where a connection through one ends after the request was sent.
         cause = error.original_error if isinstance(error, http.ProxyError) else error
         if not request.repeatable and not isinstance(cause, NOT_SENT):
-            raise LostReply(f"{request.what}: the request was sent and no answer came from {host}: {text}") from error
+            raise errors.LostReply(
+                f"{request.what}: the request was sent and no answer came from {host}: {text}"
+            ) from error
         return f"{'no answer from' if self._has_answered else 'cannot reach the API server'} {host}: {text}"
 
     def _give_up(self, request: Request, attempts: int, trouble: _Trouble) -> NoReturn:
         tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request
-        raise Unreachable(f"{what}{trouble.text} (gave up after {tries})")
+        raise errors.Unreachable(f"{what}{trouble.text} (gave up after {tries})")
 
 
 def delay(attempt: int, retry_after: float | None, fraction: float) -> float:
@@ -257,6 +260,6 @@ def _explain(error: BaseException) -> str:
     An error that is being handled while the request is sent is no cause of it, though Python chains it on.
     """
     cause = error
-    while (inner := cause.__cause__ or cause.__context__) is not None and not isinstance(inner, MigratorError):
+    while (inner := cause.__cause__ or cause.__context__) is not None and not isinstance(inner, errors.MigratorError):
         cause = inner
     return str(getattr(cause, "strerror", None) or str(cause) or type(cause).__name__)[:200]

@@ -14,8 +14,7 @@ from typing import Final
 
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import dumps
-from migrator.grove.objects import PodClique, PodCliqueSet, Tree
-from migrator.grove.places import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash
+from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import Direction
@@ -26,7 +25,7 @@ HashesUnder = Callable[[Scheme], SetHashes]
 _HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
 
 
-def hashes_of(pcs: PodCliqueSet) -> HashesUnder:
+def hashes_of(pcs: objects.PodCliqueSet) -> HashesUnder:
     """The hashes of a set under any scheme, computed once for each spec: a run reads the sets four times or more.
 
     Raises ``InputError`` for a set that Go could not decode.
@@ -76,14 +75,14 @@ class HashPair:
     source: SetHashes
     target: SetHashes
 
-    def by_verdict(self, stored: Iterable[StoredHash]) -> Mapping[Verdict, Sequence[StoredHash]]:
+    def by_verdict(self, stored: Iterable[places.StoredHash]) -> Mapping[Verdict, Sequence[places.StoredHash]]:
         """The values by their origin."""
-        values = {verdict: list[StoredHash]() for verdict in Verdict}
+        values = {verdict: list[places.StoredHash]() for verdict in Verdict}
         for item in stored:
             values[self.classify(item)].append(item)
         return values
 
-    def classify(self, stored: StoredHash) -> Verdict:
+    def classify(self, stored: places.StoredHash) -> Verdict:
         """Classify one stored value; a value that both schemes give counts as the target's."""
         if stored.value == self.target.of(stored.clique):
             return Verdict.TARGET
@@ -94,15 +93,15 @@ class HashPair:
         return Verdict.FOREIGN
 
 
-def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
+def detect(stored: Iterable[places.StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
     """Find the first candidate that explains a tree.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
     candidates, target = direction.candidates, direction.target
-    sample = dict[tuple[HashField, str | None, str], StoredHash]()
-    kinds = Counter[tuple[HashField, str | None, str]]()
+    sample = dict[tuple[places.HashField, str | None, str], places.StoredHash]()
+    kinds = Counter[tuple[places.HashField, str | None, str]]()
     for item in stored:
         kind = item.place, item.clique, item.value
         sample[kind] = item
@@ -123,7 +122,7 @@ def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnd
         counts = tally(candidate)
         if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
             return Detection(candidate, target, done=False, likely_source=candidate)
-        generation = (SET_GENERATION, None, hashes(candidate).generation) in kinds
+        generation = (places.SET_GENERATION, None, hashes(candidate).generation) in kinds
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
     best = max(scores, key=scores.__getitem__)  # the first of equals
@@ -131,7 +130,7 @@ def detect(stored: Iterable[StoredHash], direction: Direction, hashes: HashesUnd
     return Detection(None, target, done=False, likely_source=target if explained and not by_source else best)
 
 
-def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, str]]:
+def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[tuple[str, str]]:
     """The foreign values on which no pod depends, by uid and field.
 
     Operators delete a pod because of the pod's own label, and the PodCliques of a scaling group's replica because of
@@ -150,29 +149,29 @@ def lagging(tree: Tree, foreign: Sequence[StoredHash]) -> frozenset[tuple[str, s
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
-def _unit(clique: PodClique) -> tuple[str, str | None]:
+def _unit(clique: objects.PodClique) -> tuple[str, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     if clique.standalone:
         return clique.ref.uid, None
     return clique.owner_uid or "", clique.group_index
 
 
-def _present(clique: PodClique) -> bool:
+def _present(clique: objects.PodClique) -> bool:
     """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
     return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
 
 
-def unlabelled(tree: Tree) -> bool:
+def unlabelled(tree: objects.Tree) -> bool:
     """Whether a PodClique or pod that stays has no label: the operator takes it for outdated."""
     staying = (clique for clique in tree.pod_cliques if not clique.terminating)
     return any(not value for clique in staying for _, _, value in _labels(clique))
 
 
-def _is_current(clique: PodClique, strange: set[tuple[str, HashField]]) -> bool:
+def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashField]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
     return all(value and (uid, place) not in strange for uid, place, value in _labels(clique))
 
 
-def _labels(clique: PodClique) -> Iterator[tuple[str, HashField, str | None]]:
-    yield clique.ref.uid, CLIQUE_LABEL, clique.template_hash
-    yield from ((pod.ref.uid, POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)
+def _labels(clique: objects.PodClique) -> Iterator[tuple[str, places.HashField, str | None]]:
+    yield clique.ref.uid, places.CLIQUE_LABEL, clique.template_hash
+    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)

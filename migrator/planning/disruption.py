@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from migrator.grove.objects import Pod, PodClique, Tree, pod_spec_of
+from migrator.grove import objects
 from migrator.hashing import quantity
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair
 from migrator.planning.model import Disruption
-from migrator.releases.quirks import compares_idle_sets, knows_on_delete, pods_below_minimum, updates_without_progress
+from migrator.releases import quirks
 
 _GPU_RESOURCES: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _GPU_PREFIXES: Final = ("nvidia.com/mig-", "gpu.intel.com/")
@@ -26,7 +26,7 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
 def disruption_of(
-    tree: Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
+    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
 ) -> tuple[Disruption, Disruption]:
     """The pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
 
@@ -36,9 +36,9 @@ def disruption_of(
     pcs = tree.pcs
     if pcs.terminating:
         return Disruption(), Disruption()
-    looks_at_idle = compares_idle_sets(builds)
-    ended = list(pods_below_minimum(tree)) if looks_at_idle else []
-    if pcs.on_delete and knows_on_delete(builds):
+    looks_at_idle = quirks.compares_idle_sets(builds)
+    ended = list(quirks.pods_below_minimum(tree)) if looks_at_idle else []
+    if pcs.on_delete and quirks.knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
     if source.name in target.taken:
@@ -46,24 +46,24 @@ def disruption_of(
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
     if not looks_at_idle:
         return _count(tree, updated), _count(tree)
-    spurious = updates_without_progress(builds)
+    spurious = quirks.updates_without_progress(builds)
     stray, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
     return _count(tree, ended, stray, updated), _count(tree, ended, left)
 
 
-def present_pods(tree: Tree) -> int:
+def present_pods(tree: objects.Tree) -> int:
     """How many pods of the tree are not being deleted."""
     return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
-def all_pods(tree: Tree) -> Disruption:
+def all_pods(tree: objects.Tree) -> Disruption:
     """All pods of the tree that are not being deleted, and their GPUs."""
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 
-def _updated(tree: Tree, pair: HashPair) -> Iterator[tuple[PodClique, Pod]]:
+def _updated(tree: objects.Tree, pair: HashPair) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
     """The pods that a rolling update replaces."""
-    replicas: dict[tuple[str | None, str | None], list[PodClique]] = defaultdict(list)
+    replicas: dict[tuple[str | None, str | None], list[objects.PodClique]] = defaultdict(list)
     for pod_clique in tree.pod_cliques:
         if pod_clique.standalone:
             expected = _expected(pod_clique, pair)
@@ -76,7 +76,9 @@ def _updated(tree: Tree, pair: HashPair) -> Iterator[tuple[PodClique, Pod]]:
             yield from ((member, pod) for member in members for pod in member.pods)
 
 
-def _stray(tree: Tree, pair: HashPair, *, spurious: bool, migrated: bool) -> Iterator[tuple[PodClique, Pod]]:
+def _stray(
+    tree: objects.Tree, pair: HashPair, *, spurious: bool, migrated: bool
+) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
     """The pods without the target's hash of each standalone PodClique that is updated although its set is idle.
 
     Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: all without progress are updated.
@@ -96,7 +98,7 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
 
     Raises :class:`~migrator.errors.DecodeError` for a limit that is not a quantity; hashing the set names its path.
     """
-    pod_spec = pod_spec_of(clique)
+    pod_spec = objects.pod_spec_of(clique)
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
     return max(containers, init)
@@ -117,12 +119,12 @@ def whole_units(token: object) -> int:
     return digits * power if scale >= 0 else -(-digits // power)
 
 
-def _expected(pod_clique: PodClique, pair: HashPair) -> str:
+def _expected(pod_clique: objects.PodClique, pair: HashPair) -> str:
     """The target's template hash of a PodClique; empty for an unknown clique, so that no hash equals it."""
     return pair.target.templates.get(pod_clique.clique or "", "")
 
 
-def _count(tree: Tree, *found: Iterable[tuple[PodClique, Pod]]) -> Disruption:
+def _count(tree: objects.Tree, *found: Iterable[tuple[objects.PodClique, objects.Pod]]) -> Disruption:
     """These pods, each once, but for those that go whatever happens: they, or their PodCliques, are being deleted.
 
     A finished pod counts, and holds no GPU. Grove compares its label as any other's and never asks for its phase

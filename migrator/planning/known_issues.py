@@ -12,25 +12,24 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
-from migrator.grove.objects import GroveObject, Pod, PodClique, Tree, condition, pod_spec_of
+from migrator.grove import objects
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning import crds
+from migrator.planning import crds, model
 from migrator.planning.detect import hashes_of
-from migrator.planning.model import Advice, KnownIssue, SetPlan
 from migrator.planning.options import PlanOptions
+from migrator.releases import table
 from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, below_minimum_with_pods
-from migrator.releases.table import builds, builds_with, is_before, targets_of
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
 
-Concerned: TypeAlias = Callable[[Tree], Iterator[Tree | GroveObject | Pod]]
+Concerned: TypeAlias = Callable[[objects.Tree], Iterator[objects.Tree | objects.GroveObject | objects.Pod]]
 
 
 @dataclass(frozen=True)
-class SetIssue(KnownIssue):
+class SetIssue(model.KnownIssue):
     """A known issue of sets; ``concerned`` yields the objects of a tree that it concerns.
 
     It concerns upgrades from a build older than ``before`` (``None``: from any build) to a build from ``since`` up to
@@ -44,9 +43,9 @@ class SetIssue(KnownIssue):
 
     def effect_on(self, sources: Sequence[str], targets: Sequence[str]) -> str | None:
         """The effect on an upgrade between such builds, with its conditions; ``None`` if it concerns none of them."""
-        older = [name for name in sources if self.before is None or is_before(name, self.before)]
-        newer = [name for name in targets if not is_before(name, self.since)]
-        hit = [name for name in newer if self.until is None or not is_before(self.until, name)]
+        older = [name for name in sources if self.before is None or table.is_before(name, self.before)]
+        newer = [name for name in targets if not table.is_before(name, self.since)]
+        hit = [name for name in newer if self.until is None or not table.is_before(self.until, name)]
         if not hit or not older:
             return None
         span = self.since
@@ -89,14 +88,14 @@ below_minimum = SetIssue(
     remedy="make room for the pods, or scale to minAvailable",
     confidence="source read",
 )
-def partly_scheduled(tree: Tree) -> Iterator[GroveObject]:
+def partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:
     """Members of which some pods or replicas are scheduled, but fewer than ``minAvailable``, without a breach.
 
     Operators before alpha.9 report none (Grove PR 561); one that they report is judged by GM-116.
     """
     for item in tree.children:
         least, scheduled = integer(item.spec.get("minAvailable"), 1), integer(item.status.get("scheduledReplicas"))
-        breached = condition(item, "MinAvailableBreached").get("status") in ("True", "Unknown")
+        breached = objects.condition(item, "MinAvailableBreached").get("status") in ("True", "Unknown")
         if item.spec.get("replicas") and 0 < scheduled < least and not breached:
             yield item
 
@@ -116,7 +115,7 @@ def partly_scheduled(tree: Tree) -> Iterator[GroveObject]:
     remedy="scale one clique up before the upgrade, or go to v0.1.0-alpha.13",
     confidence="public thread",
 )
-def cliques_at_zero(tree: Tree) -> Iterator[Tree]:
+def cliques_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set without scaling groups that has a replica whose PodCliques are all at zero (Grove issue 808)."""
     if not tree.pcs.group_configs and _has_replica_at_zero(tree):
         yield tree
@@ -137,7 +136,7 @@ def cliques_at_zero(tree: Tree) -> Iterator[Tree]:
     remedy="scale one member up before the upgrade, or go to v0.1.0-alpha.13",
     confidence="public thread",
 )
-def groups_at_zero(tree: Tree) -> Iterator[Tree]:
+def groups_at_zero(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set with scaling groups that has a replica whose members are all at zero (Grove issue 809).
 
     The PodGangMap of that replica loses its anchor (Grove PR 778: ``podgangmap/steadystate.go:removeEmptyEntries``).
@@ -158,7 +157,7 @@ def groups_at_zero(tree: Tree) -> Iterator[Tree]:
     remedy="go to a release with Grove PR 839",
     confidence="public thread",
 )
-def foreign_gang(tree: Tree) -> Iterator[PodClique]:
+def foreign_gang(tree: objects.Tree) -> Iterator[objects.PodClique]:
     """PodCliques with pods that another scheduler's pod group names (Grove issue 837)."""
     for clique in tree.pod_cliques:
         if any(pod.in_other_gang and not pod.terminating for pod in clique.pods):
@@ -179,7 +178,7 @@ def foreign_gang(tree: Tree) -> Iterator[PodClique]:
     remedy="recreate the set with mnnvl-group after the upgrade, or stay on alpha.8",
     confidence="source read",
 )
-def auto_mnnvl(tree: Tree) -> Iterator[Tree]:
+def auto_mnnvl(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set whose GPU pods get their IMEX claim by annotation."""
     if tree.pcs.annotations.get(ANNOTATION_AUTO_MNNVL) == "enabled":
         yield tree
@@ -203,7 +202,7 @@ def auto_mnnvl(tree: Tree) -> Iterator[Tree]:
     ),
     confidence="public thread",
 )
-def unnamed_topology(tree: Tree) -> Iterator[Tree]:
+def unnamed_topology(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set with a ``topologyConstraint`` that neither names a topology nor inherits its name from group or set.
 
     Grove: ``common/component/utils/topologyconstraint.go:ResolveEffectiveTopologyNameForPodCliqueSet``.
@@ -230,7 +229,7 @@ def unnamed_topology(tree: Tree) -> Iterator[Tree]:
     remedy="upgrade KAI to 0.17 first, with a staleness grace period of -1s",
     confidence="public thread",
 )
-def kai(tree: Tree) -> Iterator[Tree]:
+def kai(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set whose pods the KAI scheduler places."""
     yield from _placed_by_kai(tree)
 
@@ -249,7 +248,7 @@ def kai(tree: Tree) -> Iterator[Tree]:
     remedy=("set one kai.scheduler/queue, as label or annotation of the set, and no other queue on a clique"),
     confidence="source read",
 )
-def kai_without_queue(tree: Tree) -> Iterator[Tree]:
+def kai_without_queue(tree: objects.Tree) -> Iterator[objects.Tree]:
     """A set for KAI without exactly one queue (``scheduler/kai/backend.go:resolveQueueNameForPodCliqueSet``)."""
     own = _queue(tree.pcs.labels, tree.pcs.annotations)
     of_cliques = {_queue(clique.get("labels") or {}, clique.get("annotations") or {}) for clique in tree.pcs.cliques}
@@ -271,7 +270,7 @@ def kai_without_queue(tree: Tree) -> Iterator[Tree]:
     remedy="delete it beforehand, at a time of your own choosing, or go to a later release",
     confidence="source read",
 )
-def stray_without_progress(tree: Tree) -> Iterator[Pod]:
+def stray_without_progress(tree: objects.Tree) -> Iterator[objects.Pod]:
     """Pods of another hash under a standalone PodClique that stores no progress of an update (Grove issue 400)."""
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
@@ -279,19 +278,19 @@ def stray_without_progress(tree: Tree) -> Iterator[Pod]:
             yield from (pod for pod in clique.pods if not pod.terminating and pod.template_hash not in current)
 
 
-def _has_replica_at_zero(tree: Tree) -> bool:
+def _has_replica_at_zero(tree: objects.Tree) -> bool:
     standalone = (clique for clique in tree.pod_cliques if clique.standalone)
-    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *standalone)
+    members: tuple[objects.GroveObject, ...] = (*tree.scaling_groups, *standalone)
     up = {member.set_index for member in members if member.spec.get("replicas") != 0}
     return bool(tree.pcs.spec.get("replicas")) and not up.issuperset(member.set_index for member in members)
 
 
-def _placed_by_kai(tree: Tree) -> Iterator[Tree]:
+def _placed_by_kai(tree: objects.Tree) -> Iterator[objects.Tree]:
     """The set, if its template names KAI, or it is the operator's default.
 
     From alpha.8 on PodGangs have it as a label (``podgang/podgang.go:getSchedulerNameForPCS``).
     """
-    named = {pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
+    named = {objects.pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
     if _KAI in named.union(gang.labels.get(_SCHEDULER_NAME) for gang in tree.pod_gangs):
         yield tree
 
@@ -317,27 +316,29 @@ _OF_SETS: Final = (
     partly_scheduled,
 )
 #: Every known issue by its code.
-KNOWN_ISSUES: Final[Mapping[str, KnownIssue]] = {issue.code: issue for issue in (*_OF_SETS, crds.CLASHING)}
+KNOWN_ISSUES: Final[Mapping[str, model.KnownIssue]] = {issue.code: issue for issue in (*_OF_SETS, crds.CLASHING)}
 
 
-def advise(tree: Tree, options: PlanOptions, running: str | None, source: Scheme | None) -> Iterator[Advice]:
+def advise(
+    tree: objects.Tree, options: PlanOptions, running: str | None, source: Scheme | None
+) -> Iterator[model.Advice]:
     """Every known issue that concerns the upgrade of this tree.
 
     ``running`` is the running release, ``source`` the scheme that explains the tree; ``None`` is not known.
     """
     if tree.pcs.terminating:
         return
-    for issue, effect in _effects(_sources(tree, options, running, source), targets_of(options.target)):
+    for issue, effect in _effects(_sources(tree, options, running, source), table.targets_of(options.target)):
         for item in issue.concerned(tree):
             yield issue.advice(item.ref, effect)
 
 
 def advise_on_crds(
-    plans: Sequence[SetPlan],
+    plans: Sequence[model.SetPlan],
     options: PlanOptions,
     running: str | None,
     served: Mapping[str, str] | None,
-) -> Iterator[Advice]:
+) -> Iterator[model.Advice]:
     """The known issue of the upgrade's CRDs, for each pair of them that clashes.
 
     ``served`` are the plurals of a cluster by short name. Without it, for a dump, the releases that may be running
@@ -358,14 +359,14 @@ def _effects(sources: tuple[str, ...], targets: tuple[str, ...]) -> Sequence[tup
     return [(issue, effect) for issue, effect in found if effect is not None]
 
 
-def _sources(tree: Tree, options: PlanOptions, running: str | None, source: Scheme | None) -> tuple[str, ...]:
+def _sources(tree: objects.Tree, options: PlanOptions, running: str | None, source: Scheme | None) -> tuple[str, ...]:
     """The builds that may be running: the one that was seen or named, else all that compute the set's stored hash."""
     if running is not None:
         return (running,)
     if options.source is not None:
-        return options.source.builds or builds()
+        return options.source.builds or table.builds()
     if source is not None:
-        return builds_with(source) or builds()
+        return table.builds_with(source) or table.builds()
     hashes = hashes_of(tree.pcs)
     found = (s for s in schemes.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
-    return tuple(name for scheme in found for name in builds_with(scheme)) or builds()
+    return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

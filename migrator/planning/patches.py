@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from migrator import kinds
 from migrator.grove.objects import PodCliqueSet, Ref
 from migrator.grove.places import RANKS
-from migrator.kinds import HOLDERS, POD_CLIQUE_SETS, Op, Resource
 from migrator.planning.model import Change, SetPlan
 
 #: The patches that a run is assumed to write in a second.
 PATCHES_PER_SECOND: Final = 100
 
 #: The kinds that hold hashes, by their names.
-RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in HOLDERS}
+RESOURCES: Final[Mapping[str, kinds.Resource]] = {resource.kind: resource for resource in kinds.HOLDERS}
 
 
 class Patch(NamedTuple):
@@ -31,17 +31,17 @@ class Patch(NamedTuple):
         """Its place in the order of its tree; patches of one rank may be sent at the same time."""
         return RANKS[self.ref.kind, self.subresource]
 
-    def ops(self, pcs: PodCliqueSet | None) -> tuple[Op, ...]:
+    def ops(self, pcs: PodCliqueSet | None) -> tuple[kinds.Op, ...]:
         """Tests first, then the replacements; with ``pcs`` the patch fails if that set's spec has changed."""
-        ops = [Op("test", "/metadata/uid", self.ref.uid)]
+        ops = [kinds.Op("test", "/metadata/uid", self.ref.uid)]
         if pcs is not None:
             # Not the generation: a scale moves it too, and changes no hash.
-            ops.append(Op("test", "/spec/template", pcs.spec.get("template")))
+            ops.append(kinds.Op("test", "/spec/template", pcs.spec.get("template")))
         for change in self.changes:
             if change.identity is not None:
-                ops.append(Op("test", *change.identity))
-            ops.append(Op("test", change.field, change.old))
-        ops += [Op("replace", change.field, change.new) for change in self.changes]
+                ops.append(kinds.Op("test", *change.identity))
+            ops.append(kinds.Op("test", change.field, change.old))
+        ops += [kinds.Op("replace", change.field, change.new) for change in self.changes]
         return tuple(ops)
 
 
@@ -78,7 +78,7 @@ def rest(plan: SetPlan) -> Batch:
 
 
 def _commits(change: Change) -> bool:
-    return change.ref.kind == POD_CLIQUE_SETS.kind
+    return change.ref.kind == kinds.POD_CLIQUE_SETS.kind
 
 
 def patch_count(changes: Iterable[Change]) -> int:

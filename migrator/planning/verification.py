@@ -8,16 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from migrator import words
-from migrator.grove.objects import (
-    LABEL_POD_TEMPLATE_HASH,
-    GroveObject,
-    Pod,
-    PodClique,
-    Ref,
-    Snapshot,
-    Tree,
-    kubernetes_time,
-)
+from migrator.grove import objects
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
@@ -37,7 +28,7 @@ class Problem:
     verification.
     """
 
-    ref: Ref
+    ref: objects.Ref
     field: str | None
     message: str
     settles: bool = True
@@ -45,7 +36,7 @@ class Problem:
 
 
 def problems_of(
-    snapshot: Snapshot,
+    snapshot: objects.Snapshot,
     direction: Direction,
     *,
     after_upgrade: bool,
@@ -64,7 +55,7 @@ def problems_of(
         yield Problem(staying[0].pcs.ref, None, message, settles=False)
 
 
-def _values(tree: Tree, direction: Direction, scheme: Scheme | None) -> Iterator[Problem]:
+def _values(tree: objects.Tree, direction: Direction, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
@@ -86,13 +77,13 @@ def _values(tree: Tree, direction: Direction, scheme: Scheme | None) -> Iterator
         yield Problem(item.ref, item.field, message, late=late)
 
 
-def _without_label(tree: Tree) -> Iterator[Problem]:
+def _without_label(tree: objects.Tree) -> Iterator[Problem]:
     """A pod or PodClique without its hash label, which the operator takes for outdated."""
     if not tree.pcs.on_delete and unlabelled(tree):
-        yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {LABEL_POD_TEMPLATE_HASH}")
+        yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
 
 
-def _updated_since(tree: Tree, since: datetime) -> Iterator[Problem]:
+def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     """Updates that began after the migration: they are open, or they have replaced pods.
 
     alpha.12-rc1 begins an update of every standalone PodClique that stores no progress
@@ -115,15 +106,15 @@ def _updated_since(tree: Tree, since: datetime) -> Iterator[Problem]:
     yield from found
 
 
-def _open(tree: Tree, since: datetime) -> Iterator[Problem]:
+def _open(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques):
         moment, name = _began(item), open_progress(item)
         if name and moment is not None and moment > since - CLOCKS:
             message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
-            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, PodClique))
+            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
 
 
-def _replaced(tree: Tree, since: datetime) -> Iterator[Problem]:
+def _replaced(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques)}
     for clique in tree.staying:
         owners = (began.get(uid) for uid in (clique.ref.uid, clique.owner_uid or "", tree.pcs.ref.uid))
@@ -141,7 +132,7 @@ def _replaced(tree: Tree, since: datetime) -> Iterator[Problem]:
             yield Problem(clique.ref, None, message, settles=False)
 
 
-def _edit(tree: Tree, since: datetime) -> tuple[str, datetime] | None:
+def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
     """Who has edited the template since, and when, if an update began then or later; else the operator began it."""
     edits = [edit for edit in tree.pcs.edits if edit[1] > since]
     updates = [at for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques) if (at := _began(item)) is not None]
@@ -152,11 +143,11 @@ def _edit(tree: Tree, since: datetime) -> tuple[str, datetime] | None:
     return first if all(at >= first[1] - CLOCKS for at in since_then) else None
 
 
-def _is_younger(pod: Pod, moment: datetime) -> bool:
-    return (kubernetes_time(pod.created) or moment) > moment
+def _is_younger(pod: objects.Pod, moment: datetime) -> bool:
+    return (objects.kubernetes_time(pod.created) or moment) > moment
 
 
-def ages_of(snapshot: Snapshot, since: datetime) -> tuple[int, int]:
+def ages_of(snapshot: objects.Snapshot, since: datetime) -> tuple[int, int]:
     """How many live pods are older than the migration, and how many younger, of sets that were not edited since."""
     trees = [tree for tree in snapshot.trees if not tree.pcs.terminating and _edit(tree, since) is None]
     pods = (pod for tree in trees for clique in tree.staying for pod in clique.pods if not pod.terminating)
@@ -164,7 +155,7 @@ def ages_of(snapshot: Snapshot, since: datetime) -> tuple[int, int]:
     return ages.count(False), ages.count(True)
 
 
-def _began(item: GroveObject) -> datetime | None:
+def _began(item: objects.GroveObject) -> datetime | None:
     """When the last update of an object began."""
-    found = (kubernetes_time((item.status.get(name) or {}).get("updateStartedAt")) for name in PROGRESS_FIELDS)
+    found = (objects.kubernetes_time((item.status.get(name) or {}).get("updateStartedAt")) for name in PROGRESS_FIELDS)
     return max((moment for moment in found if moment is not None), default=None)

@@ -17,8 +17,7 @@ from functools import cache
 from typing import Final
 
 from migrator.errors import InputError, Refused
-from migrator.hashing import layouts
-from migrator.hashing.schemes import CANONICAL, LEGACY, Scheme
+from migrator.hashing import layouts, schemes
 
 API, MACHINERY, SPEW, UTILS = "k8s.io/api", "k8s.io/apimachinery", "github.com/davecgh/go-spew", "k8s.io/utils"
 #: Since this minor ``dump.ForHash`` of k8s.io/apimachinery only calls that of k8s.io/utils.
@@ -75,7 +74,7 @@ class Operator:
     With a ``doubt`` the scheme is only likely: a person decides, and names it.
     """
 
-    scheme: Scheme
+    scheme: schemes.Scheme
     doubt: str
     libraries: Mapping[str, str]
     go: str
@@ -113,7 +112,7 @@ def read(program: bytes) -> Operator:
     minor, doubts = _layout(modules)
     commit = _COMMIT.search(settings)
     return Operator(
-        scheme=Scheme(algorithm, minor),
+        scheme=schemes.Scheme(algorithm, minor),
         doubt="; ".join(doubts),
         libraries={name: modules[name].version for name in _needed(minor)},
         go=go,
@@ -216,7 +215,7 @@ def _algorithm(program: bytes) -> str:
             f"its functions around the hash are not those of a known operator ({', '.join(sorted(found))}): it may "
             "hash in a way that is not known here, so do not migrate to it; a newer grove-migrator may know it"
         )
-    return LEGACY if found == _LEGACY_NAMES else CANONICAL
+    return schemes.LEGACY if found == _LEGACY_NAMES else schemes.CANONICAL
 
 
 def _names_around_the_hash(program: bytes) -> Iterator[tuple[bytes, str]]:

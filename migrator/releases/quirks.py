@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.objects import GroveObject, Pod, PodClique, PodCliqueSet, Tree, condition, kubernetes_time
+from migrator.grove import objects
 from migrator.hashing.schemes import LEGACY, Scheme
 from migrator.releases.table import is_before
 
@@ -59,23 +59,26 @@ def ends_every_gang(names: Sequence[str]) -> bool:
     return not names or any(is_before(name, _RC1) for name in names)
 
 
-def spared(item: GroveObject) -> bool:
+def spared(item: objects.GroveObject) -> bool:
     """Whether operators from alpha.12-rc1 on ignore this member's breach.
 
     It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
     not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``). A PodClique without that
     condition is not spared here.
     """
-    is_clique = isinstance(item, PodClique)
+    is_clique = isinstance(item, objects.PodClique)
     kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")
-    found, ended = condition(item, kind), condition(item, "GangTerminationInProgress").get("status") == "True"
-    since, created = kubernetes_time(found.get("lastTransitionTime")), kubernetes_time(item.created)
+    found, ended = (
+        objects.condition(item, kind),
+        objects.condition(item, "GangTerminationInProgress").get("status") == "True",
+    )
+    since, created = objects.kubernetes_time(found.get("lastTransitionTime")), objects.kubernetes_time(item.created)
     if ended or found.get("status") != status or since is None or created is None:
         return ended
     return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
 
 
-def below_minimum_with_pods(tree: Tree) -> Iterator[GroveObject]:
+def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]:
     """PodCliques and scaling groups below ``minAvailable``, as wanted or as scheduled, whose replica has pods.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
@@ -85,18 +88,18 @@ def below_minimum_with_pods(tree: Tree) -> Iterator[GroveObject]:
     """
     with_pods = (clique for clique in tree.pod_cliques if any(not pod.terminating for pod in clique.pods))
     replicas = {clique.set_index for clique in with_pods}
-    members: tuple[GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
+    members: tuple[objects.GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
     for item in members:
         least = integer(item.spec.get("minAvailable"), 1)
         numbers = [item.spec.get("replicas")]
-        if condition(item, "MinAvailableBreached").get("status") == "False":
+        if objects.condition(item, "MinAvailableBreached").get("status") == "False":
             numbers.append(item.status.get("scheduledReplicas"))
         lacks = any(integer(number, least) < least for number in numbers)
         if lacks and item.set_index in replicas and not spared(item):
             yield item
 
 
-def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
+def pods_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
     """The pods of every replica that :func:`below_minimum_with_pods` names."""
     indices = {item.set_index for item in below_minimum_with_pods(tree)}
     for clique in tree.pod_cliques:
@@ -104,7 +107,7 @@ def pods_below_minimum(tree: Tree) -> Iterator[tuple[PodClique, Pod]]:
             yield from ((clique, pod) for pod in clique.pods if not pod.terminating)
 
 
-def template_by_suffix(pcs: PodCliqueSet, name: str) -> str | None:
+def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:
     """The clique from whose template every operator makes a PodClique of that name: the first that is its suffix.
 
     The hash is of the clique's exact name, though: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go``, in
@@ -114,7 +117,7 @@ def template_by_suffix(pcs: PodCliqueSet, name: str) -> str | None:
     return next((clique for clique in names if name.endswith(clique)), None)
 
 
-def hashes_injected_claims(scheme: Scheme, annotations: Mapping[str, Any], clique: PodClique) -> bool:
+def hashes_injected_claims(scheme: Scheme, annotations: Mapping[str, Any], clique: objects.PodClique) -> bool:
     """Whether the operator may have hashed a standalone PodClique with the IMEX claim that it injects.
 
     alpha.6 and alpha.7: ``pclq.Spec = pclqTemplateSpec.Spec`` in ``buildResource`` makes no copy of the template, and

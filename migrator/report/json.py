@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from migrator.grove.objects import Ref
+from migrator.planning import model
 from migrator.planning.disruption import present_pods
-from migrator.planning.model import Advice, Disruption, Finding, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
 
@@ -32,7 +32,7 @@ class PlanHeader:
     version: str
 
 
-def plan_json(plan: Plan, header: PlanHeader | None = None) -> dict[str, Any]:
+def plan_json(plan: model.Plan, header: PlanHeader | None = None) -> dict[str, Any]:
     """The plan as the JSON object of ``plan -o json``; without a header it is a part of another one."""
     return {
         **({"apiVersion": API_VERSION} if header else {}),
@@ -75,7 +75,7 @@ def outlook_json(outlook: Outlook) -> dict[str, Any]:
     }
 
 
-def summary(plan: Plan) -> dict[str, int]:
+def summary(plan: model.Plan) -> dict[str, int]:
     """The numbers of a plan: its selected sets, and the disruption in the whole cluster."""
     rest = recreated_with_migration(plan)
     return {
@@ -93,7 +93,7 @@ def summary(plan: Plan) -> dict[str, int]:
     }
 
 
-def _set_json(set_plan: SetPlan) -> dict[str, Any]:
+def _set_json(set_plan: model.SetPlan) -> dict[str, Any]:
     changes = sorted(set_plan.changes, key=lambda one: (one.ref.namespace, one.ref.name, one.ref.kind, one.field))
     return {
         "namespace": set_plan.tree.ref.namespace,
@@ -110,7 +110,7 @@ def _set_json(set_plan: SetPlan) -> dict[str, Any]:
     }
 
 
-def _found(plan: Plan) -> dict[str, Any]:
+def _found(plan: model.Plan) -> dict[str, Any]:
     return {
         "refusals": [_finding(finding) for finding in refusals_of(plan)],
         "warnings": [_finding(finding) for finding in warnings_of(plan)],
@@ -119,12 +119,12 @@ def _found(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
+def _advice(advice: model.Advice) -> dict[str, Any]:
     more = {name: getattr(advice, name) for name in ("message", "source", "remedy", "confidence")}
     return {"id": advice.id, **object_json(advice.ref), **more}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: model.Finding) -> dict[str, Any]:
     where = {**object_json(finding.ref), "field": finding.field}
     return {"code": finding.code, **where, "message": finding.message, "remedy": finding.remedy or None}
 
@@ -138,43 +138,47 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
     }
 
 
-def recreated_with_migration(plan: Plan) -> Disruption:
+def recreated_with_migration(plan: model.Plan) -> model.Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total, before = plan.cluster_disruption, sum((set_plan.disruption for set_plan in plan.set_plans), Disruption())
-    after = sum(
-        (one.remaining if one.state is SetState.MIGRATE else one.disruption for one in plan.set_plans), Disruption()
+    total, before = (
+        plan.cluster_disruption,
+        sum((set_plan.disruption for set_plan in plan.set_plans), model.Disruption()),
     )
-    return Disruption(
+    after = sum(
+        (one.remaining if one.state is model.SetState.MIGRATE else one.disruption for one in plan.set_plans),
+        model.Disruption(),
+    )
+    return model.Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,
     )
 
 
-def refusals_of(plan: Plan) -> list[Finding]:
+def refusals_of(plan: model.Plan) -> list[model.Finding]:
     """All findings that forbid the migration, sorted."""
-    return _findings(plan, Severity.REFUSAL)
+    return _findings(plan, model.Severity.REFUSAL)
 
 
-def warnings_of(plan: Plan) -> list[Finding]:
+def warnings_of(plan: model.Plan) -> list[model.Finding]:
     """All warnings, sorted."""
-    return _findings(plan, Severity.WARNING)
+    return _findings(plan, model.Severity.WARNING)
 
 
-def number(plan: Plan, state: SetState) -> int:
+def number(plan: model.Plan, state: model.SetState) -> int:
     """How many sets are in this state."""
     return sum(set_plan.state is state for set_plan in plan.set_plans)
 
 
-def in_order(set_plans: Iterable[SetPlan]) -> list[SetPlan]:
+def in_order(set_plans: Iterable[model.SetPlan]) -> list[model.SetPlan]:
     """Sets by namespace and name."""
     return sorted(set_plans, key=lambda set_plan: (set_plan.tree.ref.namespace, set_plan.tree.ref.name))
 
 
-def _findings(plan: Plan, severity: Severity) -> list[Finding]:
+def _findings(plan: model.Plan, severity: model.Severity) -> list[model.Finding]:
     return sorted((finding for finding in plan.all_findings if finding.severity is severity), key=place)
 
 
-def place(finding: Finding) -> tuple[str, ...]:
+def place(finding: model.Finding) -> tuple[str, ...]:
     """What findings are sorted by."""
     ref = finding.ref
     place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from migrator.planning.model import Change, Disruption, Plan, SetPlan, SetState
+from migrator import words
+from migrator.planning import model
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.report import json, table
 from migrator.report.table import grouped
-from migrator.words import count, readable, sentence, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _STATES: Final = {
-    SetState.REFUSED: "refused",
-    SetState.MIGRATE: "can be migrated",
-    SetState.SKIPPED: "skipped",
-    SetState.DONE: "done already",
+    model.SetState.REFUSED: "refused",
+    model.SetState.MIGRATE: "can be migrated",
+    model.SetState.SKIPPED: "skipped",
+    model.SetState.DONE: "done already",
 }
 
 #: The name of the share of sets without the label.
@@ -37,14 +37,16 @@ SHOWN, SHOWN_SHARES = 50, 10
 SHORT_ON_PAPER: Final = 10
 
 
-def render(plan: Plan, header: json.PlanHeader, *, group_by: str | None = None, next_command: str = "") -> str:
+def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = None, next_command: str = "") -> str:
     """The whole document, as text.
 
     ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
     refusals = grouped(json.refusals_of(plan))
     set_plans = sorted(plan.set_plans, key=_weight)
-    patches = sum(patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is SetState.MIGRATE)
+    patches = sum(
+        patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is model.SetState.MIGRATE
+    )
     return _template().render(
         plan=plan,
         headline=table.headline(plan),
@@ -55,7 +57,7 @@ def render(plan: Plan, header: json.PlanHeader, *, group_by: str | None = None, 
         numbers=json.summary(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
-        pause=count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
+        pause=words.count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
         next_steps=table.next_steps(plan),
@@ -78,19 +80,21 @@ def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("migrator.report", "."),
         autoescape=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # not what is escaped already
+        finalize=lambda value: words.visible(value) if type(value) is str else value,  # not what is escaped already
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["sentence"] = sentence
-    environment.filters["readable"] = readable
+    environment.filters["sentence"] = words.sentence
+    environment.filters["readable"] = words.readable
     environment.globals.update(
         change_groups=change_groups,
-        count=count,
+        count=words.count,
         number=lambda value: f"{value:,}",
-        refused=lambda plan: [set_plan.tree.ref for set_plan in plan.set_plans if set_plan.state is SetState.REFUSED],
+        refused=lambda plan: [
+            set_plan.tree.ref for set_plan in plan.set_plans if set_plan.state is model.SetState.REFUSED
+        ],
         rest=json.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
@@ -98,12 +102,12 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _weight(set_plan: SetPlan) -> tuple[object, ...]:
+def _weight(set_plan: model.SetPlan) -> tuple[object, ...]:
     """The order of sets: refused ones first, and in each state those with most GPUs at stake."""
     return list(_STATES).index(set_plan.state), -set_plan.disruption.gpus, -set_plan.disruption.pods, set_plan.tree.ref
 
 
-def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Plan]]]]:
+def _shares(plan: model.Plan, label: str | None) -> list[tuple[str, list[tuple[str, model.Plan]]]]:
     """The totals by namespace, if there are several, and by label, each with its title."""
     by_namespace = _parts(plan, lambda set_plan: set_plan.tree.ref.namespace)
     found = [("namespace", by_namespace)] if len(by_namespace) > 1 else []
@@ -113,24 +117,24 @@ def _shares(plan: Plan, label: str | None) -> list[tuple[str, list[tuple[str, Pl
     return found
 
 
-def _parts(plan: Plan, name_of: Callable[[SetPlan], str]) -> list[tuple[str, Plan]]:
+def _parts(plan: model.Plan, name_of: Callable[[model.SetPlan], str]) -> list[tuple[str, model.Plan]]:
     """The plan in parts, one for the sets of each name; most GPUs first."""
-    members: dict[str, list[SetPlan]] = {}
+    members: dict[str, list[model.SetPlan]] = {}
     for set_plan in plan.set_plans:
         members.setdefault(name_of(set_plan), []).append(set_plan)
     parts = []
     for name, some in members.items():
-        disruption = sum((one.disruption for one in some), Disruption())
+        disruption = sum((one.disruption for one in some), model.Disruption())
         parts.append((name, replace(plan, set_plans=tuple(some), cluster_disruption=disruption)))
     return sorted(parts, key=lambda part: (-part[1].cluster_disruption.gpus, -part[1].cluster_disruption.pods, part[0]))
 
 
-def change_groups(set_plan: SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:
+def change_groups(set_plan: model.SetPlan) -> Iterator[tuple[str, str, str, Counter[str]]]:
     """The changes of a set that replace the same value by the same value: generation hash first, then the cliques.
 
     For each group: what it is a hash of, the old value, the new one, and the number of objects of each kind.
     """
-    groups: dict[tuple[bool, str, str], list[Change]] = {}
+    groups: dict[tuple[bool, str, str], list[model.Change]] = {}
     for change in set_plan.changes:
         groups.setdefault((change.clique is not None, change.old, change.new), []).append(change)
     for is_template, old, new in sorted(groups):

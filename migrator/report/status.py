@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from migrator import words
 from migrator.hashing.schemes import Scheme
-from migrator.planning.model import Finding, Plan, SetState
+from migrator.planning import model
 from migrator.planning.planner import Outlook, Target
 from migrator.releases.table import build_range, builds, builds_with
-from migrator.report import table
-from migrator.report.json import number, place, recreated_with_migration, refusals_of
-from migrator.words import columns, command_row, count, row, sentence, wrapped
+from migrator.report import json, table
+from migrator.report.json import number
+from migrator.words import row
 
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
@@ -20,11 +21,11 @@ _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str]) -> str:
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
-        return table.paragraphs("".join(_facts(outlook)), wrapped(table.NOTHING_SELECTED))
+        return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     plans = newer_plans(rows)
     here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
-    some = any(number(plan, SetState.REFUSED) for plan in plans)
+    some = any(number(plan, model.SetState.REFUSED) for plan in plans)
     return table.paragraphs(
         "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
         blocked
@@ -32,7 +33,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
         _releases(rows),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        "".join(command_row("" if index else "next", command) for index, command in enumerate(commands)),
+        "".join(words.command_row("" if index else "next", command) for index, command in enumerate(commands)),
     )
 
 
@@ -42,7 +43,7 @@ class TargetRow:
 
     release: str
     scheme: Scheme
-    plan: Plan
+    plan: model.Plan
     is_newer: bool = True
 
 
@@ -56,7 +57,7 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     sources = set[Scheme]()
     for target in targets:
         plans = target.plan.set_plans
-        stored = (plan.target if plan.state is SetState.DONE else plan.source for plan in plans)
+        stored = (plan.target if plan.state is model.SetState.DONE else plan.source for plan in plans)
         sources |= {scheme for scheme in stored if scheme is not None}
         found |= {release: TargetRow(release, target.scheme, target.plan) for release in target.releases}
     order = builds()
@@ -68,16 +69,16 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
     return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
 
 
-def newer_plans(rows: Iterable[TargetRow]) -> list[Plan]:
+def newer_plans(rows: Iterable[TargetRow]) -> list[model.Plan]:
     """The plans of releases that are newer than the one that runs."""
     return [row.plan for row in rows if row.is_newer]
 
 
-def common_refusals(plans: Iterable[Plan]) -> list[Finding]:
+def common_refusals(plans: Iterable[model.Plan]) -> list[model.Finding]:
     """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
-    found = [refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
-    shared = set.intersection(*({place(one) for one in refusals} for refusals in found)) if found else set()
-    return [one for one in found[0] if place(one) in shared] if found else []
+    found = [json.refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
+    shared = set.intersection(*({json.place(one) for one in refusals} for refusals in found)) if found else set()
+    return [one for one in found[0] if json.place(one) in shared] if found else []
 
 
 def _facts(outlook: Outlook) -> Iterator[str]:
@@ -85,15 +86,15 @@ def _facts(outlook: Outlook) -> Iterator[str]:
     if outlook.record:
         yield row("record", outlook.record)
     nothing = "None was found" if outlook.is_cluster else "Not read from a dump"
-    yield row("operator", sentence(outlook.operator or nothing))
+    yield row("operator", words.sentence(outlook.operator or nothing))
     if outlook.running:
         dynamo = table.dynamo_of(outlook.running)
         yield row("", f"Grove {outlook.running}{f' (Dynamo {dynamo})' if dynamo else ''}.")
-    pods, gpus = count(outlook.pods, "pod"), count(outlook.gpus, "GPU")
-    yield row("sets", f"{count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
+    pods, gpus = words.count(outlook.pods, "pod"), words.count(outlook.gpus, "GPU")
+    yield row("sets", f"{words.count(outlook.sets, 'PodCliqueSet')}, {pods}, {gpus}.")
 
 
-def _unfit(outlook: Outlook, plan: Plan) -> str:
+def _unfit(outlook: Outlook, plan: model.Plan) -> str:
     """What the installed operator would do, if the stored hashes are not its own."""
     lost = plan.cluster_disruption
     if not lost.pods:
@@ -102,7 +103,7 @@ def _unfit(outlook: Outlook, plan: Plan) -> str:
     return row("hashes", f"They are not those of the operator. {when} recreates {table.amount(lost)}.")
 
 
-def _brief_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
+def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
     """A row for each code: what it is, and a few objects."""
     for group in table.grouped(findings):
         refs = tuple(dict.fromkeys(finding.ref for finding in group.findings if finding.ref is not None))
@@ -119,9 +120,9 @@ def _releases(rows: Sequence[TargetRow]) -> str:
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
     others = [one.release for one in rows if not one.is_newer]
     folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
-    return f"What the upgrade recreates:\n\n{columns(header, shown, numbers=_NUMBERS)}{folded}"
+    return f"What the upgrade recreates:\n\n{words.columns(header, shown, numbers=_NUMBERS)}{folded}"
 
 
-def _numbers(plan: Plan) -> tuple[str, ...]:
-    without, rest = plan.cluster_disruption, recreated_with_migration(plan)
+def _numbers(plan: model.Plan) -> tuple[str, ...]:
+    without, rest = plan.cluster_disruption, json.recreated_with_migration(plan)
     return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))

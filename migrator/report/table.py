@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
+from migrator import words
 from migrator.grove.objects import Ref
 from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL
+from migrator.planning import model
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import KNOWN_ISSUES
-from migrator.planning.model import Advice, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
-from migrator.releases.table import Named, build_range, builds_with, named
-from migrator.report.json import in_order, number, recreated_with_migration, refusals_of, warnings_of
-from migrator.words import GAP, WIDTH, columns, command_row, count, printable, readable, row, rows, sentence, wrapped
+from migrator.releases import table
+from migrator.releases.table import named
+from migrator.report import json
+from migrator.words import rows
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -38,91 +40,90 @@ CANONICAL_NOTE = (
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
-def plan_text(plan: Plan, *, next_command: str = "", proof: str = "") -> str:
+def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known.
 
     ``proof`` is what a dry run has shown.
     """
     return paragraphs(
-        wrapped(headline(plan)),
+        words.wrapped(headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", refusals_of(plan))),
-        "".join(finding_rows("warning", warnings_of(plan))),
+        "".join(finding_rows("refused", json.refusals_of(plan))),
+        "".join(finding_rows("warning", json.warnings_of(plan))),
         "".join(issue_rows(plan.advisories)),
-        "".join(row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
-        wrapped(proof) if proof else "",
-        rows("next", next_steps(plan)) or (command_row("next", next_command) if next_command else ""),
+        "".join(words.row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
+        words.wrapped(proof) if proof else "",
+        rows("next", next_steps(plan)) or (words.command_row("next", next_command) if next_command else ""),
     )
 
 
-def headline(plan: Plan) -> str:
+def headline(plan: model.Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
     if not plan.set_plans and not plan.cluster_disruption.pods:
         return NOTHING_SELECTED
-    refused = number(plan, SetState.REFUSED)
-    if not plan.cluster_disruption.pods and all(set_plan.state is SetState.DONE for set_plan in plan.set_plans):
-        sets = count(len(plan.set_plans), "set")
+    refused = json.number(plan, model.SetState.REFUSED)
+    if not plan.cluster_disruption.pods and all(set_plan.state is model.SetState.DONE for set_plan in plan.set_plans):
+        sets = words.count(len(plan.set_plans), "set")
         hold = "holds" if len(plan.set_plans) == 1 else "hold"
         return f"Nothing to do: {sets} already {hold} the hashes of {plan.target}. The upgrade recreates no pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
-        able = number(plan, SetState.MIGRATE) + number(plan, SetState.DONE)
+        able = json.number(plan, model.SetState.MIGRATE) + json.number(plan, model.SetState.DONE)
         needs = "needs" if refused == 1 else "need"
-        return (
-            f"{without} {able:,} of {count(len(plan.set_plans), 'set')} can be migrated; {refused:,} {needs} attention."
-        )
-    if refusals_of(plan):
+        sets = words.count(len(plan.set_plans), "set")
+        return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
+    if json.refusals_of(plan):
         return f"{without} The migration is refused."
-    remaining = recreated_with_migration(plan)
+    remaining = json.recreated_with_migration(plan)
     return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
 
 
-def next_steps(plan: Plan) -> list[str]:
+def next_steps(plan: model.Plan) -> list[str]:
     """The next steps after a plan that is refused."""
-    refusals = refusals_of(plan)
+    refusals = json.refusals_of(plan)
     if not refusals:
         return []
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
-    migrating = number(plan, SetState.MIGRATE)
-    if migrating and all(finding.severity is Severity.WARNING for finding in plan.findings):
-        rest = amount(recreated_with_migration(plan))
+    migrating = json.number(plan, model.SetState.MIGRATE)
+    if migrating and all(finding.severity is model.Severity.WARNING for finding in plan.findings):
+        rest = amount(json.recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps
 
 
-def left_behind(plan: Plan) -> str:
+def left_behind(plan: model.Plan) -> str:
     """What ``--skip-refused`` leaves to the upgrade, as a sentence; empty if no set was refused."""
-    skipped = sum(one.state is SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
+    skipped = sum(one.state is model.SetState.SKIPPED and bool(one.findings) for one in plan.set_plans)
     if not skipped:
         return ""
     were = "was" if skipped == 1 else "were"
-    rest = amount(recreated_with_migration(plan))
-    return f"{count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
+    rest = amount(json.recreated_with_migration(plan))
+    return f"{words.count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
 
 
-def notes(plan: Plan) -> list[str]:
+def notes(plan: model.Plan) -> list[str]:
     """Remarks without which a reader could misread the numbers."""
     is_canonical = any(set_plan.target.algorithm == CANONICAL for set_plan in plan.set_plans)
     return [*([DRA_NOTE] if plan.cluster_disruption.pods else []), *([CANONICAL_NOTE] if is_canonical else [])]
 
 
-def _recreated(plan: Plan) -> str:
+def _recreated(plan: model.Plan) -> str:
     if not plan.cluster_disruption.pods:
         return "0 pods"
     hit = [set_plan.disruption for set_plan in plan.set_plans if set_plan.disruption.pods]
-    selected, sets = sum(hit, Disruption()), count(len(hit), "set")
+    selected, sets = sum(hit, model.Disruption()), words.count(len(hit), "set")
     if selected == plan.cluster_disruption:
         return f"{amount(selected)} in {sets}"
     return f"{amount(plan.cluster_disruption)} in the whole cluster ({amount(selected)} in {sets} selected)"
 
 
-def amount(disruption: Disruption) -> str:
+def amount(disruption: model.Disruption) -> str:
     """``19 pods with 78 GPUs``."""
-    return f"{count(disruption.pods, 'pod')} with {count(disruption.gpus, 'GPU')}"
+    return f"{words.count(disruption.pods, 'pod')} with {words.count(disruption.gpus, 'GPU')}"
 
 
-def upgrade(plan: Plan) -> tuple[str, str]:
+def upgrade(plan: model.Plan) -> tuple[str, str]:
     """Both ends of the upgrade, releases with their versions of Dynamo.
 
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
@@ -133,11 +134,11 @@ def upgrade(plan: Plan) -> tuple[str, str]:
     elif plan.running is not None and stored <= {(running := named(plan.running)).scheme}:
         source = _with_dynamo(running)
     else:
-        source = ", ".join(build_range(builds_with(one)) for one in schemes.all_schemes() if one in stored)
+        source = ", ".join(table.build_range(table.builds_with(one)) for one in schemes.all_schemes() if one in stored)
     return source, _with_dynamo(plan.target)
 
 
-def _with_dynamo(end: Named) -> str:
+def _with_dynamo(end: table.Named) -> str:
     name = end.release.name if end.release is not None else end.text
     dynamo = dynamo_of(name)
     return f"{name}, Dynamo {dynamo}" if dynamo else name
@@ -148,36 +149,36 @@ def dynamo_of(release: str) -> str:
     return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
 
 
-def codes(findings: Iterable[Finding]) -> list[str]:
+def codes(findings: Iterable[model.Finding]) -> list[str]:
     """The codes of findings, each once."""
     return sorted({finding.code for finding in findings})
 
 
-def finding_rows(label: str, findings: Iterable[Finding]) -> Iterator[str]:
+def finding_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
     """The findings, grouped by code: what it is, a few objects, and what to do."""
     for group in grouped(findings):
-        times = f" ({count(len(group.findings), 'finding')})" if len(group.findings) > 1 else ""
-        yield row(label, f"{group.code} {sentence(group.title)}{times}", indent=2)
-        yield from (row("", f"  {text}", indent=4) for text in _texts(group))
-        yield from (row("", f"  -> {sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
+        times = f" ({words.count(len(group.findings), 'finding')})" if len(group.findings) > 1 else ""
+        yield words.row(label, f"{group.code} {words.sentence(group.title)}{times}", indent=2)
+        yield from (words.row("", f"  {text}", indent=4) for text in _texts(group))
+        yield from (words.row("", f"  -> {words.sentence(remedy)}", indent=5) for remedy in group.remedies[:NAMED])
 
 
 def _texts(group: FindingGroup) -> Iterator[str]:
     for statement in group.statements[:NAMED]:
-        text = readable(statement.text)
-        yield f"{names(statement.refs)}: {text}" if statement.refs else sentence(text)
+        text = words.readable(statement.text)
+        yield f"{names(statement.refs)}: {text}" if statement.refs else words.sentence(text)
     rest = group.statements[NAMED:]
     if rest:
         refs = tuple(ref for statement in rest for ref in statement.refs)
         yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
 
 
-def not_checked(unchecked: Iterable[NotChecked]) -> str:
+def not_checked(unchecked: Iterable[model.NotChecked]) -> str:
     """A row for each reason for which guards could not be judged."""
     return rows("unchecked", not_checked_texts(unchecked))
 
 
-def not_checked_texts(unchecked: Iterable[NotChecked]) -> list[str]:
+def not_checked_texts(unchecked: Iterable[model.NotChecked]) -> list[str]:
     """The guards that could not be judged; those with one reason share a text."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
@@ -185,22 +186,22 @@ def not_checked_texts(unchecked: Iterable[NotChecked]) -> list[str]:
     return [f"{'; '.join(members)} ({reason})" for reason, members in reasons.items()]
 
 
-def issue_rows(advisories: Iterable[Advice]) -> Iterator[str]:
+def issue_rows(advisories: Iterable[model.Advice]) -> Iterator[str]:
     """The known issues: what it is, where, what to do, and where that is said."""
     for code, title, advice, refs in advice_groups(advisories):
-        yield row("issue", f"{code} {sentence(title)}", indent=2)
-        yield row("", f"  {names(refs)}: {advice.message}", indent=4)
-        yield row("", f"  -> {sentence(advice.remedy)}", indent=5)
-        yield row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
+        yield words.row("issue", f"{code} {words.sentence(title)}", indent=2)
+        yield words.row("", f"  {names(refs)}: {advice.message}", indent=4)
+        yield words.row("", f"  -> {words.sentence(advice.remedy)}", indent=5)
+        yield words.row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
 
 
-def _sets(plan: Plan) -> str:
+def _sets(plan: model.Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
     # Refused sets first; of many sets those that only migrate are a number.
-    set_plans = sorted(in_order(plan.set_plans), key=lambda one: one.state is not SetState.REFUSED)
-    plain = [one for one in set_plans if one.state is SetState.MIGRATE and not one.findings]
+    set_plans = sorted(json.in_order(plan.set_plans), key=lambda one: one.state is not model.SetState.REFUSED)
+    plain = [one for one in set_plans if one.state is model.SetState.MIGRATE and not one.findings]
     folded = plain if len(set_plans) > MANY else []
     sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *_NUMBERS)
@@ -209,20 +210,20 @@ def _sets(plan: Plan) -> str:
     total = _cells_of("", set_plans)
     cells = [*map(_cells, shown), *([_cells_of("migrate", folded)] if folded else []), total]
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
-    room = WIDTH - sum(others) - GAP * len(others)
+    room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
     names_of_sets += [f"{len(folded):,} that only migrate"] if folded else []
-    names_of_sets += [f"total: {count(len(set_plans), 'set')}"]
+    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
-    title, *lines = columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
+    title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
-        f"{printable(name)}\n{line}" if len(name) > room else line
+        f"{words.printable(name)}\n{line}" if len(name) > room else line
         for name, line in zip(names_of_sets, lines, strict=True)
     ]
     source, target = upgrade(plan)
     targets = sorted({str(set_plan.target) for set_plan in set_plans})
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
-    return "".join([wrapped(schemes), "\n", title, *named])
+    return "".join([words.wrapped(schemes), "\n", title, *named])
 
 
 def _releases_of(schemes: Sequence[str], releases: str) -> str:
@@ -231,13 +232,13 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells_of(state: str, set_plans: Sequence[SetPlan]) -> tuple[str, ...]:
-    lost = sum((one.disruption for one in set_plans), Disruption())
+def _cells_of(state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
+    lost = sum((one.disruption for one in set_plans), model.Disruption())
     changes = sum(len(one.changes) for one in set_plans)
     return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
-def _cells(set_plan: SetPlan) -> tuple[str, ...]:
+def _cells(set_plan: model.SetPlan) -> tuple[str, ...]:
     first, *more = codes(set_plan.refusals) or [""]
     return (
         f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
@@ -265,16 +266,16 @@ class FindingGroup:
     code: str
     refuses: bool
     title: str
-    findings: tuple[Finding, ...]
+    findings: tuple[model.Finding, ...]
     statements: tuple[Statement, ...]
     remedies: tuple[str, ...]
 
 
-def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
+def grouped(findings: Iterable[model.Finding]) -> list[FindingGroup]:
     """Findings by code, refusals first."""
-    by_code: dict[tuple[bool, str], list[Finding]] = {}
+    by_code: dict[tuple[bool, str], list[model.Finding]] = {}
     for finding in findings:
-        by_code.setdefault((finding.severity is Severity.WARNING, finding.code), []).append(finding)
+        by_code.setdefault((finding.severity is model.Severity.WARNING, finding.code), []).append(finding)
     return [
         FindingGroup(
             code=code,
@@ -288,9 +289,9 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
     ]
 
 
-def advice_groups(advisories: Iterable[Advice]) -> list[tuple[str, str, Advice, tuple[Ref, ...]]]:
+def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[str, str, model.Advice, tuple[Ref, ...]]]:
     """Known issues by code: the code, its title, the first advice, and every object concerned."""
-    by_id: dict[str, list[Advice]] = {}
+    by_id: dict[str, list[model.Advice]] = {}
     for advice in advisories:
         by_id.setdefault(advice.id, []).append(advice)
     return [
@@ -310,7 +311,7 @@ def names(refs: tuple[Ref, ...]) -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+def _statements(findings: Iterable[model.Finding]) -> tuple[Statement, ...]:
     objects: dict[str, dict[Ref, None]] = {}
     for finding in findings:
         refs = objects.setdefault(finding.message, {})

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from migrator import errors
 from migrator.cluster import FIELD_MANAGER, Cluster
-from migrator.errors import AlreadyExists, ClusterError, LeaseLost, LostReply, MigratorError, NotFound, TestFailed
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import kubernetes_time
 from migrator.kinds import LEASES, Op
@@ -108,7 +108,7 @@ def read(cluster: Cluster, namespace: str, name: str) -> Lease:
     """A Lease as it is now."""
     try:
         return Lease.of(cluster.get(LEASES, namespace, name))
-    except NotFound:
+    except errors.NotFound:
         return Lease()
 
 
@@ -168,7 +168,7 @@ class Leases:
         """Seconds for which it is certainly ours; raises :class:`~migrator.errors.LeaseLost` if there is none."""
         why = self._lost() if self.taken else f"Lease {self.namespace}/{OWN_LEASE} was never taken"
         if why:
-            raise LeaseLost(f"{why}: nothing more may be written")
+            raise errors.LeaseLost(f"{why}: nothing more may be written")
         return self._sent + HOLD - self._clock()
 
     def _lost(self) -> str:
@@ -215,10 +215,10 @@ class Leases:
                 return why
             sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
             self._asked = Lease(spec=spec), sent
-            with suppress(AlreadyExists, TestFailed, NotFound, LostReply):
+            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._hold(self._replace(OWN_LEASE, found, spec), sent)
                 return self.obtain()
-        raise ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
+        raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
 
     def park(self) -> str:
         """Take the operator's Lease from operators, if it is free; returns what is in the way, empty once it is.
@@ -231,11 +231,11 @@ class Leases:
                 return self.obtain()
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
-            with suppress(AlreadyExists, TestFailed, NotFound, LostReply):
+            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
                 self._parked = True
                 self._wait_for_late_writes(OPERATOR_LEASE)
-        raise ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
+        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
         """Give the operator's Lease back; raises :class:`~migrator.errors.ClusterError` if that fails."""
@@ -245,9 +245,9 @@ class Leases:
                 if found.holder != PARKED:
                     return
                 self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
-            except (MigratorError, KeyboardInterrupt) as error:
+            except (errors.MigratorError, KeyboardInterrupt) as error:
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
-        raise ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released")
+        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released")
 
     def release(self) -> None:
         """Release our own Lease; that it cannot be is ignored: the next run waits a minute."""
@@ -268,7 +268,7 @@ class Leases:
         try:
             self._write(Op("add", "/spec/renewTime", self._moving()), attempts=1)
             self._sent, self._due = sent, sent + RENEW_EVERY
-        except MigratorError as error:
+        except errors.MigratorError as error:
             self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
 
     def _write(self, change: Op, *, attempts: int = _ATTEMPTS) -> None:
@@ -279,11 +279,11 @@ class Leases:
                     ops = (*(self._held or Lease()).term, change)
                     self._held = Lease.of(self._store.patch(LEASES, self.namespace, OWN_LEASE, ops))
                     return
-            except (TestFailed, NotFound) as error:
+            except (errors.TestFailed, errors.NotFound) as error:
                 self._why_lost = f"Lease {self.namespace}/{OWN_LEASE} was taken over by another holder, or deleted"
                 self._log.error("lease_lost", lease=OWN_LEASE)
-                raise LeaseLost(f"{self._why_lost}: nothing more may be written") from error
-            except LostReply:
+                raise errors.LeaseLost(f"{self._why_lost}: nothing more may be written") from error
+            except errors.LostReply:
                 if attempt == attempts:
                     raise
 

@@ -19,12 +19,11 @@ from typing import Final
 from migrator import errors
 from migrator.cluster import Cluster
 from migrator.errors import ClusterError, HalfWay, LostReply
+from migrator.planning import model
 from migrator.planning.detect import unlabelled
-from migrator.planning.model import Finding, in_flight, pending
 from migrator.releases.table import release_in
-from migrator.run import admission
+from migrator.run import admission, leaving
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
-from migrator.run.leaving import LOCKED_OUT, UNREAD, half_way, leave
 from migrator.run.record import State
 from migrator.run.session import BEFORE_RETRY, READINGS, Session
 from migrator.run.write import SetConflict
@@ -45,7 +44,7 @@ def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
     try:
         return _rehearse(session) if session.is_rehearsal else _run(session)
     except KeyboardInterrupt as error:  # in the middle of putting things in order
-        raise HalfWay(f"interrupted again. {UNREAD}") from error
+        raise HalfWay(f"interrupted again. {leaving.UNREAD}") from error
 
 
 def _run(session: Session) -> RunResult:
@@ -54,7 +53,7 @@ def _run(session: Session) -> RunResult:
     try:
         _migrate(session)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
-        first, final = error, leave(session, error, _close)
+        first, final = error, leaving.leave(session, error, _close)
     if session.leases is not None:
         session.close_webhooks()
         session.leases.release()
@@ -78,7 +77,7 @@ def _rehearse(run: Session) -> RunResult:
     except errors.Rejected as error:  # the run would be refused, or reverted
         raise admission.refusal(None, error) from error
     if not begun:
-        sets = f"{len(run.result.sets)} of {len(pending(run.seen.plan))} sets"
+        sets = f"{len(run.result.sets)} of {len(model.pending(run.seen.plan))} sets"
         raise errors.Interrupted(f"a signal or --timeout ended this after {sets}, and nothing was written; run again")
     return run.result
 
@@ -101,7 +100,7 @@ def _migrate(run: Session) -> None:
         run.read()
     if refusal := run.seen.refused:
         raise refusal
-    if pending(run.seen.plan) or run.seen.wrong_operator:
+    if model.pending(run.seen.plan) or run.seen.wrong_operator:
         run.context.stage("stopping")
         run.fence()
         _write_until_read_back(run)
@@ -116,7 +115,7 @@ def _look_until_idle(run: Session) -> None:
         run.context.deadline.restart()
         run.context.stage("looking")
         run.look(search=True)
-        codes = in_flight(run.seen.plan)
+        codes = model.in_flight(run.seen.plan)
         if not codes or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)
             return
@@ -129,7 +128,7 @@ def _nothing_to_do(run: Session) -> bool:
     """Whether every value is as asked, and no earlier run has left anything to put in order."""
     seen = run.seen
     left = seen.record if run.options.revert else seen.open
-    return not (left or pending(seen.plan) or seen.locked_out or any(one.ours for one in seen.webhooks))
+    return not (left or model.pending(seen.plan) or seen.locked_out or any(one.ours for one in seen.webhooks))
 
 
 def _write_until_read_back(run: Session) -> None:
@@ -162,10 +161,10 @@ def _write_once(run: Session) -> bool:
         run.keep_at_zero()
     run.read()
     beside = run.seen.acts or (run.seen.wrong_operator and not run.wrote)
-    if beside and pending(run.seen.plan) and not run.options.revert:
+    if beside and model.pending(run.seen.plan) and not run.options.revert:
         run.fence()
         run.read()
-    plans, refusal = pending(run.seen.plan), run.seen.refused
+    plans, refusal = model.pending(run.seen.plan), run.seen.refused
     if refusal is not None and not (run.wrote and plans):
         raise refusal
     if not plans:
@@ -215,9 +214,9 @@ def _check_last(run: Session) -> None:
             break
         run.context.rest(_SETTLE_EVERY)
         run.read()
-    written = {p.tree.ref.uid: p.tree.pcs.template for p in pending(run.result.plan)}
+    written = {p.tree.ref.uid: p.tree.pcs.template for p in model.pending(run.result.plan)}
     same = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
-    of_planned: list[Finding] = [finding for one in same for finding in one.findings]  # an edit is its owner's
+    of_planned: list[model.Finding] = [finding for one in same for finding in one.findings]  # an edit is its owner's
     if foreign := [f for f in of_planned if f.code == _FOREIGN and f.code not in run.options.plan.allow]:
         raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
     if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in same}]:
@@ -236,4 +235,4 @@ def _let_operators_in(run: Session) -> None:
     try:
         run.let_operators_in()
     except ClusterError as error:
-        raise half_way(error, LOCKED_OUT) from error
+        raise leaving.half_way(error, leaving.LOCKED_OUT) from error

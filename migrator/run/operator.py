@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from migrator import words
+from migrator import errors, kinds, words
 from migrator.cluster import Cluster
-from migrator.errors import ForeignOperator, LostRace, LostReply, NotAuthorised, NotFound, TestFailed, UsageError
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import Ref, kubernetes_time
-from migrator.kinds import DEPLOYMENTS, PODS, Op, matches_selector
 from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Severity
 from migrator.run import leases
@@ -52,7 +50,7 @@ class OperatorFlags:
             return cls()
         namespace, slash, name = text.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--operator {text}: give the operator's namespace and Deployment, such as grove-system/grove-operator"
             )
         return cls(namespace, name)
@@ -140,7 +138,7 @@ class Found:
         """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
         for found in self.findings:
             if found.code == operators.UNCLEAR.code and found.severity is Severity.REFUSAL:
-                raise ForeignOperator(str(found), guard=found.code)
+                raise errors.ForeignOperator(str(found), guard=found.code)
 
 
 def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own: str | None = None) -> Found:
@@ -160,7 +158,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     if chosen is not None:  # its pods need not have the chart's labels
         selector, names = chosen["spec"].get("selector"), {raw["metadata"]["name"] for raw in pods}
         beside = (raw for raw in _pods(cluster, namespace=home) if raw["metadata"]["name"] not in names)
-        pods += [raw for raw in beside if matches_selector(selector, _labels(raw))]
+        pods += [raw for raw in beside if kinds.matches_selector(selector, _labels(raw))]
     running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
@@ -214,18 +212,18 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
-            Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
-            Op("replace", "/spec/replicas", replicas),
+            kinds.Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
+            kinds.Op("replace", "/spec/replicas", replicas),
         )
-        with suppress(TestFailed, LostReply):
-            cluster.patch(DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
+        with suppress(errors.TestFailed, errors.LostReply):
+            cluster.patch(kinds.DEPLOYMENTS, operator.namespace, operator.deployment, ops, subresource="scale")
             return
         found = _named(cluster, operator.namespace, operator.deployment)
         if not found:
-            raise NotFound(f"{operator} does not exist any more")
+            raise errors.NotFound(f"{operator} does not exist any more")
         current = found[0]["spec"]["replicas"]
     if current != replicas:
-        raise LostRace(
+        raise errors.LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
             "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
         )
@@ -237,11 +235,11 @@ def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:
     if flags.deployment is not None:
         named += _named(cluster, flags.namespace or "", flags.deployment)
     try:
-        found = cluster.list(DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
-    except NotAuthorised as error:
+        found = cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
+    except errors.NotAuthorised as error:
         if flags.deployment is not None:
             return named
-        raise NotAuthorised(
+        raise errors.NotAuthorised(
             f"you are not allowed to list Deployments in all namespaces, so an operator could run unseen: {error}. "
             "Grant `list` on deployments, or name the operator's Deployment with --operator"
         ) from error
@@ -250,7 +248,7 @@ def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:
 
 def _named(cluster: Cluster, namespace: str, name: str) -> tuple[JSONObject, ...]:
     """One Deployment, by a list: a run needs no other right on Deployments."""
-    return cluster.list(DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
+    return cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _choose(
@@ -261,7 +259,7 @@ def _choose(
     if flags.deployment is not None:
         chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
         if not chosen and candidates and flags.namespace not in leases.everywhere(cluster, leases.OWN_LEASE):
-            raise UsageError(  # without a Lease of ours, no run was there before Grove moved
+            raise errors.UsageError(  # without a Lease of ours, no run was there before Grove moved
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
             )
@@ -273,7 +271,7 @@ def _choose(
 
 def _pods(cluster: Cluster, namespace: str | None = None, label_selector: str | None = None) -> list[JSONObject]:
     """The pods that may run."""
-    found = cluster.list(PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
+    found = cluster.list(kinds.PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
     return [raw for raw in found if _may_run(raw)]
 
 

@@ -11,14 +11,12 @@ from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.hashing import schemes
-from migrator.planning import crds
+from migrator.planning import crds, model, planner
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
-from migrator.planning.model import Disruption, NotChecked, Plan
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Known, Outlook, Target, make_plan, plans_for_all_releases
 from migrator.releases.table import release_in
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
@@ -27,33 +25,33 @@ from migrator.run.seen import Observation, check_there, records, unplanned
 from migrator.run.snapshot import read_snapshot
 
 
-def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]) -> Plan:
+def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]) -> model.Plan:
     """Describe what a run would do.
 
     What refuses only a run is a warning; what cannot be read is unchecked.
     Raises what the cluster raises, and :class:`~migrator.errors.UsageError` for a cluster without Grove's CRDs.
     """
     read = _read(cluster, options, now)
-    return read.added_to(make_plan(read.snapshot, options, read.known))
+    return read.added_to(planner.make_plan(read.snapshot, options, read.known))
 
 
 def first_look(
     cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]
-) -> tuple[Outlook, Iterator[Target], Observation]:
+) -> tuple[planner.Outlook, Iterator[planner.Target], Observation]:
     """The cluster as it is, a plan for every scheme that a release uses, and what was read of operator and record."""
     read = _read(cluster, options, now)
     targets = (
         replace(target, plan=read.added_to(target.plan))
-        for target in plans_for_all_releases(read.snapshot, options, read.known)
+        for target in planner.plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
         hashes_of(tree.pcs)(schemes.released_schemes()[0])
-    pods = sum(map(all_pods, trees), Disruption())
+    pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
     forbidden = any(one.code == "GM-122" for one in read.not_checked)
     release = release_in(read.seen.operator.image) if read.seen.operator is not None else None
-    look = Outlook(
+    look = planner.Outlook(
         name=cluster.name,
         is_cluster=cluster.is_cluster,
         sets=len(trees),
@@ -86,15 +84,15 @@ class _Read:
 
     snapshot: Snapshot
     seen: Observation
-    known: Known = field(default_factory=Known)
-    not_checked: tuple[NotChecked, ...] = ()
+    known: planner.Known = field(default_factory=planner.Known)
+    not_checked: tuple[model.NotChecked, ...] = ()
 
     @property
     def operator(self) -> str | None:
         """What the operator is like, in words; ``None`` if none was found."""
         return self.seen.operator.description if self.seen.operator is not None else None
 
-    def added_to(self, plan: Plan) -> Plan:
+    def added_to(self, plan: model.Plan) -> model.Plan:
         """The plan with the operator and, if there is anything to change, with what a run would object to."""
         plan = replace(plan, operator=self.operator, running=self.known.running)
         if not any(set_plan.changes for set_plan in plan.set_plans):
@@ -115,7 +113,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
     # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
-    seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[NotChecked]()
+    seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[model.NotChecked]()
     if not cluster.is_cluster:
         return _Read(snapshot, seen)
     if not snapshot.installed:
@@ -136,5 +134,5 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)
-    known = Known(now(), seen.release, seen.open is not None, short_names=short_names)
+    known = planner.Known(now(), seen.release, seen.open is not None, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from migrator import errors
 from migrator.cluster import Cluster
-from migrator.errors import ClusterError, Refused, UnknownScheme, Unreadable
-from migrator.grove.objects import PossibleHash, Snapshot, Tree
-from migrator.planning import webhooks
+from migrator.grove import objects
+from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
-from migrator.planning.model import Finding, Plan, Severity, pending, refused
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
-from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
 from migrator.planning.webhooks import Webhook
 from migrator.releases.table import named, release_in
 from migrator.run import leases, operator
@@ -50,11 +48,11 @@ class Observation:
     """
 
     options: RunOptions
-    plan: Plan
+    plan: model.Plan
     found: Found = field(default_factory=Found)
     record: Record | None = None
-    trees: tuple[Tree, ...] = ()
-    possible_hashes: tuple[PossibleHash, ...] = ()
+    trees: tuple[objects.Tree, ...] = ()
+    possible_hashes: tuple[objects.PossibleHash, ...] = ()
     fenced: bool = False
     dirty: bool = False
     begun: frozenset[str] = frozenset()
@@ -107,7 +105,7 @@ class Observation:
         A revert writes the commit records of all sets first, unless an operator of the target can start: until
         alpha.11, the old operator begins no update of a set whose generation hash is current.
         """
-        plans = pending(self.plan)
+        plans = model.pending(self.plan)
         if not self.options.revert or self.target_may_start:
             return [[forward(one) for one in plans]]
         return [[part for one in plans if (part := commit(one)).changes], [rest(one) for one in plans]]
@@ -147,17 +145,17 @@ class Observation:
     @cached_property
     def patch_count(self) -> int:
         """How many patches there are."""
-        return sum(patch_count(set_plan.changes) for set_plan in pending(self.plan))
+        return sum(patch_count(set_plan.changes) for set_plan in model.pending(self.plan))
 
     @property
     def writes(self) -> bool:
         """Whether a run would write anything: not if it is refused or has nothing to do."""
-        return self.open is not None or (bool(pending(self.plan)) and not self.plan.refusals)
+        return self.open is not None or (bool(model.pending(self.plan)) and not self.plan.refusals)
 
     @property
-    def refused(self) -> Refused | None:
+    def refused(self) -> errors.Refused | None:
         """The error for the first refusal, if there is one."""
-        return refused(self.plan, skip_refused=self.options.plan.skip_refused)
+        return model.refused(self.plan, skip_refused=self.options.plan.skip_refused)
 
     @property
     def release(self) -> str | None:
@@ -171,11 +169,11 @@ class Observation:
         """The source that explains every set that is to be written, as long as the run is open; empty if none does."""
         if self.open is not None and self.open.scheme and is_same_target(self.open, self.options):
             return self.open.scheme
-        plans = pending(self.plan)
+        plans = model.pending(self.plan)
         if self.options.revert:
             return plans[0].target.name if plans else ""
         release = release_in(self.operator.image) if self.operator is not None else None
-        found = certain_source(plans, self.options.plan.direction, release)
+        found = planner.certain_source(plans, self.options.plan.direction, release)
         return found.name if found is not None else ""
 
     @property
@@ -184,7 +182,7 @@ class Observation:
         run = self.open
         return run is not None and run.state is State.WRITING and not is_same_target(run, self.options)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[model.Finding]:
         """The objections of operators, webhooks and records to a run."""
         found = [one for one in self.found.findings if one.code != operators.NO_ELECTION.code or not self.elects]
         found += [*self.elsewhere_findings(), *self._of_operator()]
@@ -199,9 +197,9 @@ class Observation:
             found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
         return found
 
-    def elsewhere_findings(self) -> list[Finding]:
+    def elsewhere_findings(self) -> list[model.Finding]:
         """What other namespaces show; naming the operator overrules it: anybody may be able to write Leases there."""
-        found, named = list[Finding](), self.options.flags.namespace is not None
+        found, named = list[model.Finding](), self.options.flags.namespace is not None
         if not named:
             found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
         for one in self.witnesses:
@@ -212,7 +210,7 @@ class Observation:
             found.append(finding.as_warning if named else finding)
         return found
 
-    def _of_operator(self) -> Iterator[Finding]:
+    def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options
         if installed is None or installed.gone or self.fenced:
             return
@@ -230,13 +228,13 @@ def unplanned(
     options: RunOptions, found: Found | None = None, record: Record | None = None, *, dirty: bool = False
 ) -> Observation:
     """What is seen before the sets are read."""
-    plan = Plan(options.plan.source, options.plan.target)
+    plan = model.Plan(options.plan.source, options.plan.target)
     return Observation(options, plan, found or Found(), record, dirty=dirty)
 
 
 def is_same_target(record: Record, options: RunOptions) -> bool:
     """Whether a record is of a run to the target that is asked for now."""
-    with suppress(UnknownScheme):  # another version wrote it
+    with suppress(errors.UnknownScheme):  # another version wrote it
         return named(record.target).scheme == options.plan.target.scheme
     return False
 
@@ -251,8 +249,8 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     if options.revert:
         plan = _revert_plan(snapshot, seen)
     else:
-        known = Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
-        plan = make_plan(snapshot, options.plan, known)
+        known = planner.Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
+        plan = planner.make_plan(snapshot, options.plan, known)
     told = seen.elsewhere_findings() if options.revert else seen.witnesses
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or told:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
@@ -281,7 +279,7 @@ def look_around(cluster: Cluster, seen: Observation) -> Observation:
 def _shown(lease: Lease) -> Witness | None:
     try:
         run = parse(lease.annotations.get(leases.RECORD, ""), lease.namespace)
-    except Unreadable:
+    except errors.Unreadable:
         return Witness(lease.namespace, "has a record that cannot be read", may_have_written=True)
     if run is not None and run.is_open:
         wrote = run.state is State.WRITING
@@ -293,26 +291,26 @@ def _shown(lease: Lease) -> Witness | None:
     return None
 
 
-def check_there(snapshot: Snapshot, seen: Observation) -> None:
+def check_there(snapshot: objects.Snapshot, seen: Observation) -> None:
     """Raise ``ClusterError`` where an absence of sets is not believed: one wrong answer must not look like success."""
     if not snapshot.installed and (seen.operator is not None or seen.record is not None):
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
-        raise ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
+        raise errors.ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
     if seen.open is not None and seen.open.state is State.WRITING and not snapshot.trees:
-        raise ClusterError(
+        raise errors.ClusterError(
             "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, delete the "
             "record: docs/upgrade.md has the command"
         )
 
 
-def _revert_plan(snapshot: Snapshot, seen: Observation) -> Plan:
+def _revert_plan(snapshot: objects.Snapshot, seen: Observation) -> model.Plan:
     """The plan of ``--revert``; raises ``Refused`` beside a record of another target, and what the planner raises."""
     options, record = seen.options, seen.record
-    if any(one.severity is Severity.REFUSAL for one in seen.elsewhere_findings()):
-        return Plan(options.plan.source, options.plan.target, ())  # the record may be there
+    if any(one.severity is model.Severity.REFUSAL for one in seen.elsewhere_findings()):
+        return model.Plan(options.plan.source, options.plan.target, ())  # the record may be there
     if record is not None and not is_same_target(record, options):
-        raise Refused(
+        raise errors.Refused(
             f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
             f"with `run --revert --to {shlex.quote(record.target)}`"
         )
-    return plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)
+    return planner.plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

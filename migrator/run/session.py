@@ -19,13 +19,12 @@ from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
 from migrator.releases.table import knows, release_in
-from migrator.run import admission, leases, operator, webhooks
+from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets, unplanned
-from migrator.run.write import Executor, Outcome, SetConflict
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
@@ -295,10 +294,10 @@ class Session:
     def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
         over = self.context.is_over
-        executor = Executor(
+        executor = write.Executor(
             self.cluster, self.context, check=self._check(back=back), stopping=lambda: not back and over()
         )
-        outcomes = list[Outcome]()
+        outcomes = list[write.Outcome]()
         try:
             outcomes = executor.run(batches)
         finally:
@@ -310,7 +309,7 @@ class Session:
         self.result.patches += sum(outcome.written for outcome in outcomes)
         self.result.sets |= {outcome.batch.ref for outcome in outcomes if outcome.complete}
         found = [outcome.error for outcome in outcomes if outcome.error is not None]
-        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, SetConflict)), default=None)
+        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, write.SetConflict)), default=None)
         if worst is not None and not isinstance(worst, ForeignOperator):
             raise worst
         return worst is None and len(outcomes) == len(batches)

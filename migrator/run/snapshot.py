@@ -12,10 +12,9 @@ from migrator import kinds
 from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, NotFound
 from migrator.exact_json import JSONObject, integer
-from migrator.grove import parse
+from migrator.grove import parse, trees
 from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
 from migrator.grove.places import GROUPS, HashSearch
-from migrator.grove.trees import Objects, build, check_complete, missing_kinds
 from migrator.kinds import Resource
 
 T = TypeVar("T")
@@ -75,20 +74,20 @@ def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | Non
     cliques = read(kinds.POD_CLIQUES, parse.pod_clique)
     pods = read(kinds.PODS, parse.pod)
     pods += _unlabelled(cluster, cliques, pods)
-    objects = Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
+    objects = trees.Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
     others = (kind for group in GROUPS for kind in cluster.kinds(group) if kind not in kinds.HOLDERS)
     for kind in others if search else ():
         if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and cluster.is_cluster:
         objects = replace(objects, pods=_with_phases(cluster, objects.pods, only))
     snapshot = replace(
-        build(objects, is_cluster=cluster.is_cluster),
+        trees.build(objects, is_cluster=cluster.is_cluster),
         possible_hashes=swept.possible_hashes,
         forbidden_kinds=tuple(forbidden_kinds),
     )
     if not cluster.is_cluster:
-        check_complete(snapshot)
-        snapshot = replace(snapshot, missing_kinds=missing_kinds(snapshot))
+        trees.check_complete(snapshot)
+        snapshot = replace(snapshot, missing_kinds=trees.missing_kinds(snapshot))
     return snapshot
 
 

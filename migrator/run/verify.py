@@ -13,8 +13,7 @@ from migrator.cluster import Cluster
 from migrator.errors import VerificationFailed
 from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
-from migrator.planning import crds
-from migrator.planning.verification import Problem, ages_of, problems_of
+from migrator.planning import crds, verification
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
 from migrator.run.record import Record
@@ -47,7 +46,7 @@ class VerifyResult:
     sets: int
     stored: int
     compared: bool  # with the time of a record
-    noticed: tuple[Problem, ...] = ()  # what does not fail it
+    noticed: tuple[verification.Problem, ...] = ()  # what does not fail it
     older: int | None = None
     younger: int | None = None
 
@@ -71,7 +70,9 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
         after = options.after_upgrade
-        found = list(problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme))
+        found = list(
+            verification.problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme)
+        )
         found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
@@ -87,34 +88,36 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         named = words.first_of([problem.message for problem in problems], _NAMED)
         raise VerificationFailed(f"verification failed after {words.count(attempts, 'snapshot')}: {named}", problems)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
-    older, younger = ages_of(snapshot, since) if since is not None else (None, None)
+    older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
     return VerifyResult(len(snapshot.trees), stored, since is not None, noticed, older, younger)
 
 
 def _found(
     cluster: Cluster, snapshot: Snapshot, found_records: Sequence[Record], options: VerifyOptions, now: datetime
-) -> Iterator[Problem]:
+) -> Iterator[verification.Problem]:
     """What speaks against the migration beside the sets."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
-        yield Problem(Ref("PodCliqueSet", "", ""), None, message)
+        yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
     for record in found_records:
         if record.is_open:
             message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
-            yield Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False)
+            yield verification.Problem(
+                Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False
+            )
     if options.after_upgrade:
         yield from _no_operator(cluster, options, now)
         for one in webhooks.read(cluster):
             if one.ours:
                 message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
                 ref = Ref("ValidatingWebhookConfiguration", "", one.configuration)
-                yield Problem(ref, None, f"{message} matchCondition", late=True)
+                yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[Problem]:
+def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[verification.Problem]:
     """The problems that no operator of the target runs, or that another one does."""
     for lack in crds.lacks(options.plan.target.builds, cluster.short_names(crds.GROUP)):
-        yield Problem(lack.ref, None, lack.message, settles=not lack.lasts)
+        yield verification.Problem(lack.ref, None, lack.message, settles=not lack.lasts)
     found = operator.find(cluster, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
@@ -122,13 +125,13 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
     what = f"beside the operator of {options.plan.target}"
     for other, image in found.others.items():
         if not options.is_target(image):
-            yield Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
+            yield verification.Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     again = [pod for pod in pods if pod.restarted is not None and now - pod.restarted < _STEADY]
     if any(options.is_target(pod.image) for pod in pods if pod.ready and pod not in again):
         for pod in pods:
             if not options.is_target(pod.image):
-                yield Problem(pod.ref, None, f"{pod} runs {what}")
+                yield verification.Problem(pod.ref, None, f"{pod} runs {what}")
         return
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first, or name its image with --target-image"
@@ -139,4 +142,4 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
     elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
-    yield Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
+    yield verification.Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")

@@ -9,22 +9,22 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from migrator import errors
 from migrator.cluster import Cluster
-from migrator.errors import Conflict, MigratorError, NotFound, TestFailed
 from migrator.kinds import SELF_SUBJECT_REVIEWS, Op
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
-from migrator.planning.webhooks import OPENED, Webhook, adding, removing, webhooks_of
+from migrator.planning import webhooks
 
 _ATTEMPTS: Final = 5
 
 
-class NotOpened(MigratorError):
+class NotOpened(errors.MigratorError):
     """The condition was sent, and is not there: the API server is older than 1.28."""
 
 
-def read(cluster: Cluster) -> tuple[Webhook, ...]:
+def read(cluster: Cluster) -> tuple[webhooks.Webhook, ...]:
     """Every validating webhook of the cluster."""
-    return tuple(one for found in cluster.list(CONFIGURATIONS, webhooks_of) for one in found)
+    return tuple(one for found in cluster.list(CONFIGURATIONS, webhooks.webhooks_of) for one in found)
 
 
 def account_of(cluster: Cluster) -> str:
@@ -34,13 +34,13 @@ def account_of(cluster: Cluster) -> str:
     return str((status.get("userInfo") or {}).get("username") or "")
 
 
-def open_for(cluster: Cluster, account: str, blocking: Iterable[Webhook]) -> None:
+def open_for(cluster: Cluster, account: str, blocking: Iterable[webhooks.Webhook]) -> None:
     """Add our condition to the webhooks in the way that we may change; a stale one of another account is replaced.
 
     Raises :class:`NotOpened` where the server drops the field, and :class:`~migrator.errors.MigratorError`.
     """
-    for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in OPENED):
-        _change(cluster, name, lambda one: adding(one, account) if not one.leaves_out(account) else ())
+    for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in webhooks.OPENED):
+        _change(cluster, name, lambda one: webhooks.adding(one, account) if not one.leaves_out(account) else ())
         left = [one for one in _configuration(cluster, name) if one.matches_us and not one.leaves_out(account)]
         if left:
             raise NotOpened(f"the API server did not keep a matchCondition in {name}: it must be 1.28 or newer")
@@ -48,9 +48,9 @@ def open_for(cluster: Cluster, account: str, blocking: Iterable[Webhook]) -> Non
 
 def close(cluster: Cluster) -> None:
     """Remove every condition of ours; a configuration that is gone, or that we may not change, is left."""
-    for name in OPENED:
-        with suppress(NotFound):
-            _change(cluster, name, removing)
+    for name in webhooks.OPENED:
+        with suppress(errors.NotFound):
+            _change(cluster, name, webhooks.removing)
 
 
 def try_to_open(cluster: Cluster, configuration: str) -> None:
@@ -58,7 +58,7 @@ def try_to_open(cluster: Cluster, configuration: str) -> None:
     cluster.patch(CONFIGURATIONS, "", configuration, (Op("test", "/metadata/name", configuration),))
 
 
-def _change(cluster: Cluster, name: str, ops_of: Callable[[Webhook], Iterable[Op]]) -> None:
+def _change(cluster: Cluster, name: str, ops_of: Callable[[webhooks.Webhook], Iterable[Op]]) -> None:
     """Patch a configuration by what is read of it now."""
     for attempt in range(1, _ATTEMPTS + 1):
         ops = [op for one in _configuration(cluster, name) for op in ops_of(one)]
@@ -66,12 +66,12 @@ def _change(cluster: Cluster, name: str, ops_of: Callable[[Webhook], Iterable[Op
             return
         try:
             cluster.patch(CONFIGURATIONS, "", name, ops)
-        except (TestFailed, Conflict):
+        except (errors.TestFailed, errors.Conflict):
             if attempt == _ATTEMPTS:
                 raise
         else:
             return
 
 
-def _configuration(cluster: Cluster, name: str) -> list[Webhook]:
-    return webhooks_of(cluster.get(CONFIGURATIONS, "", name))
+def _configuration(cluster: Cluster, name: str) -> list[webhooks.Webhook]:
+    return webhooks.webhooks_of(cluster.get(CONFIGURATIONS, "", name))

@@ -16,9 +16,8 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Final
 
-from migrator import kinds
+from migrator import errors, kinds
 from migrator.cluster import Cluster
-from migrator.errors import Conflict, LostRace, LostReply, MigratorError, NotFound, TestFailed
 from migrator.planning.patches import RESOURCES, Batch, Patch, patch_count
 from migrator.run.context import Context
 
@@ -26,7 +25,7 @@ from migrator.run.context import Context
 _MADE: Final = 2000
 
 
-class SetConflict(LostRace):
+class SetConflict(errors.LostRace):
     """Another client changed a value or the template of the set."""
 
     code = "conflict"
@@ -38,7 +37,7 @@ class Outcome:
 
     batch: Batch
     written: int = 0
-    error: MigratorError | None = None
+    error: errors.MigratorError | None = None
     complete: bool = False
 
 
@@ -129,9 +128,9 @@ class Executor:
                     return False
                 self._check()
             return self._patch(outcome, patch)
-        except MigratorError as error:
+        except errors.MigratorError as error:
             outcome.error = outcome.error or error
-            if not isinstance(error, SetConflict | LostReply):
+            if not isinstance(error, SetConflict | errors.LostReply):
                 self._halt()
             return False
         except BaseException:
@@ -149,12 +148,12 @@ class Executor:
         where = (RESOURCES[ref.kind], ref.namespace, ref.name, patch.ops(pcs))
         try:
             self._store.patch(*where, subresource=patch.subresource)
-        except NotFound:
+        except errors.NotFound:
             self._log.warning("object_deleted", **names)
             return True
-        except (TestFailed, Conflict) as error:
+        except (errors.TestFailed, errors.Conflict) as error:
             raise SetConflict(f"{ref}: {patch.changes[0].field} was changed by another client") from error
-        except LostReply:
+        except errors.LostReply:
             with self._lock:
                 self.unconfirmed, outcome.written = True, outcome.written + 1
             raise

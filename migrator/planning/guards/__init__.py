@@ -16,9 +16,9 @@ from typing import Final
 
 from migrator.errors import UsageError
 from migrator.grove.objects import Snapshot
+from migrator.planning import model
 from migrator.planning.guards import cluster, fields, operators, updates, values
 from migrator.planning.guards.base import SetFacts
-from migrator.planning.model import Finding, NotChecked, Severity
 
 #: Every guard by its code.
 CATALOGUE: Final = {
@@ -45,13 +45,13 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
     return frozenset(found.values())
 
 
-def check_set(facts: SetFacts) -> Iterator[Finding]:
+def check_set(facts: SetFacts) -> Iterator[model.Finding]:
     """All findings of the guards about one set; ``updates.gang_termination`` needs the whole plan."""
     checks = (*updates.CHECKS, *values.CHECKS, *fields.CHECKS)
     return (finding for check in checks for finding in check(facts))
 
 
-def accepted(findings: Iterable[Finding], allow: frozenset[str], *, unchanged: bool) -> Iterator[Finding]:
+def accepted(findings: Iterable[model.Finding], allow: frozenset[str], *, unchanged: bool) -> Iterator[model.Finding]:
     """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set."""
     for finding in findings:
         why = ""
@@ -59,14 +59,14 @@ def accepted(findings: Iterable[Finding], allow: frozenset[str], *, unchanged: b
             why = f"allowed by --allow {finding.code}"
         elif unchanged:
             why = "only a warning: nothing is written to this set"
-        if why and finding.severity is Severity.REFUSAL:
+        if why and finding.severity is model.Severity.REFUSAL:
             message = f"{finding.message} ({why})"
-            yield replace(finding, severity=Severity.WARNING, message=message, remedy="")
+            yield replace(finding, severity=model.Severity.WARNING, message=message, remedy="")
         else:
             yield finding
 
 
-def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
+def not_checked(snapshot: Snapshot) -> Iterator[model.NotChecked]:
     """The guards that a dump cannot show, because it has no time and no operator; and namespaces that were not read."""
     if not snapshot.is_cluster and snapshot.trees:
         yield updates.TERMINATION.unjudged("a dump has no time")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from migrator.grove.objects import PossibleHash, Ref, Tree
+from migrator.grove import objects
 from migrator.grove.places import StoredHash
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import Detection, HashPair, Verdict, lagging, unlabelled
-from migrator.planning.model import Finding, NotChecked, Severity
+from migrator.planning import detect, model
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +23,21 @@ class Guard:
     code: str
     name: str
     title: str
-    severity: Severity
+    severity: model.Severity
     remedy: str
     overridable: bool = False
     question: str = ""
 
     def found(
         self,
-        ref: Ref | None,
+        ref: objects.Ref | None,
         field: str | None,
         message: str,
         remedy: str | None = None,
         *,
         overridable: bool = False,
         settles: bool = False,
-    ) -> Finding:
+    ) -> model.Finding:
         """A finding of this guard; its remedy is the guard's, unless another is given.
 
         ``overridable``: ``--allow`` accepts this refusal, and the remedy says so.
@@ -46,21 +45,23 @@ class Guard:
         remedy = self.remedy if remedy is None else remedy
         if overridable:
             remedy = f"{remedy}, or run with --allow {self.code}" if remedy else f"run with --allow {self.code}"
-        return Finding(self.code, self.severity, ref, field, message, remedy, overridable=overridable, settles=settles)
+        return model.Finding(
+            self.code, self.severity, ref, field, message, remedy, overridable=overridable, settles=settles
+        )
 
-    def unjudged(self, reason: str) -> NotChecked:
+    def unjudged(self, reason: str) -> model.NotChecked:
         """That this guard could not be judged, because of what is not there or not allowed."""
-        return NotChecked(self.code, self.question, reason)
+        return model.NotChecked(self.code, self.question, reason)
 
 
 def refuses(code: str, name: str, title: str, remedy: str, *, overridable: bool = False, question: str = "") -> Guard:
     """The entry of a guard that forbids the migration."""
-    return Guard(code, name, title, Severity.REFUSAL, remedy, overridable, question)
+    return Guard(code, name, title, model.Severity.REFUSAL, remedy, overridable, question)
 
 
 def warns(code: str, name: str, title: str, remedy: str = "", *, question: str = "") -> Guard:
     """The entry of a guard that informs."""
-    return Guard(code, name, title, Severity.WARNING, remedy, question=question)
+    return Guard(code, name, title, model.Severity.WARNING, remedy, question=question)
 
 
 #: A status that lags behind is one of ``values``, an update without an end one of ``updates``.
@@ -74,12 +75,12 @@ class SetFacts:
     ``resumes``: an earlier run did not end. ``possible_hashes`` are all of the cluster.
     """
 
-    tree: Tree
-    detection: Detection
-    pair: HashPair
-    values: Mapping[Verdict, Sequence[StoredHash]]
+    tree: objects.Tree
+    detection: detect.Detection
+    pair: detect.HashPair
+    values: Mapping[detect.Verdict, Sequence[StoredHash]]
     resumes: bool
-    possible_hashes: tuple[PossibleHash, ...]
+    possible_hashes: tuple[objects.PossibleHash, ...]
 
     @property
     def source(self) -> Scheme:
@@ -94,14 +95,14 @@ class SetFacts:
     @property
     def foreign(self) -> Sequence[StoredHash]:
         """The values of neither scheme that OnDelete does not permit."""
-        return self.values[Verdict.FOREIGN]
+        return self.values[detect.Verdict.FOREIGN]
 
     @cached_property
     def lagging(self) -> frozenset[tuple[str, str]]:
         """The foreign values on which no pod depends, by uid and field."""
-        return lagging(self.tree, self.foreign)
+        return detect.lagging(self.tree, self.foreign)
 
     @property
     def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
-        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and unlabelled(self.tree))
+        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and detect.unlabelled(self.tree))

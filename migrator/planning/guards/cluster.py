@@ -8,22 +8,22 @@ from typing import Final
 from migrator.grove.objects import Snapshot
 from migrator.grove.places import GROUPS
 from migrator.grove.trees import DUMP_COMMAND
-from migrator.planning.guards.base import Guard, refuses, warns
-from migrator.planning.model import Finding, SetPlan, SetState
+from migrator.planning import model
+from migrator.planning.guards import base
 from migrator.planning.options import PlanOptions
 from migrator.words import count
 
-NOT_LISTED: Final = refuses(
+NOT_LISTED: Final = base.refuses(
     "GM-137",
     "kind-not-listed",
     "You are not allowed to list a kind of Grove",
     f"grant list on the API groups {' and '.join(GROUPS)}",
     overridable=True,
 )
-MISSING: Final = warns(
+MISSING: Final = base.warns(
     "GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", f"dump again with `{DUMP_COMMAND}`"
 )
-OTHER_SETS: Final = warns(
+OTHER_SETS: Final = base.warns(
     "GM-201",
     "other-sets",
     "Other sets need this migration too",
@@ -31,12 +31,12 @@ OTHER_SETS: Final = warns(
     question="whether other sets need this migration too",
 )
 
-GUARDS: Final[tuple[Guard, ...]] = (NOT_LISTED, MISSING, OTHER_SETS)
+GUARDS: Final[tuple[base.Guard, ...]] = (NOT_LISTED, MISSING, OTHER_SETS)
 
 
-def check_cluster(snapshot: Snapshot, plans: Sequence[SetPlan], options: PlanOptions) -> Iterator[Finding]:
+def check_cluster(snapshot: Snapshot, plans: Sequence[model.SetPlan], options: PlanOptions) -> Iterator[model.Finding]:
     """All findings about the cluster as a whole."""
-    pending = [p for p in plans if p.state in {SetState.MIGRATE, SetState.REFUSED}]
+    pending = [p for p in plans if p.state in {model.SetState.MIGRATE, model.SetState.REFUSED}]
     others = [p for p in pending if not options.selects(p.tree.pcs)]
     if others:
         sets = count(len(others), "PodCliqueSet")

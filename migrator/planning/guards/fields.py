@@ -9,23 +9,25 @@ from typing import Any, Final
 from migrator.grove.objects import pod_spec_of
 from migrator.hashing import layouts
 from migrator.kinds import pointer
-from migrator.planning.guards.base import Guard, SetFacts, refuses, warns
+from migrator.planning.guards import base
 from migrator.planning.model import Finding
 
 _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 
 Path = tuple[str | int, ...]
 
-OF_TARGET: Final = refuses(
+OF_TARGET: Final = base.refuses(
     "GM-125",
     "field-of-target",
     "The template has fields that only the target operator knows",
     "remove the field before the upgrade and add it again afterwards",
 )
-OF_SOURCE: Final = warns("GM-134", "field-of-source", "The template has fields that the target operator does not know")
+OF_SOURCE: Final = base.warns(
+    "GM-134", "field-of-source", "The template has fields that the target operator does not know"
+)
 
 
-def fields(facts: SetFacts) -> Iterator[Finding]:
+def fields(facts: base.SetFacts) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
     pcs, source, target = facts.tree.pcs, facts.source.minor, facts.target.minor
     for path in newer_fields(pcs.spec, source, target):
@@ -87,5 +89,5 @@ def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: s
             yield from _added(child, value.get(key), (*path, key), older, newer)
 
 
-GUARDS: Final[tuple[Guard, ...]] = (OF_TARGET, OF_SOURCE)
+GUARDS: Final[tuple[base.Guard, ...]] = (OF_TARGET, OF_SOURCE)
 CHECKS: Final = (fields,)

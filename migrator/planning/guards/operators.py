@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from migrator.planning.guards.base import Guard, refuses, warns
+from migrator.planning.guards import base
 
-RUNNING: Final = refuses(
+RUNNING: Final = base.refuses(
     "GM-122",
     "operator-running",
     "An operator is running",
     "scale it to zero, or run with --stop-operator",
     question="whether an operator is running",
 )
-WEBHOOK: Final = refuses(
+WEBHOOK: Final = base.refuses(
     "GM-202",
     "webhook",
     "A webhook of the operator rejects our writes while it is stopped",
@@ -21,24 +21,24 @@ WEBHOOK: Final = refuses(
     overridable=True,
     question="whether a webhook of the operator rejects our writes while it is stopped",
 )
-UNCLEAR: Final = refuses(
+UNCLEAR: Final = base.refuses(
     "GM-203",
     "operator-unclear",
     "The operator's installation is not clear",
     "scale the others to zero or remove them, or name the operator's Deployment with --operator NAMESPACE/NAME",
 )
-OPEN_RECORD: Final = refuses(
+OPEN_RECORD: Final = base.refuses(
     "GM-205",
     "open-record",
     "Another migration has not ended",
     "finish or revert that run first, with the command of the finding",
     question="whether an earlier run left a record",
 )
-NO_ELECTION: Final = warns(
+NO_ELECTION: Final = base.warns(
     "GM-207",
     "no-election",
     "No Lease keeps the operator out",
     "make sure that nothing scales it up until the run has ended",
 )
 
-GUARDS: Final[tuple[Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)
+GUARDS: Final[tuple[base.Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)

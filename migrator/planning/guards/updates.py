@@ -20,17 +20,19 @@ from itertools import product
 from typing import Any, Final
 
 from migrator.exact_json import integer
-from migrator.grove.objects import GroveObject, PodClique, PodCliqueSet, Tree, condition, go_duration, kubernetes_time
+from migrator.grove import objects
 from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.guards.base import IDLE, Guard, SetFacts, refuses
+from migrator.planning.guards import base
 from migrator.planning.model import Finding
-from migrator.releases.quirks import DEFAULT_TERMINATION_DELAY, ends_every_gang, spared
+from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
-IN_FLIGHT: Final = refuses("GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True)
-UNSEEN: Final = refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
-TERMINATION: Final = refuses(
+IN_FLIGHT: Final = base.refuses(
+    "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
+)
+UNSEEN: Final = base.refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
+TERMINATION: Final = base.refuses(
     "GM-116",
     "gang-termination",
     "Gang termination would happen during the downtime",
@@ -38,7 +40,7 @@ TERMINATION: Final = refuses(
     overridable=True,
     question="whether a gang would be terminated during the downtime",
 )
-REVISIONS: Final = refuses(
+REVISIONS: Final = base.refuses(
     "GM-120", "controller-revisions", "ControllerRevisions manage the set", "upgrade without grove-migrator"
 )
 
@@ -46,7 +48,7 @@ _LOST_NODE: Final = "if its node is lost, delete its pods with --force"
 _DELETION: Final = "/metadata/deletionTimestamp"
 
 
-def in_flight(facts: SetFacts) -> Iterator[Finding]:
+def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
     if facts.pods_await_replacement:
         yield from _old(facts)
@@ -55,7 +57,7 @@ def in_flight(facts: SetFacts) -> Iterator[Finding]:
     yield from awaited or _idle(facts)
 
 
-def reported(facts: SetFacts) -> Iterator[Finding]:
+def reported(facts: base.SetFacts) -> Iterator[Finding]:
     """Actions that the operator itself reports as under way; none of them deletes a pod because of a hash.
 
     GangTerminationInProgress stays as long as GPUs are missing
@@ -65,9 +67,9 @@ def reported(facts: SetFacts) -> Iterator[Finding]:
     tree = facts.tree
     for item in (*tree.scaling_groups, tree.pcs):
         name = "PodGangMigrationInProgress" if item is tree.pcs else "GangTerminationInProgress"
-        if condition(item, name).get("status") == "True":
+        if objects.condition(item, name).get("status") == "True":
             message = f"has the condition {name}; it replaces no pod because of a hash"
-            yield IDLE.found(item.ref, "/status/conditions", message)
+            yield base.IDLE.found(item.ref, "/status/conditions", message)
     if tree.pcs.status.get("currentRevision"):
         message = (
             "is managed by ControllerRevisions (status.currentRevision): such an operator adopts old hashes itself"
@@ -75,7 +77,7 @@ def reported(facts: SetFacts) -> Iterator[Finding]:
         yield REVISIONS.found(tree.ref, "/status/currentRevision", message)
 
 
-def observed_generation(facts: SetFacts) -> Iterator[Finding]:
+def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
     """The operator has not reconciled the newest generation, and the source is canonical.
 
     The legacy hash of a template whose lists are in canonical order is the canonical hash of that template in any
@@ -95,7 +97,9 @@ def observed_generation(facts: SetFacts) -> Iterator[Finding]:
     yield UNSEEN.found(pcs.ref, "/status/observedGeneration", message, settles=True)
 
 
-def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None, downtime: float) -> Iterator[Finding]:
+def gang_termination(
+    tree: objects.Tree, *, builds: Sequence[str], now: datetime | None, downtime: float
+) -> Iterator[Finding]:
     """Gangs that the next operator would delete at its start: it judges by the stored condition, and downtime counts.
 
     ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds; ``now`` is ``None`` for a dump,
@@ -104,11 +108,11 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
     """
     if now is None:
         return
-    delay = tree.pcs.template.get("terminationDelay") or DEFAULT_TERMINATION_DELAY
-    every = ends_every_gang(builds)
-    breached = [item for item in tree.children if _is_breached(item) and (every or not spared(item))]
+    delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
+    every = quirks.ends_every_gang(builds)
+    breached = [item for item in tree.children if _is_breached(item) and (every or not quirks.spared(item))]
     for item in breached:
-        since = condition(item, "MinAvailableBreached").get("lastTransitionTime")
+        since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
         if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > downtime:
             continue
         message = (
@@ -118,11 +122,11 @@ def gang_termination(tree: Tree, *, builds: Sequence[str], now: datetime | None,
         yield TERMINATION.found(item.ref, "/status/conditions", message, overridable=True)
 
 
-def _is_breached(item: GroveObject) -> bool:
-    return bool(condition(item, "MinAvailableBreached").get("status") == "True")
+def _is_breached(item: objects.GroveObject) -> bool:
+    return bool(objects.condition(item, "MinAvailableBreached").get("status") == "True")
 
 
-def _is_left_to_group(item: GroveObject, tree: Tree, breached: Sequence[GroveObject]) -> bool:
+def _is_left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: Sequence[objects.GroveObject]) -> bool:
     """Whether a PodClique's breach ends nothing by itself: without such replicas its group is below its minimum.
 
     Then the group's own condition decides. Grove: ``podcliquescalinggroup/components/podclique/sync.go``,
@@ -131,28 +135,28 @@ def _is_left_to_group(item: GroveObject, tree: Tree, breached: Sequence[GroveObj
     group = next((group for group in tree.scaling_groups if group.ref.uid == item.owner_uid), None)
     if group is None:
         return False
-    members = (one for one in breached if isinstance(one, PodClique) and one.owner_uid == group.ref.uid)
+    members = (one for one in breached if isinstance(one, objects.PodClique) and one.owner_uid == group.ref.uid)
     ended = {member.group_index for member in members}
     return integer(group.spec.get("replicas"), 1) - len(ended) < integer(group.spec.get("minAvailable"), 1)
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
-    began = kubernetes_time(since)
+    began = objects.kubernetes_time(since)
     try:
-        seconds = go_duration(str(delay))
+        seconds = objects.go_duration(str(delay))
     except ValueError:
         return -math.inf
     return -math.inf if began is None else seconds - (now - began).total_seconds()
 
 
-def open_progress(item: GroveObject) -> str | None:
+def open_progress(item: objects.GroveObject) -> str | None:
     """The field with an update of this object that has not ended, newest form first; ``None`` if there is none."""
     progresses = ((name, item.status.get(name)) for name in PROGRESS_FIELDS)
     return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
 
 
-def _old(facts: SetFacts) -> Iterator[Finding]:
+def _old(facts: base.SetFacts) -> Iterator[Finding]:
     """Case A."""
     for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
@@ -167,7 +171,7 @@ def _old(facts: SetFacts) -> Iterator[Finding]:
             yield IN_FLIGHT.found(child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", settles=True)
 
 
-def _selected_but_old(facts: SetFacts, group: GroveObject, name: str) -> list[str]:
+def _selected_but_old(facts: base.SetFacts, group: objects.GroveObject, name: str) -> list[str]:
     """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
     selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
     index = str(selected.get("current", 0)) if selected else None
@@ -176,7 +180,7 @@ def _selected_but_old(facts: SetFacts, group: GroveObject, name: str) -> list[st
     return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
 
 
-def _outstanding(facts: SetFacts) -> Iterator[Finding]:
+def _outstanding(facts: base.SetFacts) -> Iterator[Finding]:
     """Case B: whatever an open update waits for, and whatever is being deleted."""
     tree, waits = facts.tree, not facts.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
     for item in (*tree.children, *tree.pod_gang_maps):
@@ -193,7 +197,7 @@ def _outstanding(facts: SetFacts) -> Iterator[Finding]:
         yield IN_FLIGHT.found(owner.ref, None, message, overridable=True, settles=True)
 
 
-def _lacks(clique: PodClique) -> str | None:
+def _lacks(clique: objects.PodClique) -> str | None:
     """What a PodClique lacks and can still get; Grove never ends an update of one that is scaled below its minimum."""
     live = sum(not pod.terminating for pod in clique.pods)
     replicas = integer(clique.spec.get("replicas"), 1)
@@ -204,7 +208,7 @@ def _lacks(clique: PodClique) -> str | None:
     return f"has {ready} of at least {needed} ready pods" if ready < needed else None
 
 
-def _selected_pods(clique: PodClique) -> int:
+def _selected_pods(clique: objects.PodClique) -> int:
     """How many pods the PodClique's own open update has selected so far; so many new ones must be ready to go on.
 
     Grove: ``podclique/components/pod/rollingupdate.go:isCurrentPodUpdateComplete``, the same from alpha.2 to
@@ -215,7 +219,7 @@ def _selected_pods(clique: PodClique) -> int:
     return len(selected.get("completed") or ()) + 1 if selected.get("current") else 0
 
 
-def _awaited(facts: SetFacts) -> Iterator[PodClique]:
+def _awaited(facts: base.SetFacts) -> Iterator[objects.PodClique]:
     """The PodCliques for which an open update waits: the set's, their scaling group's or their own."""
     tree, replicas = facts.tree, _updating(facts.tree.pcs)
     groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
@@ -225,7 +229,7 @@ def _awaited(facts: SetFacts) -> Iterator[PodClique]:
             yield clique
 
 
-def _missing(facts: SetFacts) -> Iterator[tuple[GroveObject, str]]:
+def _missing(facts: base.SetFacts) -> Iterator[tuple[objects.GroveObject, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
     tree = facts.tree
     standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
@@ -240,7 +244,7 @@ def _missing(facts: SetFacts) -> Iterator[tuple[GroveObject, str]]:
                 yield group, f"PodClique {name} of its replica {index}"
 
 
-def _updating(pcs: PodCliqueSet) -> frozenset[str]:
+def _updating(pcs: objects.PodCliqueSet) -> frozenset[str]:
     """The indices of the replicas that an open update of the set works on: those that it names, or else all.
 
     ``currentlyUpdating`` is an object in ``rollingUpdateProgress`` and a list in ``updateProgress``. An entry that has
@@ -256,7 +260,7 @@ def _updating(pcs: PodCliqueSet) -> frozenset[str]:
     return replicas & named if named else replicas
 
 
-def _idle(facts: SetFacts) -> Iterator[Finding]:
+def _idle(facts: base.SetFacts) -> Iterator[Finding]:
     """Case C."""
     why = "nothing old is left to replace, and nothing that it waits for can still come"
     if facts.tree.pcs.on_delete:
@@ -264,8 +268,8 @@ def _idle(facts: SetFacts) -> Iterator[Finding]:
     for item in (facts.tree.pcs, *facts.tree.children):
         if name := open_progress(item):
             message = f"has an update that has not ended; {why}"
-            yield IDLE.found(item.ref, f"/status/{name}", message)
+            yield base.IDLE.found(item.ref, f"/status/{name}", message)
 
 
-GUARDS: Final[tuple[Guard, ...]] = (IN_FLIGHT, UNSEEN, IDLE, TERMINATION, REVISIONS)
+GUARDS: Final[tuple[base.Guard, ...]] = (IN_FLIGHT, UNSEEN, base.IDLE, TERMINATION, REVISIONS)
 CHECKS: Final = (in_flight, reported, observed_generation)

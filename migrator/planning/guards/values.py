@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from migrator.grove.objects import LABEL_POD_CLIQUE, LABEL_POD_TEMPLATE_HASH, PodClique, pod_spec_of
-from migrator.grove.places import POD_LABEL, SET_GENERATION, StoredHash
+from migrator.grove import objects, places
 from migrator.hashing import layouts, schemes
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import whole_units
-from migrator.planning.guards.base import IDLE, Guard, SetFacts, refuses, warns
+from migrator.planning.guards import base
 from migrator.planning.model import Finding
-from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, hashes_injected_claims, template_by_suffix
+from migrator.releases import quirks
 
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
@@ -32,18 +31,18 @@ _REMEDIES: Final = {
     "PodGangMap": _GANGS,
     "PodGang": _GANGS,
 }
-FOREIGN: Final = refuses(
+FOREIGN: Final = base.refuses(
     "GM-101",
     "foreign-value",
     "A stored hash is neither the source's nor the target's",
     "let the running operator finish the update; the finding says what else helps",
     overridable=True,
 )
-NEVER_RECONCILED: Final = refuses(
+NEVER_RECONCILED: Final = base.refuses(
     "GM-104", "never-reconciled", "The set stores no generation hash", "let the running operator reconcile it"
 )
-LEFT_ALONE: Final = warns("GM-112", "left-alone", "Hashes of older templates are left alone")
-UNKNOWN_PLACE: Final = refuses(
+LEFT_ALONE: Final = base.warns("GM-112", "left-alone", "Hashes of older templates are left alone")
+UNKNOWN_PLACE: Final = base.refuses(
     "GM-136",
     "unknown-place",
     "A hash is stored in an unknown place",
@@ -59,7 +58,7 @@ _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 _Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 
-def never_reconciled(facts: SetFacts) -> Iterator[Finding]:
+def never_reconciled(facts: base.SetFacts) -> Iterator[Finding]:
     """A set without a generation hash whose children do not all hold the source's hashes, or hold the target's.
 
     An operator that finds no generation hash stores its own and replaces no pod
@@ -71,10 +70,10 @@ def never_reconciled(facts: SetFacts) -> Iterator[Finding]:
         facts.pods_await_replacement or facts.detection.source is None or facts.detection.done
     ):
         message = "has children, but no status.currentGenerationHash"
-        yield NEVER_RECONCILED.found(pcs.ref, SET_GENERATION.pointer, message)
+        yield NEVER_RECONCILED.found(pcs.ref, places.SET_GENERATION.pointer, message)
 
 
-def foreign(facts: SetFacts) -> Iterator[Finding]:
+def foreign(facts: base.SetFacts) -> Iterator[Finding]:
     """A stored value that neither scheme gives for the current spec, or the cause of some of them.
 
     GM-107 if no pod depends on it: it only shows how far the operator has come.
@@ -90,7 +89,7 @@ def foreign(facts: SetFacts) -> Iterator[Finding]:
             continue
         if (stored.ref.uid, stored.field) in facts.lagging:
             message = f"{_holds(facts, stored)}; no pod depends on it, so it stays as it is"
-            yield IDLE.found(stored.ref, stored.field, message)
+            yield base.IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
             if stored.ref.kind == "PodCliqueSet":
@@ -100,7 +99,7 @@ def foreign(facts: SetFacts) -> Iterator[Finding]:
     yield from (finding for finding, _ in causes.values())
 
 
-def unknown_places(facts: SetFacts) -> Iterator[Finding]:
+def unknown_places(facts: base.SetFacts) -> Iterator[Finding]:
     """A source hash in a place that no known operator uses, except in objects of other sets: it would stay as it is."""
     tree, old, new = facts.tree, facts.pair.source, facts.pair.target
     moving = {old.generation, *old.templates.values()} - {new.generation, *new.templates.values()}
@@ -115,7 +114,7 @@ def unknown_places(facts: SetFacts) -> Iterator[Finding]:
             yield UNKNOWN_PLACE.found(seen.ref, seen.field, message)
 
 
-def missing(facts: SetFacts) -> Iterator[Finding]:
+def missing(facts: base.SetFacts) -> Iterator[Finding]:
     """A PodClique or pod without the hash label; a new PodClique's status has no hashes until all its pods are up.
 
     A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.12-rc1
@@ -125,26 +124,28 @@ def missing(facts: SetFacts) -> Iterator[Finding]:
         if pod_clique.terminating:
             continue
         if not pod_clique.template_hash:
-            message = f"has no label {LABEL_POD_TEMPLATE_HASH}"
+            message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}"
             remedy = "let the operator reconcile it"
-            yield FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True)
+            yield FOREIGN.found(
+                pod_clique.ref, places.POD_LABEL.pointer, message, remedy, overridable=True, settles=True
+            )
         for pod in pod_clique.pods:
             if pod.terminating:
                 continue
             if pod.pod_clique_label is None:
-                message = f"has no label {LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
-                remedy = f"restore the label ({LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
-                yield FOREIGN.found(pod.ref, pointer("metadata", "labels", LABEL_POD_CLIQUE), message, remedy)
+                message = f"has no label {objects.LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
+                remedy = f"restore the label ({objects.LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
+                yield FOREIGN.found(pod.ref, pointer("metadata", "labels", objects.LABEL_POD_CLIQUE), message, remedy)
             if not pod.template_hash and facts.tree.pcs.on_delete:
-                message = f"has no label {LABEL_POD_TEMPLATE_HASH}; it is left alone"
-                yield LEFT_ALONE.found(pod.ref, POD_LABEL.pointer, message)
+                message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}; it is left alone"
+                yield LEFT_ALONE.found(pod.ref, places.POD_LABEL.pointer, message)
             elif not pod.template_hash:
-                message = f"has no label {LABEL_POD_TEMPLATE_HASH}"
+                message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}"
                 remedy = "delete the pod, or restore the label if it was removed"
-                yield FOREIGN.found(pod.ref, POD_LABEL.pointer, message, remedy, overridable=True)
+                yield FOREIGN.found(pod.ref, places.POD_LABEL.pointer, message, remedy, overridable=True)
 
 
-def leftovers(facts: SetFacts) -> Iterator[Finding]:
+def leftovers(facts: base.SetFacts) -> Iterator[Finding]:
     """OnDelete keeps pods of older templates on purpose; they stay as they are."""
     for stored in facts.values[Verdict.LEFTOVER]:
         message = (
@@ -154,7 +155,7 @@ def leftovers(facts: SetFacts) -> Iterator[Finding]:
         yield LEFT_ALONE.found(stored.ref, stored.field, message)
 
 
-def _holds(facts: SetFacts, stored: StoredHash) -> str:
+def _holds(facts: base.SetFacts, stored: places.StoredHash) -> str:
     text = f"holds {stored.value} in {stored.field}"
     if not facts.values[Verdict.SOURCE] and not facts.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
@@ -163,7 +164,7 @@ def _holds(facts: SetFacts, stored: StoredHash) -> str:
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-def _pruned(facts: SetFacts) -> str:
+def _pruned(facts: base.SetFacts) -> str:
     """What else to do if the CRDs of the next release came first: the API server returns no field that they lack.
 
     If no value is explained, the source may be that of any known release.
@@ -179,7 +180,7 @@ def _pruned(facts: SetFacts) -> str:
     )
 
 
-def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
+def _not_in_template(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     if pod_clique.clique in facts.pair.source.templates:
         return None
     what = f"clique {pod_clique.clique}" if pod_clique.clique else "a clique that its labels do not name"
@@ -188,13 +189,15 @@ def _not_in_template(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
         "recomputed: the operator is still removing it, or did not make it"
     )
     remedy = "let the operator finish, or delete it"
-    return FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy, overridable=True, settles=True), None
+    return FOREIGN.found(
+        pod_clique.ref, places.POD_LABEL.pointer, message, remedy, overridable=True, settles=True
+    ), None
 
 
-def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
+def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     """The PodClique is made from one template and hashed by the name of another."""
     clique, templates = pod_clique.clique, facts.pair.source.templates
-    match = template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
+    match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
     if clique is None or match is None or match == clique:
         return None
     targets = facts.pair.target.templates
@@ -205,11 +208,11 @@ def _suffix_trap(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
         f"compares name endings and {match} comes first"
     )
     remedy = _way_out(facts, clique, match)
-    finding = FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy)
+    finding = FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy)
     return finding, frozenset({templates[match], targets[match]})
 
 
-def _way_out(facts: SetFacts, clique: str, match: str) -> str:
+def _way_out(facts: base.SetFacts, clique: str, match: str) -> str:
     """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
 
     Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
@@ -225,30 +228,30 @@ def _way_out(facts: SetFacts, clique: str, match: str) -> str:
     )
 
 
-def _mnnvl(facts: SetFacts, pod_clique: PodClique) -> _Cause | None:
+def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs, label, both = facts.tree.pcs, pod_clique.template_hash or "", (facts.pair.source, facts.pair.target)
     is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in both)}
     has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
-    if not is_foreign or not has_gpu or not hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
+    if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
         return None
     message = (
-        f"runs GPUs under the annotation {ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
+        f"runs GPUs under the annotation {quirks.ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "
         "hash the claims that they inject, so this hash and those of its pods cannot be recomputed"
     )
     remedy = (
         "upgrade to alpha.8 first, which hashes as alpha.7 does and still injects the claims, and replace the pods "
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
-    return FOREIGN.found(pod_clique.ref, POD_LABEL.pointer, message, remedy), frozenset({label})
+    return FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label})
 
 
 def _has_gpu(clique: Mapping[str, Any]) -> bool:
-    pod_spec = pod_spec_of(clique)
+    pod_spec = objects.pod_spec_of(clique)
     containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
 
 
-GUARDS: Final[tuple[Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)
+GUARDS: Final[tuple[base.Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)
 CHECKS: Final = (never_reconciled, foreign, unknown_places, missing, leftovers)
