@@ -5,15 +5,14 @@ A value may be either scheme's hash; otherwise a half-migrated set could not be 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from functools import cache
+from typing import NamedTuple
 
 from migrator.errors import DecodeError, InputError
-from migrator.exact_json import dumps
 from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
@@ -21,25 +20,20 @@ from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
 
-#: The hashes of the specs that were met, by their content. Only speed depends on it.
-_HASHES: Final[dict[bytes, dict[Scheme, SetHashes]]] = {}
-
 
 def hashes_of(pcs: objects.PodCliqueSet) -> HashesUnder:
-    """The hashes of a set under any scheme, computed once for each spec: a run reads the sets four times or more.
+    """The hashes of a set under any scheme, each computed once.
 
-    Raises ``InputError`` for a set that Go could not decode.
+    Raises :class:`~migrator.errors.InputError` for a set that Go could not decode.
     """
-    content = dumps(pcs.spec, sort_keys=True).encode("utf-8", "surrogatepass")
-    hasher, known = SetHasher({"spec": pcs.spec}), _HASHES.setdefault(hashlib.sha256(content).digest(), {})
+    hasher = SetHasher({"spec": pcs.spec})
 
+    @cache
     def under(scheme: Scheme) -> SetHashes:
-        if scheme not in known:
-            try:
-                known[scheme] = hasher.under(scheme)
-            except DecodeError as error:
-                raise InputError(f"{pcs.ref}: {error}") from error
-        return known[scheme]
+        try:
+            return hasher.under(scheme)
+        except DecodeError as error:
+            raise InputError(f"{pcs.ref}: {error}") from error
 
     return under
 
@@ -53,18 +47,15 @@ class Verdict(Enum):
     FOREIGN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(NamedTuple):
     """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
 
-    ``source`` is the target for a tree that is ``done``, and ``None`` if no scheme explains the tree. ``likely_source``
+    ``source`` is the target for a tree that is done, and ``None`` if no scheme explains the tree. ``likely_source``
     explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
     target were found, and none of a candidate.
     """
 
     source: Scheme | None
-    target: Scheme
-    done: bool
     likely_source: Scheme
 
 
@@ -93,41 +84,26 @@ class HashPair:
         return Verdict.FOREIGN
 
 
-def detect(stored: Iterable[places.StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
+def detect(stored: Sequence[places.StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
     """Find the first candidate that explains a tree.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    candidates, target = direction.candidates, direction.target
-    sample = dict[tuple[places.HashField, str | None, str], places.StoredHash]()
-    kinds = Counter[tuple[places.HashField, str | None, str]]()
-    for item in stored:
-        kind = item.place, item.clique, item.value
-        sample[kind] = item
-        kinds[kind] += 1
-
-    def tally(source: Scheme) -> Counter[Verdict]:
-        pair = HashPair(hashes(source), hashes(target))
-        counts = Counter[Verdict]()
-        for kind, count in kinds.items():
-            counts[pair.classify(sample[kind])] += count
-        return counts
-
-    counts = tally(target)
-    if counts[Verdict.TARGET] and not counts[Verdict.FOREIGN]:
-        return Detection(target, target, done=True, likely_source=target)
+    target = direction.target
+    recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
-    for candidate in candidates:
-        counts = tally(candidate)
-        if counts[Verdict.SOURCE] and not counts[Verdict.FOREIGN]:
-            return Detection(candidate, target, done=False, likely_source=candidate)
-        generation = (places.SET_GENERATION, None, hashes(candidate).generation) in kinds
+    for candidate in (target, *direction.candidates):
+        pair = HashPair(hashes(candidate), hashes(target))
+        counts = Counter(map(pair.classify, stored))
+        found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
+        if found and not counts[Verdict.FOREIGN]:
+            return Detection(candidate, candidate)
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
-        scores[candidate] = (generation, explained, counts[Verdict.SOURCE])
-    best = max(scores, key=scores.__getitem__)  # the first of equals
+        scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
+    best = max(direction.candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
-    return Detection(None, target, done=False, likely_source=target if explained and not by_source else best)
+    return Detection(None, target if explained and not by_source else best)
 
 
 def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[tuple[str, str]]:

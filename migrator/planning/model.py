@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from migrator.errors import Refused
 from migrator.grove.objects import Ref, Tree
-from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
+from migrator.planning.detect import HashPair
 from migrator.releases.table import Named
 from migrator.words import count
 
@@ -132,7 +132,7 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """The plan of one tree; ``source`` is ``None`` if no scheme explains it.
+    """The plan of one tree; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
 
     ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
     """
@@ -145,8 +145,7 @@ class SetPlan:
     findings: tuple[Finding, ...] = ()
     disruption: Disruption = Disruption()
     remaining: Disruption = Disruption()
-    source_hashes: SetHashes | None = None
-    target_hashes: SetHashes | None = None
+    hashes: HashPair | None = None
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

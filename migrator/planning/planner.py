@@ -15,14 +15,14 @@ from migrator.errors import UsageError
 from migrator.grove import places
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Release, Scheme
 from migrator.planning import guards, model
-from migrator.planning.detect import Detection, HashesUnder, HashPair, Verdict, detect, hashes_of
+from migrator.planning.detect import HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import values
+from migrator.planning.guards import updates, values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
-from migrator.planning.guards.updates import gang_termination
 from migrator.planning.known_issues import advise, advise_on_crds
 from migrator.planning.options import Direction, PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
@@ -87,8 +87,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    planner = _Planner(options, known, snapshot)
-    plans = list(planner.with_gang_terminations([planner.plan_tree(tree) for tree in snapshot.trees]))
+    plans = [_plan_of(tree, snapshot, options, known) for tree in snapshot.trees]
+    plans = list(_with_gang_terminations(plans, snapshot, options, known))
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {model.SetState.MIGRATE, model.SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
@@ -129,10 +129,19 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 def holds_target(plan: model.SetPlan) -> bool:
     """Whether a set holds a hash of the target that is not the source's too."""
-    old, new = plan.source_hashes, plan.target_hashes
-    if old is None or new is None:
-        return False
-    return any(item.value == new.of(item.clique) != old.of(item.clique) for item in places.stored_hashes(plan.tree))
+    return plan.hashes is not None and _holds(plan.tree, plan.hashes.target, [plan.hashes.source])
+
+
+def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
+    """Whether a set holds a new hash that is no old one too."""
+    stored = places.stored_hashes(tree)
+    return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
+
+
+def _may_hold_target(tree: Tree, direction: Direction) -> bool:
+    """Whether a set holds a hash of the target that is no candidate's too."""
+    hashes, target = hashes_of(tree.pcs), direction.target
+    return _holds(tree, hashes(target), [hashes(one) for one in direction.candidates if one != target])
 
 
 def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
@@ -140,24 +149,16 @@ def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
     return begun or (known.resumes and holds_target(plan))
 
 
-def holds_any_target(tree: Tree, direction: Direction) -> bool:
-    """Whether a set holds a hash of the target that is no candidate's too."""
-    hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
-    new, olds = hashes(direction.target), [hashes(one) for one in direction.candidates if one != direction.target]
-    return any(item.value == new.of(item.clique) not in {old.of(item.clique) for old in olds} for item in stored)
-
-
 def contradicting(plan: model.Plan) -> tuple[places.StoredHash, Scheme] | None:
     """A value that another scheme than those of a revert explains, and that scheme: the source is not the only one."""
     for found in plan.set_plans:
-        if found.source_hashes is None or found.target_hashes is None:
-            continue
-        hashes, pair = hashes_of(found.tree.pcs), HashPair(found.source_hashes, found.target_hashes)
+        hashes = hashes_of(found.tree.pcs)
         others = [one for one in schemes.all_schemes() if one not in {found.source, found.target}]
-        for item in pair.by_verdict(places.stored_hashes(found.tree))[Verdict.FOREIGN]:
-            for one in others:
-                if item.value == hashes(one).of(item.clique):
-                    return item, one
+        for item in places.stored_hashes(found.tree):
+            if found.hashes is not None and found.hashes.classify(item) is Verdict.FOREIGN:
+                for one in others:
+                    if item.value == hashes(one).of(item.clique):
+                        return item, one
     return None
 
 
@@ -171,68 +172,60 @@ def changes_of(stored: Iterable[places.StoredHash], pair: HashPair) -> tuple[mod
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    options: PlanOptions
-    known: Known
-    snapshot: Snapshot
+def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known) -> model.SetPlan:
+    """Decide one tree."""
+    target = options.target.scheme
+    if _is_skipped(tree):
+        return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
+    hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
+    source, nearest = detect(stored, options.direction, hashes)
+    other = None
+    if source is None and options.source is not None:
+        other = detect(stored, Direction(schemes.all_schemes(), target), hashes).source
+    pair = HashPair(hashes(other or nearest), hashes(target))
+    verdicts = pair.by_verdict(stored)
+    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
+    changes, foreign = changes_of(verdicts[Verdict.SOURCE], pair), verdicts[Verdict.FOREIGN]
+    explained = source is not None
+    facts = SetFacts(tree, nearest, target, explained, pair, verdicts, known.resumes, snapshot.possible_hashes)
+    if other is not None and options.source is not None:
+        changes, findings = (), _wrong_from(tree, other, options.source)
+    else:
+        certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
+        unchanged = source == target or (pair.source == pair.target and certain)
+        findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
+    refused = any(f.severity is model.Severity.REFUSAL for f in findings)
+    if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
+        source = nearest  # every foreign value lags behind or was allowed, and stays
+    without, remaining = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
+    return model.SetPlan(
+        tree=tree,
+        source=source,
+        target=target,
+        state=model.SetState.REFUSED if refused else _state_of(changes),
+        changes=changes,
+        findings=findings,
+        disruption=without,
+        remaining=remaining,
+        hashes=pair,
+    )
 
-    def plan_tree(self, tree: Tree) -> model.SetPlan:
-        """Decide one tree."""
-        hashes, direction = hashes_of(tree.pcs), self.options.direction
-        if _is_skipped(tree):
-            return model.SetPlan(tree, None, direction.target, model.SetState.SKIPPED)
-        detection = detect(places.stored_hashes(tree), direction, hashes)
-        if detection.source is None and self.options.source is not None:
-            shipped = Direction(schemes.all_schemes(), detection.target)
-            other = detect(places.stored_hashes(tree), shipped, hashes)
-            if other.source is not None:
-                decided = self._decide(tree, hashes, other, allow=frozenset())
-                return _wrong_from(decided, other.source, self.options.source)
-        return self._decide(tree, hashes, detection, allow=self.options.allow)
 
-    def _decide(self, tree: Tree, hashes: HashesUnder, detection: Detection, *, allow: frozenset[str]) -> model.SetPlan:
-        pair = HashPair(hashes(detection.likely_source), hashes(detection.target))
-        by_verdict = pair.by_verdict(places.stored_hashes(tree))
-        # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-        changes, foreign = changes_of(by_verdict[Verdict.SOURCE], pair), by_verdict[Verdict.FOREIGN]
-        facts = SetFacts(tree, detection, pair, by_verdict, self.known.resumes, self.snapshot.possible_hashes)
-        certain = self.options.source is not None or tree.pcs.generation_hash == pair.target.generation
-        unchanged = detection.done or (pair.source == pair.target and certain)
-        findings = tuple(guards.accepted(guards.check_set(facts), allow, unchanged=unchanged))
-        refused = any(f.severity is model.Severity.REFUSAL for f in findings)
-        source = detection.source
-        if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
-            source = detection.likely_source  # every foreign value lags behind or was allowed, and stays
-        without, remaining = disruption_of(
-            tree, pair, source=detection.likely_source, target=detection.target, builds=self.options.target.builds
-        )
-        return model.SetPlan(
-            tree=tree,
-            source=source,
-            target=detection.target,
-            state=model.SetState.REFUSED if refused else _state_of(changes),
-            changes=changes,
-            findings=findings,
-            disruption=without,
-            remaining=remaining,
-            source_hashes=pair.source,
-            target_hashes=pair.target,
-        )
-
-    def with_gang_terminations(self, plans: Sequence[model.SetPlan]) -> Iterator[model.SetPlan]:
-        """The plans with GM-116, which needs the downtime that all of them cause together."""
-        patches = sum(patch_count(plan.changes) for plan in plans if plan.state is model.SetState.MIGRATE)
-        downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
-        for plan in plans:
-            builds = self.options.target.builds
-            live = plan.state is not model.SetState.SKIPPED
-            now = self.known.now if self.snapshot.is_cluster else None
-            found = gang_termination(plan.tree, builds=builds, now=now, downtime=downtime) if live else ()
-            new = tuple(guards.accepted(found, self.options.allow, unchanged=not plan.changes))
-            refused = any(finding.severity is model.Severity.REFUSAL for finding in new)
-            state = model.SetState.REFUSED if refused else plan.state
-            yield replace(plan, state=state, findings=(*plan.findings, *new))
+def _with_gang_terminations(
+    plans: Sequence[model.SetPlan], snapshot: Snapshot, options: PlanOptions, known: Known
+) -> Iterator[model.SetPlan]:
+    """The plans with GM-116, which needs the downtime that all of them cause together."""
+    patches = sum(patch_count(plan.changes) for plan in plans if plan.state is model.SetState.MIGRATE)
+    downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
+    for plan in plans:
+        if known.now is None or not snapshot.is_cluster or plan.state is model.SetState.SKIPPED:
+            yield plan
+            continue
+        found = updates.gang_termination(plan.tree, builds=options.target.builds, now=known.now, downtime=downtime)
+        new = tuple(guards.accepted(found, options.allow, unchanged=not plan.changes))
+        refused = any(finding.severity is model.Severity.REFUSAL for finding in new)
+        state = model.SetState.REFUSED if refused else plan.state
+        yield replace(plan, state=state, findings=(*plan.findings, *new))
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -241,20 +234,12 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(places.stored_hashes(tree), None) is None)
 
 
-def _wrong_from(decided: model.SetPlan, other: Scheme, requested: table.Named) -> model.SetPlan:
-    """The plan of a tree whose hashes are not those of ``--from``: no change and one finding."""
+def _wrong_from(tree: Tree, other: Scheme, requested: table.Named) -> tuple[model.Finding, ...]:
+    """The one finding about a tree whose hashes are not those of ``--from``."""
     builds = table.build_range(table.builds_with(other))
     message = f"holds the hashes of {other.name} ({builds}), not those of --from {requested}"
     remedy = f"leave out --from, or give --from {other.name}"
-    finding = values.FOREIGN.found(decided.tree.ref, places.SET_GENERATION.pointer, message, remedy)
-    return replace(
-        decided,
-        source=None,
-        state=model.SetState.REFUSED,
-        changes=(),
-        findings=(finding,),
-        remaining=decided.disruption,
-    )
+    return (values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy),)
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:
@@ -268,11 +253,10 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
 
 def certain_source(plans: Sequence[model.SetPlan], direction: Direction, release: Release | None) -> Scheme | None:
     """The source that explains all of these sets: the release's if it does, or the only one that does."""
-    explain = [
-        scheme
-        for scheme in direction.candidates
-        if plans and all(plan.source_hashes == hashes_of(plan.tree.pcs)(scheme) for plan in plans)
-    ]
+    explain = direction.candidates if plans else ()
+    for plan in plans:
+        hashes = hashes_of(plan.tree.pcs)
+        explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
     if release is not None and release.scheme in explain:
         return release.scheme
     return explain[0] if len(explain) == 1 else None
@@ -288,7 +272,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     if options.source is None and recorded is not None:
         direction = Direction((recorded,), direction.target)
     elif options.source is None:
-        if any(holds_any_target(tree, direction) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, direction) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(options.source, options.target, ())
     elif recorded is not None and recorded not in direction.candidates:
@@ -335,8 +319,7 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
         state=_state_of(changes),
         changes=changes,
         findings=findings,
-        source_hashes=pair.source,
-        target_hashes=pair.target,
+        hashes=pair,
     )
 
 

@@ -12,7 +12,7 @@ from migrator.grove import objects
 from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import HashPair, Verdict, detect, hashes_of, lagging, unlabelled
+from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
 from migrator.planning.guards.updates import open_progress
 from migrator.planning.options import Direction
 
@@ -60,7 +60,7 @@ def _values(tree: objects.Tree, direction: Direction, scheme: Scheme | None) -> 
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    target = detect(stored, direction, hashes).target
+    target = direction.target
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)

@@ -204,7 +204,7 @@ def half_way(error: BaseException, next_step: str) -> HalfWay:
 
 def _next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
-    plans = [one for one in seen.plan.set_plans if one.source_hashes is not None]
+    plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
     left = any(one.changes for one in plans)
     held = errors.MAY_DIFFER

@@ -72,25 +72,18 @@ IDLE: Final = warns("GM-107", "idle-update", "An update is recorded that waits f
 class SetFacts:
     """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
 
-    ``resumes``: an earlier run did not end. ``possible_hashes`` are all of the cluster.
+    ``source`` is the scheme that explains most of the set, or all of it (``explained``). ``resumes``: an earlier run
+    did not end. ``possible_hashes`` are all of the cluster.
     """
 
     tree: objects.Tree
-    detection: detect.Detection
+    source: Scheme
+    target: Scheme
+    explained: bool
     pair: detect.HashPair
     values: Mapping[detect.Verdict, Sequence[StoredHash]]
     resumes: bool
     possible_hashes: tuple[objects.PossibleHash, ...]
-
-    @property
-    def source(self) -> Scheme:
-        """The scheme that explains the set, or most of it."""
-        return self.detection.likely_source
-
-    @property
-    def target(self) -> Scheme:
-        """The scheme of the next operator."""
-        return self.detection.target
 
     @property
     def foreign(self) -> Sequence[StoredHash]:

@@ -97,17 +97,13 @@ def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
     yield UNSEEN.found(pcs.ref, "/status/observedGeneration", message, settles=True)
 
 
-def gang_termination(
-    tree: objects.Tree, *, builds: Sequence[str], now: datetime | None, downtime: float
-) -> Iterator[Finding]:
+def gang_termination(tree: objects.Tree, *, builds: Sequence[str], now: datetime, downtime: float) -> Iterator[Finding]:
     """Gangs that the next operator would delete at its start: it judges by the stored condition, and downtime counts.
 
-    ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds; ``now`` is ``None`` for a dump,
-    of which nothing is said. Grove: ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once
-    ``terminationDelay - (now - lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
+    ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds. Grove:
+    ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once ``terminationDelay - (now -
+    lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
     """
-    if now is None:
-        return
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
     every = quirks.ends_every_gang(builds)
     breached = [item for item in tree.children if _is_breached(item) and (every or not quirks.spared(item))]

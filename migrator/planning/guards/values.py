@@ -67,7 +67,7 @@ def never_reconciled(facts: base.SetFacts) -> Iterator[Finding]:
     """
     pcs = facts.tree.pcs
     if pcs.generation_hash is None and (
-        facts.pods_await_replacement or facts.detection.source is None or facts.detection.done
+        facts.pods_await_replacement or not facts.explained or facts.source == facts.target
     ):
         message = "has children, but no status.currentGenerationHash"
         yield NEVER_RECONCILED.found(pcs.ref, places.SET_GENERATION.pointer, message)
