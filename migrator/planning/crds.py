@@ -7,13 +7,15 @@ naming_controller.go``). Helm deletes no CRD, so that of a former kind stays.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Advice, KnownIssue
-from migrator.releases.table import builds, is_before
+from migrator.releases.table import is_before
 
 CLASHING: Final = KnownIssue(
     code="GM-312",
@@ -46,6 +48,10 @@ class TopologyKind:
     def crd(self) -> str:
         """The name of its CustomResourceDefinition."""
         return f"{self.plural}.{GROUP}"
+
+    def clashes_with(self, other: TopologyKind) -> bool:
+        """Whether both claim one short name."""
+        return self.short_name == other.short_name and self.plural != other.plural
 
 
 _CRDS: Final = "operator/api/core/v1alpha1/crds"
@@ -82,20 +88,19 @@ TOPOLOGY_KINDS: Final = (
 
 def topology_kind(build: str) -> TopologyKind | None:
     """The kind that a build needs; ``None`` for builds before alpha.4."""
-    known = (kind for kind in TOPOLOGY_KINDS if kind.since in builds())
-    return next((kind for kind in reversed([*known]) if not is_before(build, kind.since)), None)
+    return next((kind for kind in reversed(TOPOLOGY_KINDS) if not is_before(build, kind.since)), None)
 
 
-def needed_by_all(targets: Collection[str]) -> TopologyKind | None:
-    """The kind that each of these builds needs; ``None`` if they differ."""
+def _served(served: Mapping[str, str]) -> list[TopologyKind]:
+    """The kinds of a cluster; ``served`` are its plurals by short name."""
+    return [kind for kind in TOPOLOGY_KINDS if served.get(kind.short_name) == kind.plural]
+
+
+def _needed(targets: Collection[str], served: Mapping[str, str]) -> tuple[TopologyKind | None, TopologyKind | None]:
+    """The kind that each of these builds needs, ``None`` if they differ, and the one that has its short name."""
     kinds = {topology_kind(build) for build in targets}
-    return kinds.pop() if len(kinds) == 1 else None
-
-
-def holder(needed: TopologyKind, served: Mapping[str, str]) -> TopologyKind | None:
-    """The kind that has the short name of the ``needed`` one on a cluster; ``served`` are plurals by short name."""
-    plural = served.get(needed.short_name)
-    return next((kind for kind in TOPOLOGY_KINDS if kind.plural == plural != needed.plural), None)
+    needed = kinds.pop() if len(kinds) == 1 else None
+    return needed, next((kind for kind in _served(served) if needed and kind.clashes_with(needed)), None)
 
 
 def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: Collection[str]) -> Iterator[Advice]:
@@ -104,38 +109,23 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
     ``served`` are the plurals of a cluster by short name. Without it, for a dump, the ``sources`` that may be running
     show what is there.
     """
-    found: dict[tuple[TopologyKind, TopologyKind], tuple[set[str], set[str]]] = {}
-    for target in targets:
-        needed = topology_kind(target)
-        if needed is None:
-            continue
-        if served is not None:
-            pairs = [(holder(needed, served), target)]
-        else:
-            pairs = [(topology_kind(source), source) for source in sources]
-        for present, source in pairs:
-            if present and present.short_name == needed.short_name and present.plural != needed.plural:
-                of_sources, of_targets = found.setdefault((present, needed), (set(), set()))
-                of_sources.add(source)
-                of_targets.add(target)
-    for (present, needed), (of_sources, of_targets) in found.items():
-        conditions = [f"you come from {present.span}"] if served is None and len(of_sources) < len(sources) else []
-        conditions += [f"you go to {needed.span}"] if len(of_targets) < len(targets) else []
-        yield _advice(present, needed, f" (if {' and '.join(conditions)})" if conditions else "")
-
-
-def _advice(present: TopologyKind, needed: TopologyKind, conditions: str) -> Advice:
-    effect = (
-        f"it has the short name of {needed.crd}, which is not served beside it, so an operator of {needed.span} ends "
-        f"at its start{conditions}"
-    )
-    remedy = (
-        f"once `run` has ended with 0, and before you apply the other release's CRDs, save its objects and delete it "
-        f"with them: `{removal(present)}`. Write those that you want to keep as {needed.kind} by hand: grove-migrator "
-        "cannot translate them"
-    )
-    ref = Ref("CustomResourceDefinition", "", present.crd)
-    return CLASHING.advice(ref, effect, remedy)
+    wanted = Counter(map(topology_kind, targets))
+    there = Counter(map(topology_kind, sources) if served is None else _served(served))
+    for present, needed in product(there, wanted):
+        if present and needed and present.clashes_with(needed):
+            is_certain = served is not None or there[present] == there.total()
+            conditions = [] if is_certain else [f"you come from {present.span}"]
+            conditions += [f"you go to {needed.span}"] if wanted[needed] < wanted.total() else []
+            effect = (
+                f"it has the short name of {needed.crd}, which is not served beside it, so an operator of "
+                f"{needed.span} ends at its start"
+            )
+            remedy = (
+                "once `run` has ended with 0, and before you apply the other release's CRDs, save its objects and "
+                f"delete it with them: `{removal(present)}`. Write those that you want to keep as {needed.kind} by "
+                "hand: grove-migrator cannot translate them"
+            )
+            yield CLASHING.advice(Ref("CustomResourceDefinition", "", present.crd), conditions, effect, remedy)
 
 
 def removal(kind: TopologyKind) -> str:
@@ -160,8 +150,7 @@ def application(version: str) -> str:
 
 def steps(targets: Collection[str], served: Mapping[str, str], version: str) -> tuple[str, ...]:
     """The commands between a run and an operator that is one of ``targets``, on a cluster that serves these kinds."""
-    needed = needed_by_all(targets)
-    present = holder(needed, served) if needed is not None else None
+    _, present = _needed(targets, served)
     return (*([removal(present)] if present is not None else []), application(version))
 
 
@@ -176,11 +165,10 @@ class Lack:
 
 def lacks(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Lack]:
     """What keeps an operator that is one of ``targets`` from starting, on a cluster that serves these kinds."""
-    needed = needed_by_all(targets)
+    needed, present = _needed(targets, served)
     if needed is None or needed.plural in served.values():
         return
     version = next(iter(targets)) if len(targets) == 1 else '"$VERSION"'
-    present = holder(needed, served)
     why = first = ""
     if present is not None:
         why = f", because {present.crd} has its short name {present.short_name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -85,9 +86,10 @@ class KnownIssue:
     remedy: str
     confidence: str
 
-    def advice(self, ref: Ref, effect: str, remedy: str | None = None) -> Advice:
-        """What this issue says of an object; its remedy is the issue's, unless another is given."""
-        return Advice(self.code, ref, effect, self.source, remedy or self.remedy, self.confidence)
+    def advice(self, ref: Ref, conditions: Sequence[str] = (), effect: str = "", remedy: str = "") -> Advice:
+        """What this issue says of an object, under ``conditions``; effect and remedy are the issue's by default."""
+        message = (effect or self.effect) + (f" (if {' and '.join(conditions)})" if conditions else "")
+        return Advice(self.code, ref, message, self.source, remedy or self.remedy, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import updates, values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
-from migrator.planning.known_issues import advise, advise_on_crds
+from migrator.planning.known_issues import advise
 from migrator.planning.options import Direction, PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
 from migrator.releases import table
@@ -102,17 +102,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         ),
         not_checked=tuple(guards.not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), model.Disruption()),
-        advisories=_advisories(snapshot, selected, options, known),
+        advisories=tuple(advise(selected, options, known.running, known.short_names if snapshot.is_cluster else None)),
     )
-
-
-def _advisories(
-    snapshot: Snapshot, plans: Sequence[model.SetPlan], options: PlanOptions, known: Known
-) -> tuple[model.Advice, ...]:
-    """The known issues of an upgrade of these sets."""
-    of_trees = (found for plan in plans for found in advise(plan.tree, options, known.running, plan.source))
-    served = known.short_names if snapshot.is_cluster else None
-    return (*of_trees, *advise_on_crds(plans, options, known.running, served))
 
 
 def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
