@@ -14,7 +14,7 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from typing import Any, Final
@@ -44,17 +44,37 @@ REVISIONS: Final = base.refuses(
     "GM-120", "controller-revisions", "ControllerRevisions manage the set", "upgrade without grove-migrator"
 )
 
-_LOST_NODE: Final = "if its node is lost, delete its pods with --force"
-_DELETION: Final = "/metadata/deletionTimestamp"
-
 
 def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
+    tree, old = facts.tree, facts.pods_await_replacement
+    going = [item for item in (*tree.children, *tree.pod_gang_maps) if item.terminating]
+    awaited = [] if old or tree.pcs.on_delete else list(_awaited(facts))  # under OnDelete nothing is orchestrated
+    for item in going:
+        message = f"is being deleted, {'and something old is left to replace' if old else 'with the pods that it has'}"
+        remedy = f"{_WAIT}; if its node is lost, delete its pods with --force"
+        yield IN_FLIGHT.found(
+            item.ref, "/metadata/deletionTimestamp", message, remedy, overridable=not old, settles=True
+        )
+    yield from awaited
+    if old or not (going or awaited):
+        yield from (_open(facts, item, name) for item in (tree.pcs, *tree.children) if (name := open_progress(item)))
+
+
+def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
+    """An update that is open: of case A if something old is left, else of case C."""
+    message, field = "has an update that has not ended", f"/status/{name}"
     if facts.pods_await_replacement:
-        yield from _old(facts)
-        return
-    awaited = list(_outstanding(facts))
-    yield from awaited or _idle(facts)
+        remedy = _WAIT
+        if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
+            remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
+        return IN_FLIGHT.found(
+            item.ref, field, f"{message}, and something old is left to replace", remedy, settles=True
+        )
+    why = "nothing old is left to replace, and nothing that it waits for can still come"
+    if facts.tree.pcs.on_delete:
+        why = "updateStrategy is OnDelete, so it replaces no pod"
+    return base.IDLE.found(item.ref, field, f"{message}; {why}")
 
 
 def reported(facts: base.SetFacts) -> Iterator[Finding]:
@@ -105,8 +125,8 @@ def gang_termination(tree: objects.Tree, *, builds: Sequence[str], now: datetime
     lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
     """
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
-    every = quirks.ends_every_gang(builds)
-    breached = [item for item in tree.children if _is_breached(item) and (every or not quirks.spared(item))]
+    below = [item for item in tree.children if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
+    breached = [item for item in below if quirks.ends_every_gang(builds) or not quirks.spared(item)]
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
         if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > downtime:
@@ -116,10 +136,6 @@ def gang_termination(tree: objects.Tree, *, builds: Sequence[str], now: datetime
             f"within the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
         )
         yield TERMINATION.found(item.ref, "/status/conditions", message, overridable=True)
-
-
-def _is_breached(item: objects.GroveObject) -> bool:
-    return bool(objects.condition(item, "MinAvailableBreached").get("status") == "True")
 
 
 def _is_left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: Sequence[objects.GroveObject]) -> bool:
@@ -152,21 +168,6 @@ def open_progress(item: objects.GroveObject) -> str | None:
     return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
 
 
-def _old(facts: base.SetFacts) -> Iterator[Finding]:
-    """Case A."""
-    for item in (facts.tree.pcs, *facts.tree.children):
-        if name := open_progress(item):
-            remedy = _WAIT
-            if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
-                remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
-            message = "has an update that has not ended, and something old is left to replace"
-            yield IN_FLIGHT.found(item.ref, f"/status/{name}", message, remedy, settles=True)
-    for child in (*facts.tree.children, *facts.tree.pod_gang_maps):
-        if child.terminating:
-            message = "is being deleted, and something old is left to replace"
-            yield IN_FLIGHT.found(child.ref, _DELETION, message, f"{_WAIT}; {_LOST_NODE}", settles=True)
-
-
 def _selected_but_old(facts: base.SetFacts, group: objects.GroveObject, name: str) -> list[str]:
     """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
     selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
@@ -176,19 +177,17 @@ def _selected_but_old(facts: base.SetFacts, group: objects.GroveObject, name: st
     return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
 
 
-def _outstanding(facts: base.SetFacts) -> Iterator[Finding]:
-    """Case B: whatever an open update waits for, and whatever is being deleted."""
-    tree, waits = facts.tree, not facts.tree.pcs.on_delete  # under OnDelete no release orchestrates an update
-    for item in (*tree.children, *tree.pod_gang_maps):
-        if item.terminating:
-            message = "is being deleted, with the pods that it has"
-            remedy = f"{_WAIT}; {_LOST_NODE}"
-            yield IN_FLIGHT.found(item.ref, _DELETION, message, remedy, overridable=True, settles=True)
-    for clique in _awaited(facts) if waits else ():
-        if (lacks := _lacks(clique)) and not clique.terminating:
+def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
+    """Case B: the PodCliques for which an open update waits: the set's, their scaling group's or their own."""
+    tree, replicas = facts.tree, _updating(facts.tree.pcs)
+    groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
+    for clique in tree.pod_cliques:
+        of_set = clique.standalone and clique.set_index in replicas
+        is_awaited = of_set or clique.owner_uid in groups or open_progress(clique)
+        if is_awaited and (lacks := _lacks(clique)) and not clique.terminating:
             message = f"{lacks}, and an update waits for it"
             yield IN_FLIGHT.found(clique.ref, "/status/readyReplicas", message, overridable=True, settles=True)
-    for owner, name in _missing(facts) if waits else ():
+    for owner, name in _missing(tree, replicas):
         message = f"lacks {name}, and an update waits for it"
         yield IN_FLIGHT.found(owner.ref, None, message, overridable=True, settles=True)
 
@@ -215,21 +214,10 @@ def _selected_pods(clique: objects.PodClique) -> int:
     return len(selected.get("completed") or ()) + 1 if selected.get("current") else 0
 
 
-def _awaited(facts: base.SetFacts) -> Iterator[objects.PodClique]:
-    """The PodCliques for which an open update waits: the set's, their scaling group's or their own."""
-    tree, replicas = facts.tree, _updating(facts.tree.pcs)
-    groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
-    for clique in tree.pod_cliques:
-        of_set = clique.standalone and clique.set_index in replicas
-        if of_set or clique.owner_uid in groups or open_progress(clique):
-            yield clique
-
-
-def _missing(facts: base.SetFacts) -> Iterator[tuple[objects.GroveObject, str]]:
+def _missing(tree: objects.Tree, replicas: Iterable[str]) -> Iterator[tuple[objects.GroveObject, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
-    tree = facts.tree
     standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
-    for index, clique in product(sorted(_updating(tree.pcs)), tree.pcs.standalone):
+    for index, clique in product(sorted(replicas), tree.pcs.standalone):
         if (index, clique.get("name")) not in standalone:
             yield tree.pcs, f"PodClique {clique.get('name')} of replica {index}"
     members = {(clique.owner_uid, clique.group_index, clique.clique) for clique in tree.pod_cliques}
@@ -254,17 +242,6 @@ def _updating(pcs: objects.PodCliqueSet) -> frozenset[str]:
     named = {str(entry.get("replicaIndex", 0)) for entry in entries if not entry.get("updateEndedAt")}
     replicas = frozenset(map(str, range(integer(pcs.spec.get("replicas")))))
     return replicas & named if named else replicas
-
-
-def _idle(facts: base.SetFacts) -> Iterator[Finding]:
-    """Case C."""
-    why = "nothing old is left to replace, and nothing that it waits for can still come"
-    if facts.tree.pcs.on_delete:
-        why = "updateStrategy is OnDelete, so it replaces no pod"
-    for item in (facts.tree.pcs, *facts.tree.children):
-        if name := open_progress(item):
-            message = f"has an update that has not ended; {why}"
-            yield base.IDLE.found(item.ref, f"/status/{name}", message)
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (IN_FLIGHT, UNSEEN, base.IDLE, TERMINATION, REVISIONS)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from migrator.grove import objects, places
-from migrator.hashing import layouts, schemes
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
-from migrator.planning.disruption import whole_units
+from migrator.planning.disruption import clique_gpus
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
@@ -49,7 +48,6 @@ UNKNOWN_PLACE: Final = base.refuses(
     "report it, and upgrade this set without grove-migrator",
 )
 
-_GPU: Final = "nvidia.com/gpu"
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
@@ -92,10 +90,8 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
             yield base.IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
-            if stored.ref.kind == "PodCliqueSet":
-                remedy += _pruned(facts)
-            text = _holds(facts, stored)
-            yield FOREIGN.found(stored.ref, stored.field, text, remedy, overridable=overridable, settles=True)
+            message = _holds(facts, stored)
+            yield FOREIGN.found(stored.ref, stored.field, message, remedy, overridable=overridable, settles=True)
     yield from (finding for finding, _ in causes.values())
 
 
@@ -164,22 +160,6 @@ def _holds(facts: base.SetFacts, stored: places.StoredHash) -> str:
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
-def _pruned(facts: base.SetFacts) -> str:
-    """What else to do if the CRDs of the next release came first: the API server returns no field that they lack.
-
-    If no value is explained, the source may be that of any known release.
-    """
-    is_known = bool(facts.values[Verdict.SOURCE])
-    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in schemes.released_schemes()}
-    lost = sorted({name for minor in minors for name in layouts.lost(minor, facts.target.minor)})
-    if not lost:
-        return ""
-    return (
-        f"; if the next release's CRDs are installed already, they may have removed a field that this hash covers "
-        f"({', '.join(lost)}): install the running release's CRDs again, and set the field again if it is gone"
-    )
-
-
 def _not_in_template(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     if pod_clique.clique in facts.pair.source.templates:
         return None
@@ -232,7 +212,7 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
     pcs, label, both = facts.tree.pcs, pod_clique.template_hash or "", (facts.pair.source, facts.pair.target)
     is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in both)}
-    has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
+    has_gpu = any(clique.get("name") == pod_clique.clique and clique_gpus(clique) for clique in pcs.cliques)
     if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
         return None
     message = (
@@ -244,13 +224,6 @@ def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None
         "that keep such a hash (alpha.9 and later ignore the annotation: GM-305)"
     )
     return FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy), frozenset({label})
-
-
-def _has_gpu(clique: Mapping[str, Any]) -> bool:
-    pod_spec = objects.pod_spec_of(clique)
-    containers = (*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ()))
-    resources = [container.get("resources") or {} for container in containers]
-    return any(whole_units((one.get(kind) or {}).get(_GPU)) for one in resources for kind in ("limits", "requests"))
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (FOREIGN, NEVER_RECONCILED, LEFT_ALONE, UNKNOWN_PLACE)

@@ -25,7 +25,6 @@ from tests.support.builders import (
 )
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryCluster
-from tests.support.tables import table
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 REPLICAS = "/spec/replicas"
@@ -278,40 +277,3 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
     for plan in (preview(store, options, now=lambda: NOW), ahead.plan):
         assert [code for code, _, _ in refusals(plan.set_plans[0].findings)] == ["GM-136"]
-
-
-def pruned(field: str, scheme: str, *, alone: bool = False) -> World:
-    """A set that was hashed with a field in clique ``front``, which the API server does not return any more."""
-    front = clique("front")
-    front["spec"]["podSpec"][field] = {} if field != "hostnameOverride" else "h"
-    cliques, groups = ([front], {}) if alone else ([front, clique("work")], None)
-    world = World().grow(cliques=cliques, groups=groups, scheme=scheme)
-    del world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"][field]
-    return world
-
-
-@table(
-    "field source target alone said",
-    ("It exists in one minor alone.", ("workloadRef", "legacy-1.35", "legacy-1.37", False, "workloadRef")),
-    ("Nothing of the set is explained.", ("workloadRef", "legacy-1.35", "legacy-1.36", True, "workloadRef")),
-    (
-        "The way back.",
-        ("hostnameOverride", "legacy-1.34", "legacy-1.33", False, "fileKeyRef, hostnameOverride, "),
-    ),
-    ("All are named.", ("schedulingGroup", "legacy-1.37", "legacy-1.35", False, "protocol, schedulingGroup, user")),
-)
-def test_a_field_that_other_crds_may_have_removed_is_named(
-    field: str, source: str, target: str, said: str, *, alone: bool
-) -> None:
-    """With the CRDs of the target, the API server leaves out what their release does not know, and the hash moves."""
-    found = pruned(field, source, alone=alone).findings("auto", target)
-    (remedy,) = (one.remedy for one in found if one.ref and one.ref.kind == "PodCliqueSet" and one.code == "GM-101")
-    assert "if the next release's CRDs are installed already" in remedy
-    assert said in remedy
-
-
-def test_crds_that_keep_every_field_are_not_blamed() -> None:
-    """From 0.34 to 0.35 no field goes."""
-    world = World().grow()
-    world.edit("front", "app:2")
-    assert not any("CRDs" in one.remedy for one in world.findings("auto", "legacy-1.35"))
