@@ -20,12 +20,12 @@ from migrator.hashing.schemes import Release, Scheme
 from migrator.planning import guards, model
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import updates, values
+from migrator.planning.guards import values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.known_issues import advise
 from migrator.planning.options import Direction, PlanOptions
-from migrator.planning.patches import PATCHES_PER_SECOND, patch_count
+from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
@@ -87,8 +87,9 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    plans = [_plan_of(tree, snapshot, options, known) for tree in snapshot.trees]
-    plans = list(_with_gang_terminations(plans, snapshot, options, known))
+    values = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
+    downtime = values / PATCHES_PER_SECOND + OPERATOR_UPGRADE
+    plans = [_plan_of(tree, snapshot, options, known, downtime) for tree in snapshot.trees]
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {model.SetState.MIGRATE, model.SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
@@ -163,7 +164,7 @@ def changes_of(stored: Iterable[places.StoredHash], pair: HashPair) -> tuple[mod
     )
 
 
-def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known) -> model.SetPlan:
+def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
     """Decide one tree."""
     target = options.target.scheme
     if _is_skipped(tree):
@@ -177,8 +178,19 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known)
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
     changes, foreign = changes_of(verdicts[Verdict.SOURCE], pair), verdicts[Verdict.FOREIGN]
-    explained = source is not None
-    facts = SetFacts(tree, nearest, target, explained, pair, verdicts, known.resumes, snapshot.possible_hashes)
+    facts = SetFacts(
+        tree,
+        source=nearest,
+        target=target,
+        builds=options.target.builds,
+        explained=source is not None,
+        pair=pair,
+        values=verdicts,
+        resumes=known.resumes,
+        now=known.now if snapshot.is_cluster else None,
+        downtime=downtime,
+        possible_hashes=snapshot.possible_hashes,
+    )
     if other is not None and options.source is not None:
         changes, findings = (), _wrong_from(tree, other, options.source)
     else:
@@ -200,23 +212,6 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known)
         remaining=remaining,
         hashes=pair,
     )
-
-
-def _with_gang_terminations(
-    plans: Sequence[model.SetPlan], snapshot: Snapshot, options: PlanOptions, known: Known
-) -> Iterator[model.SetPlan]:
-    """The plans with GM-116, which needs the downtime that all of them cause together."""
-    patches = sum(patch_count(plan.changes) for plan in plans if plan.state is model.SetState.MIGRATE)
-    downtime = patches / PATCHES_PER_SECOND + OPERATOR_UPGRADE
-    for plan in plans:
-        if known.now is None or not snapshot.is_cluster or plan.state is model.SetState.SKIPPED:
-            yield plan
-            continue
-        found = updates.gang_termination(plan.tree, builds=options.target.builds, now=known.now, downtime=downtime)
-        new = tuple(guards.accepted(found, options.allow, unchanged=not plan.changes))
-        refused = any(finding.severity is model.Severity.REFUSAL for finding in new)
-        state = model.SetState.REFUSED if refused else plan.state
-        yield replace(plan, state=state, findings=(*plan.findings, *new))
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -254,10 +249,12 @@ def certain_source(plans: Sequence[model.SetPlan], direction: Direction, release
 
 
 def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | None) -> model.Plan:
-    """The plan of ``run --revert``: by ``--from``, or by the source that was ``recorded``.
+    """The plan of ``run --revert``: every value of the target becomes the source's, by the spec as it is now.
 
+    The source is that of ``--from``, or the one that was ``recorded``; sets that hold no hash of the target need none.
+    No rule refuses it. Values of neither scheme stay, with a warning: they are outdated to operators of either.
     Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
-    contradicts. Sets that hold no hash of the target need no source.
+    contradicts.
     """
     direction = options.direction
     if options.source is None and recorded is not None:
@@ -271,26 +268,16 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
         )
-    plan = make_revert(snapshot, direction)
+    (old,), new = direction.candidates, direction.target
+    plans = tuple(_revert(tree, new, old) for tree in snapshot.trees if not tree.pcs.terminating)
+    plan = model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
     if (contradiction := contradicting(plan)) is not None:
         item, other = contradiction
         raise UsageError(
             f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
-            f"{direction.candidates[0].name}: name the old release with --from, or migrate those sets first"
+            f"{old.name}: name the old release with --from, or migrate those sets first"
         )
     return plan
-
-
-def make_revert(snapshot: Snapshot, direction: Direction) -> model.Plan:
-    """The plan of ``run --revert``: every value of the target becomes the source's, by the spec as it is now.
-
-    No rule refuses it. Values of neither scheme stay, with a warning: they are outdated to operators of either.
-    """
-    (source,) = direction.candidates
-    plans = (_revert(tree, direction.target, source) for tree in snapshot.trees if not tree.pcs.terminating)
-    return model.Plan(
-        table.Named(source.name, source), table.Named(direction.target.name, direction.target), tuple(plans)
-    )
 
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:

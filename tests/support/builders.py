@@ -21,7 +21,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
 from migrator.planning.options import PlanOptions, source_of
-from migrator.planning.planner import Known, make_plan, make_revert
+from migrator.planning.planner import Known, make_plan, plan_revert
 from migrator.releases.table import named
 from testbed import trees
 from testbed.gangs import MAPPED
@@ -236,7 +236,7 @@ class World:
 
     def revert(self, source: str = "legacy-1.34", target: str = "legacy-1.35") -> Plan:
         """What undoes that run."""
-        return make_revert(self.snapshot(), options_of(target, source).direction)
+        return plan_revert(self.snapshot(), options_of(target, source), None)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write changes as an API server would: test the old value, then replace it."""

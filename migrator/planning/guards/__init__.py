@@ -46,7 +46,7 @@ def allowed_codes(given: Iterable[str]) -> frozenset[str]:
 
 
 def check_set(facts: SetFacts) -> Iterator[model.Finding]:
-    """All findings of the guards about one set; ``updates.gang_termination`` needs the whole plan."""
+    """All findings of the guards about one set."""
     checks = (*updates.CHECKS, *values.CHECKS, *fields.CHECKS)
     return (finding for check in checks for finding in check(facts))
 

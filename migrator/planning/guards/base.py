@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
@@ -72,17 +73,21 @@ IDLE: Final = warns("GM-107", "idle-update", "An update is recorded that waits f
 class SetFacts:
     """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
 
-    ``source`` is the scheme that explains most of the set, or all of it (``explained``). ``resumes``: an earlier run
-    did not end. ``possible_hashes`` are all of the cluster.
+    ``source`` is the scheme that explains most of the set, or all of it (``explained``); the next operator is one of
+    ``builds``. ``resumes``: an earlier run did not end. ``now`` is ``None`` for a dump, which has no time; ``downtime``
+    of the operator is in seconds. ``possible_hashes`` are all of the cluster.
     """
 
     tree: objects.Tree
     source: Scheme
     target: Scheme
+    builds: Sequence[str]
     explained: bool
     pair: detect.HashPair
     values: Mapping[detect.Verdict, Sequence[StoredHash]]
     resumes: bool
+    now: datetime | None
+    downtime: float
     possible_hashes: tuple[objects.PossibleHash, ...]
 
     @property

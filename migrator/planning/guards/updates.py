@@ -117,23 +117,25 @@ def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
     yield UNSEEN.found(pcs.ref, "/status/observedGeneration", message, settles=True)
 
 
-def gang_termination(tree: objects.Tree, *, builds: Sequence[str], now: datetime, downtime: float) -> Iterator[Finding]:
+def gang_termination(facts: base.SetFacts) -> Iterator[Finding]:
     """Gangs that the next operator would delete at its start: it judges by the stored condition, and downtime counts.
 
-    ``builds`` are those that it may be, if they are known; ``downtime`` is in seconds. Grove:
-    ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once ``terminationDelay - (now -
+    Grove: ``podcliqueset/components/podcliquesetreplica/gangterminate.go`` ends a gang once ``terminationDelay - (now -
     lastTransitionTime)`` is not above zero. From alpha.12-rc1 on it leaves some alone.
     """
+    tree, now = facts.tree, facts.now
+    if now is None:
+        return
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
     below = [item for item in tree.children if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
-    breached = [item for item in below if quirks.ends_every_gang(builds) or not quirks.spared(item)]
+    breached = [item for item in below if quirks.ends_every_gang(facts.builds) or not quirks.spared(item)]
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
-        if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > downtime:
+        if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:
             continue
         message = (
             f"is below its minimum since {since} (MinAvailableBreached), and its termination delay of {delay} ends "
-            f"within the expected downtime of {downtime:.0f} s: the next operator would delete the gang"
+            f"within the expected downtime of {facts.downtime:.0f} s: the next operator would delete the gang"
         )
         yield TERMINATION.found(item.ref, "/status/conditions", message, overridable=True)
 
@@ -245,4 +247,4 @@ def _updating(pcs: objects.PodCliqueSet) -> frozenset[str]:
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (IN_FLIGHT, UNSEEN, base.IDLE, TERMINATION, REVISIONS)
-CHECKS: Final = (in_flight, reported, observed_generation)
+CHECKS: Final = (in_flight, reported, observed_generation, gang_termination)

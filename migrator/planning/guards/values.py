@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from migrator.grove import objects, places
-from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import clique_gpus
@@ -175,7 +174,11 @@ def _not_in_template(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Ca
 
 
 def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
-    """The PodClique is made from one template and hashed by the name of another."""
+    """The PodClique is made from one template and hashed by the name of another.
+
+    The webhook lets nobody rename cliques, and reorders them under AnyOrder only
+    (``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``).
+    """
     clique, templates = pod_clique.clique, facts.pair.source.templates
     match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
     if clique is None or match is None or match == clique:
@@ -187,25 +190,13 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
         f"is made from the template of clique {match} instead of {clique}, because the operator "
         f"compares name endings and {match} comes first"
     )
-    remedy = _way_out(facts, clique, match)
+    remedy = (
+        f"put {clique} before {match} in the PodCliqueSet and let the operator roll that out before the upgrade; where "
+        "Grove's webhook allows no other order (a cliqueStartupType other than AnyOrder), recreate the set with other "
+        "names, or accept that the upgrade replaces its pods (--skip-refused)"
+    )
     finding = FOREIGN.found(pod_clique.ref, places.POD_LABEL.pointer, message, remedy)
     return finding, frozenset({templates[match], targets[match]})
-
-
-def _way_out(facts: base.SetFacts, clique: str, match: str) -> str:
-    """The remedy that the webhook allows: cliques are never renamed, and reordered under AnyOrder only.
-
-    Grove: ``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``.
-    """
-    if facts.tree.pcs.template.get("cliqueStartupType") in {IN_ORDER, EXPLICIT}:
-        return (
-            "under this cliqueStartupType Grove's webhook does not allow cliques to be renamed or reordered: recreate "
-            "the set with other names, or accept that the upgrade replaces its pods (--skip-refused)"
-        )
-    return (
-        f"put {clique} before {match} in the PodCliqueSet (Grove's webhook does not allow other names) and let the "
-        "operator roll that out before the upgrade"
-    )
 
 
 def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.hashing import schemes
 from migrator.planning.model import SetState
-from migrator.planning.planner import make_plan, make_revert
+from migrator.planning.planner import make_plan, plan_revert
 from tests.support.builders import LATER, OLD, World, clique, options_of, refusals
 
 SCHEMES = [scheme.name for scheme in schemes.all_schemes()]
@@ -93,7 +93,7 @@ def test_planning_changes_nothing(family: tuple[World, str, str]) -> None:
     options = options_of(source=source, target=target)
     first = make_plan(snapshot, options)
     assert first == make_plan(replace(snapshot), options)
-    make_revert(snapshot, options.direction)
+    plan_revert(snapshot, options, None)
     assert world.objects == raw
 
 

@@ -15,9 +15,9 @@ SET, FRONT = ("PodCliqueSet", "web"), ("PodClique", "web-0-front")
 TRAPPED = ("GM-101", "web-0-prefill-worker", LABEL)
 
 
-def trapped(first: str = "worker", then: str = "prefill-worker", startup: str | None = None) -> World:
+def trapped(first: str = "worker", then: str = "prefill-worker") -> World:
     """Two cliques, the name of one a suffix of the other's, as the operator would have hashed them."""
-    world = World().grow(cliques=[clique(first), clique(then)], groups={}, startup=startup)
+    world = World().grow(cliques=[clique(first), clique(then)], groups={})
     match = world.hashes("legacy-1.34").templates[first if then.endswith(first) else then]
     for field in (LABEL, "/status/currentPodTemplateHash", "/status/updateProgress/podTemplateHash"):
         world.put("PodClique", f"web-0-{then}", field, match)
@@ -62,10 +62,6 @@ def polluted(
     (
         "A clique hashed from another's template by its name's ending refuses, once for all values that follow.",
         (trapped, [TRAPPED], "put prefill-worker before worker"),
-    ),
-    (
-        "Cliques change places under AnyOrder only; elsewhere the set is made anew.",
-        (lambda: trapped(startup="CliqueStartupTypeInOrder"), [TRAPPED], "recreate the set with other names"),
     ),
     (
         "In the other order the operator finds the right template.",
