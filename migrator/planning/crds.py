@@ -15,7 +15,7 @@ from typing import Final
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Advice, KnownIssue
-from migrator.releases.table import is_before
+from migrator.releases.table import is_before, span
 
 CLASHING: Final = KnownIssue(
     code="GM-312",
@@ -31,18 +31,22 @@ GROUP: Final = "grove.io"
 
 @dataclass(frozen=True, slots=True)
 class TopologyKind:
-    """A kind that describes topologies, from the build ``since`` on, and the short name that its CRD claims.
+    """A kind that describes topologies, from the build ``since`` ``until`` another, and its CRD's short name.
 
     The operator ends at its start if the kind is not served: ``operator/cmd/main.go`` calls
     ``operator/internal/clustertopology/clustertopology.go:SynchronizeTopology``, which reads or deletes such objects.
     """
 
     since: str
-    span: str
+    until: str | None
     kind: str
     plural: str
     short_name: str
-    source: str
+
+    @property
+    def span(self) -> str:
+        """The builds that need it."""
+        return span(self.since, self.until)
 
     @property
     def crd(self) -> str:
@@ -54,35 +58,12 @@ class TopologyKind:
         return self.short_name == other.short_name and self.plural != other.plural
 
 
-_CRDS: Final = "operator/api/core/v1alpha1/crds"
-#: By build, oldest first; builds before the first have none.
+#: By build, oldest first; builds before the first have none. Grove: ``operator/api/core/v1alpha1/crds``, line 14, at
+#: 095d5297 (``grove.io_clustertopologies.yaml``) and at f40687ad (``grove.io_clustertopologybindings.yaml``); PR 812.
 TOPOLOGY_KINDS: Final = (
-    TopologyKind(
-        "v0.1.0-alpha.4",
-        "v0.1.0-alpha.4 to v0.1.0-alpha.8",
-        "ClusterTopology",
-        "clustertopologies",
-        "ct",
-        "https://github.com/ai-dynamo/grove/blob/095d529739c4a47034f5e156f4df644c714a9033/"
-        f"{_CRDS}/grove.io_clustertopologies.yaml#L14",
-    ),
-    TopologyKind(
-        "v0.1.0-alpha.9",
-        "v0.1.0-alpha.9 to v0.1.0-alpha.12",
-        "ClusterTopologyBinding",
-        "clustertopologybindings",
-        "ct",
-        "https://github.com/ai-dynamo/grove/blob/f40687ad1324e4fbd449c77222f78addc87c747c/"
-        f"{_CRDS}/grove.io_clustertopologybindings.yaml#L14",
-    ),
-    TopologyKind(
-        "v0.1.0-alpha.13",
-        "v0.1.0-alpha.13 or later",
-        "ClusterTopologyBinding",
-        "clustertopologybindings",
-        "ctb",
-        "https://github.com/ai-dynamo/grove/pull/812",
-    ),
+    TopologyKind("v0.1.0-alpha.4", "v0.1.0-alpha.8", "ClusterTopology", "clustertopologies", "ct"),
+    TopologyKind("v0.1.0-alpha.9", "v0.1.0-alpha.12", "ClusterTopologyBinding", "clustertopologybindings", "ct"),
+    TopologyKind("v0.1.0-alpha.13", None, "ClusterTopologyBinding", "clustertopologybindings", "ctb"),
 )
 
 

@@ -49,11 +49,8 @@ class SetIssue(model.KnownIssue):
         hit = [name for name in newer if self.until is None or not table.is_before(self.until, name)]
         if not hit or not older:
             return None
-        span = self.since
-        if self.until != self.since:
-            span += " or later" if self.until is None else f" to {self.until}"
         found = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
-        return found + ([f"you go to {span}"] if len(hit) < len(targets) else [])
+        return found + ([f"you go to {table.span(self.since, self.until)}"] if len(hit) < len(targets) else [])
 
 
 def _partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:
@@ -148,10 +145,8 @@ _OF_SETS: Final = (
         title="A member below its minimum ends its gang",
         since="v0.1.0-alpha.12-rc1",
         effect=(
-            "it has fewer replicas or scheduled pods than minAvailable, beside pods; the next operator counts that as a"
-            " breach of minAvailable and deletes all pods of this replica of the set after "
-            "spec.template.terminationDelay; a PodClique comes back with the template's replicas, so this happens "
-            "whenever it is scaled down again"
+            "it has pods, but fewer replicas or scheduled pods than minAvailable; after spec.template.terminationDelay "
+            "the next operator deletes all pods of this replica of the set, and again whenever it is scaled down"
         ),
         source="Grove PR 614; podclique/reconcilestatus.go, podcliquescalinggroup/reconcilestatus.go",
         remedy="bring it to minAvailable before the upgrade, or raise spec.template.terminationDelay",
@@ -164,8 +159,7 @@ _OF_SETS: Final = (
         since="v0.1.0-alpha.12",
         until="v0.1.0-alpha.12",
         effect=(
-            "all cliques of one of its replicas are at zero; the next operator reports ERR_PODGANGMAP_NO_ENTRIES and "
-            "makes no pod when they are scaled up"
+            "all cliques of one of its replicas are at zero; scaled up, they get no pod (ERR_PODGANGMAP_NO_ENTRIES)"
         ),
         source="Grove issue 808, fixed by PR 811",
         remedy="scale one clique up before the upgrade, or go to v0.1.0-alpha.13",
@@ -178,8 +172,8 @@ _OF_SETS: Final = (
         since="v0.1.0-alpha.12",
         until="v0.1.0-alpha.12",
         effect=(
-            "all members of one of its replicas are at zero, scaling groups among them; under the next operator pods of"
-            " a later scale-up stay behind the scheduling gate for ever"
+            "all members of one of its replicas are at zero, scaling groups among them; pods of a later scale-up stay "
+            "behind the scheduling gate for ever"
         ),
         source="Grove issue 809, fixed by PR 811",
         remedy="scale one member up before the upgrade, or go to v0.1.0-alpha.13",
@@ -216,8 +210,7 @@ _OF_SETS: Final = (
         since="v0.1.0-alpha.9",
         effect=(
             "it has a topologyConstraint without topologyName; its topology condition becomes Unknown, and an operator "
-            "of Dynamo that looks for ClusterTopology (1.2 does, 1.4 does not) fails, because the CRD is now "
-            "ClusterTopologyBinding"
+            "of Dynamo that looks for ClusterTopology (1.2, not 1.4) fails: it is ClusterTopologyBinding now"
         ),
         source="Grove issue 616, NVCF issue 1269",
         remedy=(
@@ -259,10 +252,7 @@ _OF_SETS: Final = (
         since="v0.1.0-alpha.12-rc1",
         from_any=True,
         until="v0.1.0-alpha.12-rc1",
-        effect=(
-            "it has another hash than its PodClique, which was never updated; the next operator deletes it when it "
-            "starts"
-        ),
+        effect="it has another hash than its PodClique, which was never updated; the next operator deletes it at once",
         source="podclique/reconcilespec.go:shouldResetOrTriggerUpdate, fixed by Grove PR 757",
         remedy="delete it beforehand, at a time of your own choosing, or go to a later release",
         confidence="source read",

@@ -70,6 +70,13 @@ def build_range(names: tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no known release"
 
 
+def span(since: str, until: str | None) -> str:
+    """The builds from one to another in words; ``None`` is the newest."""
+    if until is None:
+        return f"{since} or later"
+    return since if until == since else f"{since} to {until}"
+
+
 def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
     """Whether an image is the target's: its tag is a release that uses ``target``, or it is ``target_image``."""
     if target_image is not None and image == target_image:

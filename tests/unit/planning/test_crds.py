@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from migrator.planning import crds
 from migrator.planning.model import Plan
 from migrator.planning.planner import Known, make_plan
@@ -122,9 +120,3 @@ def test_the_kinds_follow_the_order_of_builds() -> None:
     assert [builds().index(kind.since) for kind in crds.TOPOLOGY_KINDS] == sorted(
         builds().index(kind.since) for kind in crds.TOPOLOGY_KINDS
     )
-
-
-@pytest.mark.parametrize("kind", crds.TOPOLOGY_KINDS, ids=lambda kind: f"{kind.plural}-{kind.short_name}")
-def test_each_kind_has_its_source(kind: crds.TopologyKind) -> None:
-    """A link to the file, or to the change."""
-    assert kind.source.startswith("https://github.com/ai-dynamo/grove/")
