@@ -56,16 +56,14 @@ _Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 
 def never_reconciled(facts: base.SetFacts) -> Iterator[Finding]:
-    """A set without a generation hash whose children do not all hold the source's hashes, or hold the target's.
+    """A set without a generation hash whose children do not all hold the source's hashes.
 
     An operator that finds no generation hash stores its own and replaces no pod
     (``podcliqueset/reconcilespec.go:processGenerationHashChange``). The next one does so too, and by then
     the children have its hashes.
     """
     pcs = facts.tree.pcs
-    if pcs.generation_hash is None and (
-        facts.pods_await_replacement or not facts.explained or facts.source == facts.target
-    ):
+    if pcs.generation_hash is None and (facts.pods_await_replacement or not facts.explained):
         message = "has children, but no status.currentGenerationHash"
         yield NEVER_RECONCILED.found(pcs.ref, places.SET_GENERATION.pointer, message)
 

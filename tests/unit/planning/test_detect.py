@@ -18,13 +18,15 @@ from tests.support.builders import LABEL, OLD, World, clique
 from tests.support.tables import table
 
 CANDIDATES = schemes.all_schemes()
+#: The target of most tests.
+TO = "legacy-1.35"
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 #: Every place by its kind and pointer.
 PLACES = {(place.kind, place.pointer): place for place in HASH_FIELDS}
 
 
-def find(world: World, candidates: Sequence[str] = (), target: str = "legacy-1.35") -> Detection:
+def find(world: World, candidates: Sequence[str] = (), target: str = TO) -> Detection:
     """Detect the only tree of a world; without candidates as ``--from auto`` does."""
     (tree,) = world.snapshot().trees
     direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, schemes.by_name(target))
@@ -36,40 +38,10 @@ def names(found: Detection) -> tuple[str | None, str]:
     return (found.source.name if found.source else None, found.likely_source.name)
 
 
-@pytest.mark.parametrize("scheme", [name for name in map(str, CANDIDATES) if name != "legacy-1.35"])
+@pytest.mark.parametrize("scheme", [name for name in map(str, CANDIDATES) if name != TO])
 def test_every_shipped_scheme_is_found(scheme: str) -> None:
     """The operator may be newer than the table of releases: ``auto`` finds the schemes of all layouts."""
     assert names(find(World().grow(scheme=scheme))) == (scheme, scheme)
-
-
-@pytest.mark.parametrize("minor", ["1.36", "1.37"])
-def test_a_legacy_scheme_comes_before_the_canonical_one(minor: str) -> None:
-    """Where lists are in canonical order already, both give the same hashes."""
-    world = World().grow(scheme=f"canonical-{minor}", **ALIKE)
-    assert names(find(world)) == (f"legacy-{minor}", f"legacy-{minor}")
-
-
-DONE = "A tree all of whose values are the target's has nothing left to do, and the target for its source."
-
-
-@table(
-    "scheme shape target",
-    *((DONE, (scheme, {}, scheme)) for scheme in ("legacy-1.35", "canonical-1.34")),
-    (
-        "Where the canonical hash is the legacy one, the legacy tree has nothing left to do either.",
-        ("legacy-1.35", ALIKE, "canonical-1.35"),
-    ),
-)
-def test_a_tree_of_the_target_is_done(scheme: str, shape: dict[str, Any], target: str) -> None:
-    """What is all the target's is done, and the target is what it is taken for."""
-    assert names(find(World().grow(scheme=scheme, **shape), target=target)) == (target, target)
-
-
-def test_half_towards_canonical_is_half_of_its_own_layout() -> None:
-    """A tree between legacy and canonical is explained by the layout that both share."""
-    world = World().grow(scheme="legacy-1.34")
-    world.apply(world.decide("auto", "canonical-1.34").changes[:5])
-    assert names(find(world, target="canonical-1.34")) == ("legacy-1.34", "legacy-1.34")
 
 
 def edited() -> World:
@@ -95,46 +67,68 @@ STRAY = ("Pod", "web-0-front-0", LABEL)
 TARGETS = "Where no candidate gives any value, and the target gives some, the target itself is nearest."
 
 
+def half_way() -> World:
+    """A legacy tree of which some values are the canonical hashes of its own layout."""
+    world = World().grow()
+    world.apply(world.decide("auto", "canonical-1.34").changes[:5])
+    return world
+
+
 @table(
-    "world candidates source likely_source",
-    ("A source given by name is not replaced by a better one.", (World().grow(), ["legacy-1.33"], None, "legacy-1.33")),
+    "world candidates target source likely_source",
+    (
+        "A source given by name is not replaced by a better one.",
+        (World().grow(), ["legacy-1.33"], TO, None, "legacy-1.33"),
+    ),
     (
         "Where legacy and canonical hashes are equal, the first in the order of the table is named.",
-        (World().grow(scheme="canonical-1.34", **ALIKE), [], "legacy-1.34", "legacy-1.34"),
+        (World().grow(scheme="canonical-1.37", **ALIKE), [], TO, "legacy-1.37", "legacy-1.37"),
     ),
     (
         "Candidates by name are tried in their own order.",
         (
             World().grow(scheme="canonical-1.34", **ALIKE),
-            ["canonical-1.34", "legacy-1.34"],
-            "canonical-1.34",
-            "canonical-1.34",
+            *(["canonical-1.34", "legacy-1.34"], TO, "canonical-1.34", "canonical-1.34"),
         ),
     ),
     (
         "Under InOrder the canonical generation hash differs from the legacy one even where all templates agree.",
-        (World().grow(scheme="canonical-1.34", startup=IN_ORDER, **ALIKE), [], "canonical-1.34", "canonical-1.34"),
+        (World().grow(scheme="canonical-1.34", startup=IN_ORDER, **ALIKE), [], TO, "canonical-1.34", "canonical-1.34"),
+    ),
+    (
+        "A tree between legacy and canonical is explained by the layout that both share.",
+        (half_way(), [], "canonical-1.34", "legacy-1.34", "legacy-1.34"),
+    ),
+    (
+        "A tree all of whose values are the target's is done, and the target is its source.",
+        (World().grow(scheme="canonical-1.34"), [], "canonical-1.34", "canonical-1.34", "canonical-1.34"),
+    ),
+    (
+        "So is a legacy tree where the canonical hash is the legacy one.",
+        (World().grow(scheme=TO, **ALIKE), [], "canonical-1.35", "canonical-1.35", "canonical-1.35"),
     ),
     (
         "One value of neither scheme is enough: nothing explains the tree, and the nearest scheme is named.",
-        (World().grow().put(*STRAY), [], None, "legacy-1.34"),
+        (World().grow().put(*STRAY), [], TO, None, "legacy-1.34"),
     ),
     (
         "The scheme of the set's own hash is nearer than the scheme of more values.",
-        (World().grow(scheme="legacy-1.33").put_generation_of("canonical-1.35"), [], None, "canonical-1.35"),
+        (World().grow(scheme="legacy-1.33").put_generation_of("canonical-1.35"), [], TO, None, "canonical-1.35"),
     ),
-    (TARGETS, (World().grow(scheme="legacy-1.35").put(*STRAY), [], None, "legacy-1.35")),
-    (TARGETS, (World().grow(scheme="legacy-1.35").put(*STRAY), ["legacy-1.33"], None, "legacy-1.35")),
-    ("Where no value is of any scheme, the first candidate stands in.", (edited(), [], None, "legacy-1.33")),
+    (TARGETS, (World().grow(scheme=TO).put(*STRAY), [], TO, None, TO)),
+    (TARGETS, (World().grow(scheme=TO).put(*STRAY), ["legacy-1.33"], TO, None, TO)),
+    ("Where no value is of any scheme, the first candidate stands in.", (edited(), [], TO, None, "legacy-1.33")),
     (
         "Under OnDelete older pods speak neither for a scheme nor against one.",
-        (old_pods(alone=False), [], "legacy-1.34", "legacy-1.34"),
+        (old_pods(alone=False), [], TO, "legacy-1.34", "legacy-1.34"),
     ),
-    ("Leftovers alone prove nothing.", (old_pods(alone=True), [], None, "legacy-1.33")),
+    ("Leftovers alone prove nothing.", (old_pods(alone=True), [], TO, None, "legacy-1.33")),
 )
-def test_the_scheme_of_a_tree(world: World, candidates: list[str], source: str | None, likely_source: str) -> None:
+def test_the_scheme_of_a_tree(
+    world: World, candidates: list[str], target: str, source: str | None, likely_source: str
+) -> None:
     """Whatever is done to a tree, it is explained by one scheme, or by none, and then one is nearest."""
-    assert names(find(world, candidates)) == (source, likely_source)
+    assert names(find(world, candidates, target)) == (source, likely_source)
 
 
 def test_what_explains_most_is_nearest() -> None:

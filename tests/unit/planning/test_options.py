@@ -9,24 +9,6 @@ from migrator.releases.table import is_target
 from tests.support.builders import World, options_of
 from tests.support.tables import table
 
-SHIPPED = [f"{algorithm}-1.{minor}" for algorithm in ("legacy", "canonical") for minor in range(33, 38)]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "candidates", "scheme"),
-    [
-        ("auto", "legacy-1.35", SHIPPED, "legacy-1.35"),
-        ("v0.1.0-alpha.9", "0.1.0-alpha.11", ["legacy-1.34"], "legacy-1.35"),
-        ("legacy-1.33", "canonical-1.34", ["legacy-1.33"], "canonical-1.34"),
-    ],
-)
-def test_names_become_schemes(source: str, target: str, candidates: list[str], scheme: str) -> None:
-    """Releases and schemes by name, and ``auto`` for every shipped layout."""
-    direction = options_of(source=source, target=target).direction
-    assert [candidate.name for candidate in direction.candidates] == candidates
-    assert direction.target.name == scheme
-
-
 RELEASE = "A tag that is a release or build of the target's scheme."
 NO_GUESS = "No guess for anything else."
 

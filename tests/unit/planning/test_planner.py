@@ -3,69 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from migrator.grove.objects import Ref
-from migrator.grove.places import POD_LABEL, StoredHash
-from migrator.hashing.podcliqueset import SetHashes
-from migrator.planning.detect import HashPair
-from migrator.planning.model import Disruption, SetState, Severity
-from migrator.planning.planner import Known, changes_of, make_plan
+from migrator.hashing import schemes
+from migrator.planning.model import SetPlan, SetState, Severity
+from migrator.planning.planner import Known, make_plan
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, options_of, refusals, warnings
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("legacy-1.34", "legacy-1.35"), ("legacy-1.35", "legacy-1.34"), ("legacy-1.34", "canonical-1.34")],
-)
-def test_every_stored_hash_is_translated(source: str, target: str) -> None:
-    """After its changes a tree is what the target's operator would have stored, in every place."""
-    shape: dict[str, Any] = {"replicas": 2, "maps": True, "progress": ("updateProgress", "rollingUpdateProgress")}
-    world = World().grow(scheme=source, **shape)
-    decided = world.decide("auto", target)
-    assert (decided.state, str(decided.source), str(decided.target)) == (SetState.MIGRATE, source, target)
-    world.apply(decided.changes)
-    assert world.values() == World().grow(scheme=target, **shape).values()
-    again = world.decide("auto", target)
-    assert (again.state, str(again.source), again.changes, again.disruption) == (
-        SetState.DONE,
-        target,
-        (),
-        Disruption(),
-    )
-
-
-def test_a_set_being_deleted_is_skipped() -> None:
-    """A terminating set is left alone with its children, and nothing of it is at stake."""
-    decided = World().grow().put("PodCliqueSet", "web", "/metadata/deletionTimestamp", LATER).decide()
-    assert (decided.state, decided.source, str(decided.target)) == (SetState.SKIPPED, None, "legacy-1.35")
-    assert (decided.changes, decided.findings, decided.disruption) == ((), (), Disruption())
-
-
-def test_a_set_that_was_never_reconciled_is_skipped() -> None:
-    """A set without hashes and children gets the next operator's own."""
+def fresh() -> World:
+    """A set that no operator has seen yet: neither hashes nor children."""
     world = World().grow()
     world.objects = [world.pcs]
     world.pcs["status"] = {}
-    decided = world.decide("auto", "canonical-1.35")
-    assert (decided.state, decided.source, str(decided.target)) == (SetState.SKIPPED, None, "canonical-1.35")
-    assert decided.findings == ()
+    return world
 
 
-def reorder(template: dict[str, Any]) -> None:
-    """Move a container's first key to its end."""
-    container = template["cliques"][0]["spec"]["podSpec"]["containers"][0]
-    key = next(iter(container))
-    container[key] = container.pop(key)
-
-
-def test_a_value_without_a_hash_of_the_target_is_left() -> None:
-    """A recorded table that lacks a clique's new hash changes nothing of that clique."""
-    stored = StoredHash(Ref("Pod", "default", "p"), POD_LABEL, "/metadata/labels/x", "old", "front")
-    pair = HashPair(SetHashes("g", {"front": "old"}), SetHashes("h", {}))
-    assert changes_of([stored], pair) == ()
+@table(
+    "world",
+    (
+        "It is being deleted, and nothing of it is at stake.",
+        (World().grow().put("PodCliqueSet", "web", DELETION, LATER),),
+    ),
+    ("It gets the next operator's own hashes.", (fresh(),)),
+)
+def test_a_set_that_goes_or_has_not_begun_is_skipped(world: World) -> None:
+    """It is left alone with its children."""
+    assert world.decide() == SetPlan(world.snapshot().trees[0], None, schemes.by_name("legacy-1.35"), SetState.SKIPPED)
 
 
 def two() -> World:
@@ -83,13 +49,8 @@ def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need
     (finding,) = plan.findings
     assert warnings([finding]) == [("GM-201", None, None)]
     assert finding.message.startswith("the upgrade also affects 1 PodCliqueSet in other namespaces: ")
-
-
-def test_a_narrowed_plan_names_nobody_when_the_others_are_done() -> None:
-    """Sets that are done, or skipped, need nothing."""
-    world = World().grow("good", namespace="a").grow("done", namespace="b", scheme="legacy-1.35").grow("gone")
-    world.put("PodCliqueSet", "gone", DELETION, LATER)
-    assert world.plan(namespace="a").findings == ()
+    done = World().grow("good", namespace="a").grow("done", namespace="b", scheme="legacy-1.35").grow("gone")
+    assert done.put("PodCliqueSet", "gone", DELETION, LATER).plan(namespace="a").findings == ()
 
 
 def test_refused_sets_can_be_skipped() -> None:

@@ -1,4 +1,4 @@
-"""Gangs: their termination during the downtime, and names that hold a hash."""
+"""Gangs: their termination during the downtime."""
 
 from __future__ import annotations
 
@@ -18,16 +18,6 @@ def condition(kind: str, status: str, since: datetime | str | None) -> list[dict
     """A condition as the operator stores it."""
     text = since.isoformat().replace("+00:00", "Z") if isinstance(since, datetime) else since
     return [{"type": kind, "status": status, "reason": "Because", "lastTransitionTime": text}]
-
-
-def test_hashes_in_names_refuse() -> None:
-    """alpha.10-rc1 names PodGangs SET-REPLICA-HASH-NUMBER, and its pods have that name as a label."""
-    world = World().grow(groups={}, cliques=[clique("front")], pods=1, maps=True)
-    name, label = f"web-0-{world.hashes('legacy-1.34').generation}-0", "/metadata/labels/grove.io~1podgang"
-    world.put("PodGang", "web-0-1767323045000000000", "/metadata/name", name)
-    world.put(*CLIQUE, label, name).put("Pod", "web-0-front-0", label, name)
-    refused = [("GM-136", name, "/metadata/name"), ("GM-136", "web-0-front", label), ("GM-136", "web-0-front-0", label)]
-    assert sorted(refusals(world.findings())) == sorted(refused)
 
 
 @pytest.mark.parametrize(("kind", "name"), [CLIQUE, GROUP])

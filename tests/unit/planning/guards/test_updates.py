@@ -15,7 +15,7 @@ from tests.support.tables import table
 BOTH = ("updateProgress", "rollingUpdateProgress")
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
-MEMBER, POD = ("PodClique", "web-0-sg-1-work"), ("Pod", "web-0-front-0")
+MEMBER, POD, MAP = ("PodClique", "web-0-sg-1-work"), ("Pod", "web-0-front-0"), ("PodGangMap", "web-0")
 CONDITIONS = "/status/conditions"
 PROGRESS, READY = "/status/updateProgress", "/status/readyReplicas"
 Edit = Callable[[World], object]
@@ -67,6 +67,10 @@ A, B, C = "A", "B", "C"
     ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
     ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),
     ("3. The last replacement is Pending.", (both(opened(SET), selected("a", "b", ready=2)), B, CLIQUE, READY)),
+    (
+        "3. Under the older name of the progress.",
+        (selected("a", "b", ready=2, name="rollingUpdateProgress"), B, CLIQUE, READY),
+    ),
     ("3. The second one is, and the third is gone.", (selected("a", ready=1), B, CLIQUE, READY)),
     ("3. As many are ready as were selected.", (selected("a", ready=2), C, CLIQUE, PROGRESS)),
     ("3. More were selected than there are replicas now.", (selected(*"abcde", ready=3), C, CLIQUE, PROGRESS)),
@@ -98,6 +102,7 @@ A, B, C = "A", "B", "C"
         (both(opened(CLIQUE), put(CLIQUE, READY, 0), put(CLIQUE, DELETION, LATER)), B, CLIQUE, DELETION),
     ),
     ("12. A scaling group.", (put(GROUP, DELETION, LATER), B, GROUP, DELETION)),
+    ("12. A PodGangMap, whose entries hold hashes.", (put(MAP, DELETION, LATER), B, MAP, DELETION)),
     (
         "13. Gang termination is in progress.",
         (put(GROUP, CONDITIONS, condition("GangTerminationInProgress", "True")), C, GROUP, CONDITIONS),
@@ -121,7 +126,7 @@ A, B, C = "A", "B", "C"
 )
 def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], field: str | None) -> None:
     """Something old refuses (A), something that can still come refuses unless allowed (B), all else warns (C)."""
-    world = World().grow(pods=3)  # above minAvailable
+    world = World().grow(pods=3, maps=True)  # more pods than minAvailable
     edit(world)
     found = world.findings()
     allowed = refusals(world.findings(allow=["update-in-flight"]))
@@ -137,18 +142,6 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
         assert refusals(found)[0] == allowed[0] == ("GM-102", of[1], field)
         assert {code for code, *_ in refusals(found)[1:]} == {"GM-101"}
         assert "--allow" not in found[0].remedy
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_a_selected_pod_counts_under_either_name_of_the_progress(name: str) -> None:
-    """Every release from alpha.2 on waits until as many new pods are ready as it has selected."""
-    world = World().grow(pods=3, progress=(name,))
-    selected("a", "b", ready=2, name=name)(world)
-    (found,) = world.findings()
-    assert (found.code, found.message) == (
-        "GM-102",
-        "has 2 of at least 3 ready pods, and an update waits for it",
-    )
 
 
 @table(
@@ -216,12 +209,6 @@ def test_a_progress_that_is_mirrored_is_reported_once_and_counts_if_one_form_is_
     assert warnings(world.findings()) == [("GM-107", "web", PROGRESS)]
     world.put(*SET, f"{PROGRESS}/updateEndedAt", LATER)
     assert warnings(world.findings()) == [("GM-107", "web", "/status/rollingUpdateProgress")]
-
-
-def test_a_pod_gang_map_that_is_being_deleted_refuses() -> None:
-    """Its entries hold hashes of the set."""
-    world = World().grow(maps=True).put("PodGangMap", "web-0", DELETION, LATER)
-    assert refusals(world.findings()) == [("GM-102", "web-0", DELETION)]
 
 
 @pytest.mark.parametrize("observed", [None, 1])

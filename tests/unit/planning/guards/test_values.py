@@ -25,35 +25,37 @@ from tests.support.builders import (
 )
 from tests.support.clock import context_of
 from tests.support.memory_store import MemoryCluster
+from tests.support.tables import table
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 REPLICAS = "/spec/replicas"
+MEMBER, POD = ("PodClique", "web-0-sg-0-work"), ("Pod", "web-0-front-0")
 GENERATION = "/status/currentPodCliqueSetGenerationHash"
-MAP_ENTRY = "/spec/entries/{}/podCliqueSetGenerationHash"
-GANG = ("PodGang", "web-0-1767323045000000000", "/metadata/labels/grove.io~1podcliqueset-generation-hash")
+OF_CLIQUE, OF_GANG = "/metadata/labels/grove.io~1podclique", "/metadata/labels/grove.io~1podgang"
+FRONT = ("GM-101", "web-0-front", LABEL)
+#: The fields of a PodClique that an edit of its template makes foreign.
+LABELLED = (LABEL, "/status/currentPodTemplateHash", GENERATION)
+GANG = ("PodGang", "web-0-1767323045000000000")
 
-#: Places that pods depend on.
-DECISIVE = [
-    ("PodCliqueSet", "web", "/status/currentGenerationHash"),
-    (*CLIQUE, LABEL),
-    ("Pod", "web-0-sg-1-work-1", LABEL),
-    ("PodGangMap", "web-0", MAP_ENTRY.format(1)),
-    GANG,
+#: Every place, the code of an older hash in it, and its code under OnDelete.
+PLACES = [
+    ("PodCliqueSet", "web", "/status/currentGenerationHash", "GM-101", "GM-101"),
+    (*CLIQUE, LABEL, "GM-101", "GM-101"),
+    (*CLIQUE, "/status/currentPodTemplateHash", "GM-107", "GM-112"),
+    (*MEMBER, GENERATION, "GM-107", "GM-112"),
+    (*CLIQUE, "/status/updateProgress/podTemplateHash", "GM-107", "GM-107"),
+    (*CLIQUE, "/status/updateProgress/podCliqueSetGenerationHash", "GM-107", "GM-107"),
+    (*GROUP, GENERATION, "GM-107", "GM-112"),
+    (*GROUP, "/status/updateProgress/podCliqueSetGenerationHash", "GM-107", "GM-107"),
+    (*POD, LABEL, "GM-101", "GM-112"),
+    ("PodGangMap", "web-0", "/spec/entries/1/podCliqueSetGenerationHash", "GM-101", "GM-112"),
+    (*GANG, "/metadata/labels/grove.io~1podcliqueset-generation-hash", "GM-101", "GM-112"),
 ]
-#: Places that only show how far the operator has come.
-LAGGING = [
-    (*CLIQUE, "/status/currentPodTemplateHash"),
-    ("PodClique", "web-0-sg-0-work", GENERATION),
-    (*CLIQUE, "/status/updateProgress/podTemplateHash"),
-    (*CLIQUE, "/status/updateProgress/podCliqueSetGenerationHash"),
-    (*GROUP, GENERATION),
-    (*GROUP, "/status/updateProgress/podCliqueSetGenerationHash"),
-]
 
 
-def names(world: World) -> list[str]:
-    """The names of everything."""
-    return [item["metadata"]["name"] for item in world.objects]
+def going(world: World, of: tuple[str, str]) -> World:
+    """A world in which an object is being deleted."""
+    return world.put(*of, DELETION, LATER)
 
 
 def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
@@ -66,68 +68,142 @@ def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
 
 def test_every_kind_that_holds_a_hash_is_tried_here() -> None:
     """A new one needs its case, and the remedy that the case asks for."""
-    assert {kind for kind, *_ in (*DECISIVE, *LAGGING)} == {place.kind for place in HASH_FIELDS}
-
-
-@pytest.mark.parametrize(("kind", "name", "field"), DECISIVE)
-def test_a_value_of_neither_scheme_refuses(kind: str, name: str, field: str) -> None:
-    """Each place that pods depend on refuses with object and pointer; the rest would still change.
-
-    A pod's is Grove issue 400: updateEndedAt is set on everything and pods with an older hash run on.
-    """
-    decided = World().grow(maps=True).put(kind, name, field).decide()
-    (finding,) = decided.findings
-    assert refusals([finding]) == [("GM-101", name, field)]
-    assert (decided.state, decided.source) == (SetState.REFUSED, None)
-    assert changed_but(decided, kind, name, field)
-    assert f"holds {OLD} in {field}, which is neither legacy-1.34's " in finding.message
+    assert {kind for kind, *_ in PLACES} == {place.kind for place in HASH_FIELDS}
 
 
 @pytest.mark.parametrize("on_delete", [False, True])
-@pytest.mark.parametrize(("kind", "name", "field"), LAGGING)
-def test_a_status_that_lags_behind_current_pods_warns(kind: str, name: str, field: str, *, on_delete: bool) -> None:
-    """Where labels and pods are current, an older hash in status is left to the operator and all else is migrated."""
+@pytest.mark.parametrize(("kind", "name", "field", "rolling", "left"), PLACES)
+def test_a_value_of_neither_scheme_is_named(
+    kind: str, name: str, field: str, rolling: str, left: str, *, on_delete: bool
+) -> None:
+    """It refuses where pods depend on it, and else is left to the operator with a warning; the rest is migrated.
+
+    A pod's is Grove issue 400: updateEndedAt is set on everything and pods with an older hash run on.
+    """
     decided = World().grow(maps=True, on_delete=on_delete).put(kind, name, field).decide()
-    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
-    assert decided.findings[0].code in {"GM-107", "GM-112"}
-    assert (refusals(decided.findings), [f.ref.name for f in decided.findings if f.ref]) == ([], [name])
+    (finding,) = decided.findings
+    expected = left if on_delete else rolling
+    assert (finding.code, finding.ref and finding.ref.name, finding.field) == (expected, name, field)
+    assert (decided.state, decided.source is None) == (
+        (SetState.REFUSED, True) if expected == "GM-101" else (SetState.MIGRATE, False)
+    )
+    assert changed_but(decided, kind, name, field)
+    assert f"holds {OLD} in {field}, " in finding.message
+
+
+@pytest.mark.parametrize(("kind", "name", "field"), [place[:3] for place in PLACES if place[3] == "GM-101"])
+def test_an_override_leaves_the_value_of_a_pod_or_pod_clique(kind: str, name: str, field: str) -> None:
+    """With a warning; no other value is ever left alone, and another code does not help."""
+    world = World().grow(maps=True).put(kind, name, field)
+    assert refusals(world.findings(allow=["GM-102"])) == [("GM-101", name, field)]
+    decided = world.decide(allow=["foreign-value"])
+    (finding,) = decided.findings
+    is_allowed = kind in {"Pod", "PodClique"}
+    assert decided.state is (SetState.MIGRATE if is_allowed else SetState.REFUSED)
+    assert finding.message.endswith("(allowed by --allow GM-101)") is is_allowed
     assert changed_but(decided, kind, name, field)
 
 
-@pytest.mark.parametrize("label", [OLD, ""])
-@pytest.mark.parametrize(("kind", "name"), [("Pod", "web-0-front-0"), CLIQUE])
-def test_a_status_that_lags_behind_with_its_pods_refuses(kind: str, name: str, label: str) -> None:
-    """An older hash in status beside a label that is older or empty is part of an update that has not ended."""
-    world = World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL, label)
-    assert ("GM-101", "web-0-front", "/status/currentPodTemplateHash") in refusals(world.findings())
+def test_an_override_leaves_a_warning_as_it_is() -> None:
+    """What would not have refused was not allowed by anybody."""
+    world = World().grow(on_delete=True).put(*POD, LABEL)
+    assert world.findings(allow=["GM-101"]) == world.findings()
 
 
-def test_what_is_at_zero_has_no_pod_to_lose() -> None:
-    """A scaling group's replica at zero may keep an older label: it is made anew before it has a pod."""
-    world = (
-        World()
-        .grow(pods=0)
-        .put("PodClique", "web-0-sg-0-work", LABEL)
-        .put(*GROUP, "/status/updateProgress/podCliqueSetGenerationHash")
-    )
-    del world.pcs["status"]["updateProgress"]["updateEndedAt"]
-    assert refusals(world.findings()) == []
-    world.of("PodClique", "web-0-sg-0-work")["spec"]["replicas"] = 1
-    assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(world.findings())
-    live = World().grow().put("PodClique", "web-0-sg-0-work", LABEL).put("PodClique", "web-0-sg-0-work", REPLICAS, 0)
-    assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(live.findings())
+def behind(kind: str, name: str, label: str) -> World:
+    """A status that lags behind, beside a label."""
+    return World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL, label)
 
 
-def test_an_update_whose_progress_was_pruned_refuses() -> None:
-    """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
+def at_zero(replicas: int, pods: int) -> World:
+    """A scaling group's replica with an older label that is to have so many pods."""
+    return World().grow(pods=pods).put(*MEMBER, LABEL).put(*MEMBER, REPLICAS, replicas)
+
+
+def pruned() -> World:
+    """An unfinished update whose progress is gone: under CRDs of alpha.9 the API server leaves it out."""
     world = World().grow(progress=())
     world.edit("work", "app:2")
     after = world.hashes("legacy-1.34").generation
-    world.pcs["status"]["currentGenerationHash"] = after
-    world.put(*CLIQUE, GENERATION, after)
-    found = refusals(world.findings())
-    assert {name for _, name, _ in found} == {"web-0-sg", *(one for one in names(world) if "-work" in one)}
-    assert ("GM-101", "web-0-sg", GENERATION) in found
+    return world.put("PodCliqueSet", "web", "/status/currentGenerationHash", after).put(*CLIQUE, GENERATION, after)
+
+
+def unreconciled() -> World:
+    """A set that stores no generation hash."""
+    return World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
+
+
+def restored() -> World:
+    """A set from a backup: neither status nor labels."""
+    world = World().grow()
+    for item in (*world.all("PodCliqueSet"), *world.all("PodClique"), *world.all("PodCliqueScalingGroup")):
+        item["status"] = {"observedGeneration": 1}
+    for item in world.all("PodClique") + world.all("Pod"):
+        del item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
+    return world
+
+
+STATUS = ("GM-101", "web-0-front", "/status/currentPodTemplateHash")
+WITH_PODS = "An older hash in status beside a label that is older or empty is part of an update that has not ended."
+NEVER = ("GM-104", "web", "/status/currentGenerationHash")
+
+
+@table(
+    "world allow refused",
+    *(
+        (WITH_PODS, (behind(*of, label), (), [STATUS, ("GM-101", of[1], LABEL)]))
+        for of in (CLIQUE, POD)
+        for label in (OLD, "")
+    ),
+    ("A replica at zero is made anew before it has a pod.", (at_zero(0, pods=0), (), [])),
+    ("It is to have one.", (at_zero(1, pods=0), (), [("GM-101", MEMBER[1], LABEL)])),
+    ("It has pods still.", (at_zero(0, pods=2), (), [("GM-101", MEMBER[1], LABEL)])),
+    (
+        "An update whose progress was pruned still shows in labels and status.",
+        (
+            pruned(),
+            (),
+            [
+                ("GM-101", "web-0-sg", GENERATION),
+                *(("GM-101", f"web-0-sg-{n}-work", field) for n in (0, 1) for field in LABELLED),
+                *(("GM-101", f"web-0-sg-{n}-work-{pod}", LABEL) for n in (0, 1) for pod in (0, 1)),
+            ],
+        ),
+    ),
+    ("A PodClique without its label cannot be proven.", (World().grow().take(*CLIQUE, LABEL), (), [FRONT])),
+    ("One that is going need not be.", (going(World().grow().take(*CLIQUE, LABEL), CLIQUE), ("GM-102",), [])),
+    ("A pod without its label.", (World().grow().take(*POD, LABEL), (), [("GM-101", POD[1], LABEL)])),
+    ("It is going.", (going(World().grow().take(*POD, LABEL), POD), (), [])),
+    (
+        "A pod without the label of its PodClique, which Grove finds by its controller: no override leaves it there.",
+        (World().grow().take(*POD, OF_CLIQUE), ("GM-101",), [("GM-101", POD[1], OF_CLIQUE)]),
+    ),
+    ("No generation hash, and children that prove the source.", (unreconciled(), (), [])),
+    (
+        "And one that does not.",
+        (unreconciled().put(*POD, LABEL), (), [NEVER, ("GM-101", POD[1], LABEL)]),
+    ),
+    ("And none that proves anything.", (restored(), ("GM-101",), [NEVER])),
+    (
+        "Values of the target beside a set's hash of neither: another operator may have written it.",
+        (
+            World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", "/status/currentGenerationHash"),
+            (),
+            [("GM-101", "web", "/status/currentGenerationHash")],
+        ),
+    ),
+)
+def test_what_cannot_be_proven_refuses(
+    world: World, allow: tuple[str, ...], refused: list[tuple[str, str, str]]
+) -> None:
+    """Unless no pod depends on it."""
+    assert sorted(refusals(world.findings(allow=allow)), key=str) == sorted(refused, key=str)
+
+
+def test_on_delete_leaves_a_pod_without_its_label() -> None:
+    """Like an older pod, and says so."""
+    left = World().grow(on_delete=True).take(*POD, LABEL).findings()
+    assert (refusals(left), warnings(left)) == ([], [("GM-112", POD[1], LABEL)])
 
 
 def test_a_tree_that_nothing_explains_says_so() -> None:
@@ -141,136 +217,79 @@ def test_a_tree_that_nothing_explains_says_so() -> None:
 
 def test_a_stray_value_in_a_finished_tree_is_compared_with_the_target_alone() -> None:
     """One stuck pod in a tree that is otherwise the target's is not blamed on some source."""
-    world = World().grow(scheme="legacy-1.35").put("Pod", "web-0-front-0", LABEL)
+    world = World().grow(scheme="legacy-1.35").put(*POD, LABEL)
     (finding,) = world.findings()
     expected = world.hashes("legacy-1.35").templates["front"]
     assert f"holds {OLD} in {LABEL}, which is not legacy-1.35's {expected} (" in finding.message
     assert finding.severity is Severity.WARNING
 
 
-def test_a_missing_label_refuses() -> None:
-    """A PodClique or pod without the hash label cannot be proven; terminating ones and OnDelete's need not be."""
-    world = World().grow()
-    for kind, name in (("PodClique", "web-0-front"), ("Pod", "web-0-front-0"), ("Pod", "web-0-sg-0-work-0")):
-        del world.of(kind, name)["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
-    world.put("Pod", "web-0-sg-0-work-0", DELETION, LATER)
-    assert refusals(world.findings()) == [("GM-101", "web-0-front", LABEL), ("GM-101", "web-0-front-0", LABEL)]
-    assert {code for code, *_ in refusals(world.put(*CLIQUE, DELETION, LATER).findings())} == {"GM-102"}
-    assert refusals(world.findings(allow=["GM-102"])) == []
-    left = World().grow(on_delete=True).take("Pod", "web-0-front-0", LABEL).findings()
-    assert (refusals(left), warnings(left)) == ([], [("GM-112", "web-0-front-0", LABEL)])
+def two() -> World:
+    """A set, and another one of other templates."""
+    return World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
 
 
-def test_children_without_a_generation_hash() -> None:
-    """A set whose status was lost is migrated where its children prove the source, and refused where they do not."""
-    expected = ("GM-104", "web", "/status/currentGenerationHash")
-    world = World().grow().take("PodCliqueSet", "web", "/status/currentGenerationHash")
-    decided = world.decide()
-    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
-    assert decided.findings == ()
-    assert expected in refusals(world.put("Pod", "web-0-sg-1-work-1", LABEL).findings())
-    world.pcs["status"] = {"observedGeneration": 1}
-    for child in world.all("PodClique") + world.all("PodCliqueScalingGroup"):
-        child["status"] = {"observedGeneration": 1}
-    for item in world.all("PodClique") + world.all("Pod"):
-        del item["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH]
-    assert expected in refusals(world.findings())
+def template(world: World) -> str:
+    """The source's hash of clique ``front``."""
+    return hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").templates["front"]
 
 
-def test_a_pod_without_the_label_of_its_pod_clique_refuses() -> None:
-    """Grove finds it by its controller from alpha.12-rc1 on; the label is named, and no override leaves it there."""
-    field = "/metadata/labels/grove.io~1podclique"
-    world = World().grow().take("Pod", "web-0-front-0", field)
-    assert refusals(world.findings(allow=["GM-101"])) == [("GM-101", "web-0-front-0", field)]
+def annotated(world: World) -> World:
+    """A pod keeps the hash where no known operator does."""
+    return world.put(*POD, "/metadata/annotations", {"grove.io/template": template(world)})
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "field"),
-    [
-        ("Pod", "web-0-front-0", LABEL),
-        (*CLIQUE, "/status/currentPodTemplateHash"),
-        (*CLIQUE, GENERATION),
-        (*GROUP, GENERATION),
-        ("PodGangMap", "web-0", MAP_ENTRY.format(0)),
-        GANG,
-    ],
+def with_history(of: str) -> World:
+    """A set keeps the generation hash of set ``web`` where no known operator does."""
+    world = two()
+    generation = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").generation
+    return world.put("PodCliqueSet", of, "/status/history", [{"hash": generation}])
+
+
+def revision(part_of: str | None) -> World:
+    """An object of an unknown kind keeps the hash, labelled as a set's, or as nobody's."""
+    world, labels = two(), {"app.kubernetes.io/part-of": part_of} if part_of else {}
+    meta = {"name": "r", "namespace": "default", "uid": "u-r", "labels": labels}
+    world.objects.append({"kind": "PodCliqueRevision", "metadata": meta, "data": {"hash": template(world)}})
+    return world
+
+
+def named() -> World:
+    """alpha.10-rc1 names PodGangs SET-REPLICA-HASH-NUMBER, and its pods have that name as a label."""
+    world = World().grow(maps=True).grow("other", cliques=[clique("front", image="other:1")], groups={})
+    generation = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").generation
+    name = f"web-0-{generation}-0"
+    return world.put(*GANG, "/metadata/name", name).put(*POD, OF_GANG, name)
+
+
+@table(
+    "world fields",
+    ("A name, and a label with it.", (named(), [OF_GANG, "/metadata/name"])),
+    ("A pod's annotation.", (annotated(two()), ["/metadata/annotations/grove.io~1template"])),
+    ("The set's status.", (with_history("web"), ["/status/history/0/hash"])),
+    ("The status of another set, whose objects are its own.", (with_history("other"), [])),
+    ("An object of the set.", (revision("web"), ["/data/hash"])),
+    ("Nobody's object.", (revision(None), ["/data/hash"])),
+    ("An object of another set.", (revision("other"), [])),
 )
-def test_on_delete_leftovers_are_left_alone_and_said(kind: str, name: str, field: str) -> None:
-    """Under OnDelete older hashes stay where Grove keeps them on purpose, with a warning for each."""
-    decided = World().grow(on_delete=True, maps=True).put(kind, name, field).decide()
-    assert (decided.state, str(decided.source)) == (SetState.MIGRATE, "legacy-1.34")
-    assert warnings(decided.findings) == [("GM-112", name, field)]
-    assert refusals(decided.findings) == []
-    assert all((change.ref.name, change.field) != (name, field) for change in decided.changes)
-
-
-def hidden(world: World, place: str) -> None:
-    """Keep the source's hash of clique ``front`` where no known operator does."""
-    hashes = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34")
-    value = hashes.templates["front"]
-    if place == "pod":
-        world.put("Pod", "web-0-front-0", "/metadata/annotations", {"grove.io/template": value})
-    elif place == "set":
-        world.put("PodCliqueSet", "web", "/status/history", [{"hash": hashes.generation}])
-    else:
-        labels = {"app.kubernetes.io/part-of": "web"} if place == "owned" else {}
-        meta = {"name": "r", "namespace": "default", "uid": "u-r", "labels": labels}
-        world.objects.append({"kind": "PodCliqueRevision", "metadata": meta, "data": {"hash": value}})
-
-
-@pytest.mark.parametrize(
-    ("place", "field"),
-    [
-        ("pod", "/metadata/annotations/grove.io~1template"),
-        ("set", "/status/history/0/hash"),
-        ("owned", "/data/hash"),
-        ("nobody's", "/data/hash"),
-    ],
-)
-def test_a_hash_in_an_unknown_place_refuses_its_set(place: str, field: str) -> None:
-    """An operator that nobody has read cannot be migrated half: object and JSON Pointer are named."""
-    world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
-    hidden(world, place)
-    plan = world.plan()
-    by_name = {one.tree.ref.name: one for one in plan.set_plans}
-    assert [(code, found) for code, _, found in refusals(by_name["web"].findings)] == [("GM-136", field)]
-    assert by_name["other"].state is SetState.MIGRATE
-    assert world.plan(target="legacy-1.34").set_plans[1].state is SetState.DONE, (
-        "nothing is written, so nothing refuses"
-    )
-
-
-def test_another_set_may_hold_a_hash_of_this_one() -> None:
-    """Its objects are its own: what stands there is not left behind by this migration."""
-    world = World().grow().grow("other", cliques=[clique("front", image="other:1"), clique("work", image="other:1")])
-    value = hashes_of(world.of("PodCliqueSet", "web"), "legacy-1.34").generation
-    plan = world.put("PodCliqueSet", "other", "/status/history", [{"hash": value}]).plan()
-    assert [one.state for one in plan.set_plans] == [SetState.MIGRATE] * 2
+def test_a_hash_in_an_unknown_place_refuses_its_set(world: World, fields: list[str]) -> None:
+    """An operator that nobody has read cannot be migrated half: JSON Pointers are named, and no other set refuses."""
+    by_name = {one.tree.ref.name: refusals(one.findings) for one in world.plan().set_plans}
+    assert [(code, found) for code, _, found in by_name["web"]] == [("GM-136", field) for field in fields]
+    assert by_name["other"] == []
 
 
 def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
     """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
-    world = World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")])
-    hidden(world, "pod")
+    world = annotated(World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")]))
     old, new = (world.hashes(scheme).templates for scheme in ("legacy-1.34", "canonical-1.34"))
     assert (old["front"] == new["front"], old["work"] == new["work"]) == (True, False)
-    decided = world.decide("auto", "canonical-1.34")
-    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
-
-
-def test_a_hash_of_another_sets_object_refuses_that_set_only() -> None:
-    """Two sets of one template have the same hashes: what is labelled as one's does not refuse the other."""
-    world = World().grow("one").grow("two")
-    value = hashes_of(world.of("PodCliqueSet", "one"), "legacy-1.34").templates["front"]
-    world.of("Pod", "one-0-front-0")["metadata"]["annotations"] = {"grove.io/template": value}
-    states = {one.tree.ref.name: one.state for one in world.plan().set_plans}
-    assert states == {"one": SetState.REFUSED, "two": SetState.MIGRATE}
+    assert refusals(world.findings("auto", "canonical-1.34")) == []
 
 
 def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     """What stands in an unknown place is found in the store, not only in a snapshot that has it."""
-    world = World().grow()
-    hidden(world, "pod")
+    world = annotated(World().grow())
     store = MemoryCluster(*world.objects)
     store.is_cluster = False
     options = options_of(target="legacy-1.35")
