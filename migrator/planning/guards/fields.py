@@ -59,11 +59,10 @@ def newer_fields(spec: Mapping[str, Any], older: str, newer: str) -> tuple[str, 
 
 def _added(kind: str, value: Any, path: Path, older: str, newer: str) -> Iterator[Path]:  # noqa: ANN401 - any JSON value
     """The path of every field that a value of a Go type sets and only the newer minor has."""
+    kind = kind.removeprefix("*")
     if value is None or layouts.alike(older, newer, kind):
         return
-    if kind.startswith("*"):
-        yield from _added(kind[1:], value, path, older, newer)
-    elif kind.startswith("[]"):
+    if kind.startswith("[]"):
         for number, item in enumerate(value if isinstance(value, list) else ()):
             yield from _added(kind[2:], item, (*path, number), older, newer)
     elif match := _MAP.fullmatch(kind):

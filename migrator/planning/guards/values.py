@@ -113,29 +113,25 @@ def missing(facts: base.SetFacts) -> Iterator[Finding]:
     A pod without the label that names its PodClique is found by its controller alone, as Grove does from alpha.12-rc1
     on.
     """
-    for pod_clique in facts.tree.pod_cliques:
-        if pod_clique.terminating:
+    field, lacks = places.POD_LABEL.pointer, f"has no label {objects.LABEL_POD_TEMPLATE_HASH}"
+    for clique in facts.tree.pod_cliques:
+        if clique.terminating:
             continue
-        if not pod_clique.template_hash:
-            message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}"
+        if not clique.template_hash:
             remedy = "let the operator reconcile it"
-            yield FOREIGN.found(
-                pod_clique.ref, places.POD_LABEL.pointer, message, remedy, overridable=True, settles=True
-            )
-        for pod in pod_clique.pods:
+            yield FOREIGN.found(clique.ref, field, lacks, remedy, overridable=True, settles=True)
+        for pod in clique.pods:
             if pod.terminating:
                 continue
             if pod.pod_clique_label is None:
-                message = f"has no label {objects.LABEL_POD_CLIQUE}, though its controller is {pod_clique.ref}"
-                remedy = f"restore the label ({objects.LABEL_POD_CLIQUE}={pod_clique.ref.name}), or delete the pod"
+                message = f"has no label {objects.LABEL_POD_CLIQUE}, though its controller is {clique.ref}"
+                remedy = f"restore the label ({objects.LABEL_POD_CLIQUE}={clique.ref.name}), or delete the pod"
                 yield FOREIGN.found(pod.ref, pointer("metadata", "labels", objects.LABEL_POD_CLIQUE), message, remedy)
             if not pod.template_hash and facts.tree.pcs.on_delete:
-                message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}; it is left alone"
-                yield LEFT_ALONE.found(pod.ref, places.POD_LABEL.pointer, message)
+                yield LEFT_ALONE.found(pod.ref, field, f"{lacks}; it is left alone")
             elif not pod.template_hash:
-                message = f"has no label {objects.LABEL_POD_TEMPLATE_HASH}"
                 remedy = "delete the pod, or restore the label if it was removed"
-                yield FOREIGN.found(pod.ref, places.POD_LABEL.pointer, message, remedy, overridable=True)
+                yield FOREIGN.found(pod.ref, field, lacks, remedy, overridable=True)
 
 
 def leftovers(facts: base.SetFacts) -> Iterator[Finding]:
