@@ -90,7 +90,7 @@ def plan(
     flags = connect.ClusterFlags(kubeconfig, context)
     chosen = operator_source.choose_target(to, to_binary)
     any_release = named(schemes.releases()[-1].name)  # a first look plans for every release
-    options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace, for_display=True)
+    options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
     progress = Progress(sys.stderr)
     if filename:

@@ -28,8 +28,7 @@ class PlanOptions:
     """The user's options.
 
     ``source`` is ``None`` if each set tells it (``--from auto``). ``allow`` has codes as
-    :func:`~migrator.planning.guards.base.allowed_codes` gives them. With ``for_display``, for ``plan``, a rule that
-    forbids a run but not the migration of a set only warns.
+    :func:`~migrator.planning.guards.allowed_codes` gives them.
     """
 
     target: Named
@@ -37,7 +36,6 @@ class PlanOptions:
     allow: frozenset[str] = frozenset()
     skip_refused: bool = False
     namespace: str | None = None  # of the sets that are meant; all without one
-    for_display: bool = False
 
     @property
     def direction(self) -> Direction:

@@ -98,7 +98,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         target=options.target,
         set_plans=selected,
         findings=tuple(
-            finding.as_warning if options.for_display or finding.code in options.allow else finding
+            finding.as_warning if finding.code in options.allow else finding
             for finding in check_cluster(snapshot, plans, options)
         ),
         not_checked=tuple(guards.not_checked(snapshot)),

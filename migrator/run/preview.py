@@ -94,7 +94,8 @@ class _Read:
 
     def added_to(self, plan: model.Plan) -> model.Plan:
         """The plan with the operator and, if there is anything to change, with what a run would object to."""
-        plan = replace(plan, operator=self.operator, running=self.known.running)
+        only_warn = tuple(finding.as_warning for finding in plan.findings)
+        plan = replace(plan, findings=only_warn, operator=self.operator, running=self.known.running)
         if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
         options = replace(self.seen.options.plan, target=plan.target)

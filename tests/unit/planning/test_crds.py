@@ -19,7 +19,7 @@ def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, runn
     """The plan of a set with hashes of legacy-1.34, on a cluster where a kind has the short name, or by a dump."""
     known = Known(now=NOW, running=running, short_names={"pcs": "podcliquesets"} | ({"ct": ct} if ct else {}))
     snapshot = World().grow().snapshot(is_cluster=is_cluster)
-    return make_plan(snapshot, options_of(target=target, for_display=True), known)
+    return make_plan(snapshot, options_of(target=target), known)
 
 
 def advised(plan: Plan) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_cluster_without_sets_is_told_too() -> None:
     """Its operator starts as little as any other."""
     known = Known(now=NOW, short_names={"ct": OLD})
     snapshot = World().snapshot()
-    assert advised(make_plan(snapshot, options_of(target=RC1, for_display=True), known)) == [f"{OLD}.grove.io"]
+    assert advised(make_plan(snapshot, options_of(target=RC1), known)) == [f"{OLD}.grove.io"]
 
 
 @table(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
+from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, make_plan
+from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, options_of, refusals, warnings
+from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
@@ -109,13 +113,21 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
         assert finding.message.endswith("(only a warning: nothing is written to this set)")
 
 
-@pytest.mark.parametrize("for_display", [True, False])
-def test_a_kind_that_may_not_be_listed_refuses_a_run(*, for_display: bool) -> None:
-    """What could not be searched refuses a run, unless it is allowed, and warns in a plan."""
+@table(
+    "options refused",
+    ("It could not be searched.", (options_of(), [("GM-137", None, None)])),
+    ("That is allowed.", (options_of(allow=frozenset({"GM-137"})), [])),
+    ("Nothing is written.", (options_of("legacy-1.34"), [])),
+)
+def test_a_kind_that_may_not_be_listed_refuses(options: PlanOptions, refused: list[Any]) -> None:
+    """It may hold hashes; ``plan`` only warns, as for all that forbids no set."""
     snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
-    plan = make_plan(snapshot, options_of(target="legacy-1.35", for_display=for_display), Known(now=NOW))
-    (finding,) = plan.findings
-    assert (finding.code, finding.severity is Severity.REFUSAL) == ("GM-137", not for_display)
-    allowed = options_of(target="legacy-1.35", allow=frozenset({"GM-137"}))
-    assert refusals(make_plan(snapshot, allowed, Known(now=NOW)).findings) == []
-    assert make_plan(snapshot, options_of(target="legacy-1.34"), Known(now=NOW)).findings == ()
+    assert refusals(make_plan(snapshot, options, Known(now=NOW)).findings) == refused
+
+
+def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that may not be listed, for example."""
+    snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
+    monkeypatch.setattr("migrator.run.preview.read_snapshot", lambda *_, **__: snapshot)
+    plan = preview(MemoryCluster(), options_of(), now=lambda: NOW)
+    assert (refusals(plan.findings), warnings(plan.findings)) == ([], [("GM-137", None, None)])

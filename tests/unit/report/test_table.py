@@ -201,7 +201,7 @@ def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = target_rows(plans_for_all_releases(snapshot, options_of(for_display=True)), None)
+    rows = target_rows(plans_for_all_releases(snapshot, options_of()), None)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
     text = outlook_text(look, rows, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
     lines = text.splitlines()
