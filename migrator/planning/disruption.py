@@ -28,14 +28,12 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 def disruption_of(
     tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
 ) -> tuple[Disruption, Disruption]:
-    """The pods of a tree that an operator of scheme ``target`` recreates, without the migration and with it.
+    """The pods of a tree that stays that an operator of ``target`` recreates, without the migration and with it.
 
     ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
     dynamic resource allocation do not count.
     """
     pcs = tree.pcs
-    if pcs.terminating:
-        return Disruption(), Disruption()
     looks_at_idle = quirks.compares_idle_sets(builds)
     ended = list(quirks.pods_below_minimum(tree)) if looks_at_idle else []
     if pcs.on_delete and quirks.knows_on_delete(builds):

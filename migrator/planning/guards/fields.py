@@ -77,15 +77,13 @@ def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: s
     if isinstance(before, str) or isinstance(after, str):
         return
     for field in after:
-        _, key, _ = field
-        if key and field not in before and value.get(key) is not None:
-            yield (*path, key)
-    for field in after:
         _, key, child = field
         if key == "":  # an embedded struct
             yield from _added(child, value, path, older, newer)
-        elif key is not None and field in before:
+        elif key and field in before:
             yield from _added(child, value.get(key), (*path, key), older, newer)
+        elif key and value.get(key) is not None:
+            yield (*path, key)
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (OF_TARGET, OF_SOURCE)
