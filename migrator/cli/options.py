@@ -127,9 +127,10 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes: the newest release first, then the schemes."""
-    from migrator.hashing import schemes
+    from migrator.hashing.schemes import all_schemes
+    from migrator.releases.table import releases
 
-    known = (*(one.name for one in reversed(schemes.releases())), *(one.name for one in schemes.all_schemes()))
+    known = (*(one.name for one in reversed(releases())), *(one.name for one in all_schemes()))
     return [name for name in known if name.startswith(typed)]
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
 from migrator.grove import objects
-from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import crds, model
 from migrator.planning.detect import hashes_of
@@ -368,5 +367,5 @@ def _sources(tree: objects.Tree, options: PlanOptions, running: str | None, sour
     if source is not None:
         return table.builds_with(source) or table.builds()
     hashes = hashes_of(tree.pcs)
-    found = (s for s in schemes.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
+    found = (s for s in table.released_schemes() if hashes(s).generation == tree.pcs.generation_hash)
     return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

@@ -95,8 +95,8 @@ CHANGES: Final = {
     ),
     "a release": Change(
         {},
-        ("tests/unit/hashing", "tests/unit/planning", "tests/unit/report", "tests/unit/cli/test_plan_input.py"),
-        {"migrator/hashing/releases.json": _RELEASE},
+        ("tests/unit/releases", "tests/unit/planning", "tests/unit/report", "tests/unit/cli/test_plan_input.py"),
+        {"migrator/releases/releases.json": _RELEASE},
     ),
     "a place of a stored hash": Change(
         {

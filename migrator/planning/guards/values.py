@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from migrator.grove import objects, places
-from migrator.hashing import layouts, schemes
+from migrator.hashing import layouts
 from migrator.hashing.podcliqueset import EXPLICIT, IN_ORDER
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
@@ -14,6 +14,7 @@ from migrator.planning.disruption import whole_units
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
+from migrator.releases.table import released_schemes
 
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
@@ -170,7 +171,7 @@ def _pruned(facts: base.SetFacts) -> str:
     If no value is explained, the source may be that of any known release.
     """
     is_known = bool(facts.values[Verdict.SOURCE])
-    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in schemes.released_schemes()}
+    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in released_schemes()}
     lost = sorted({name for minor in minors for name in layouts.lost(minor, facts.target.minor)})
     if not lost:
         return ""

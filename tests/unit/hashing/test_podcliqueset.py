@@ -215,19 +215,6 @@ def test_a_quantity_of_four_thousand_characters_is_read() -> None:
     assert quantity.parse("1" + 3999 * "0").unscaled == 10**4008
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"release": "x", "algorithm": "legacy", "minor": "1.2"}', "line 1: there is no scheme legacy-1.2"),
-        ('{"release": "x", "minor": "1.34"}', "line 1: 'algorithm'"),
-    ],
-)
-def test_a_wrong_line_of_the_release_table_is_named(line: str, message: str) -> None:
-    """Whoever adds a release sees which line does not read, and why."""
-    with pytest.raises(ValueError, match=message):
-        schemes.parse_releases(line)
-
-
 @pytest.mark.parametrize("text", ["\u00a02Gi", "2Gi\u2003", "\t2Gi", "2Gi\n", "\u30001"])
 def test_white_space_around_a_quantity_is_refused_where_its_spelling_decides(text: str) -> None:
     """Go trims such a character and refuses its escape; which of them stood in the JSON is not known any more."""

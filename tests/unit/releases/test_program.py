@@ -7,9 +7,9 @@ import re
 import pytest
 
 from migrator.errors import InputError, MigratorError, Refused
-from migrator.hashing import layouts, schemes
+from migrator.hashing import layouts
 from migrator.hashing.schemes import Scheme
-from migrator.releases import program
+from migrator.releases import program, table
 from migrator.releases.program import API, MACHINERY, SPEW, UTILS
 from tests.support import programs
 from tests.support.pages import text_of
@@ -215,7 +215,7 @@ def outcome(data: bytes) -> Scheme | None:
 def test_the_libraries_of_each_release_are_known() -> None:
     """Every version of k8s.io/api that grove-releases.md names for a release has rows, of both libraries."""
     versions = set(re.findall(r"(?m)^\|.*\| (0\.\d+\.\d+) \|", text_of("development/grove-releases")))
-    assert len(versions) >= len({release.scheme.minor for release in schemes.releases()})
+    assert len(versions) >= len({release.scheme.minor for release in table.releases()})
     for version in versions:
         for module in (API, MACHINERY):
             assert program.libraries()[module][f"v{version}"][1] == f"1.{version.split('.')[1]}"
