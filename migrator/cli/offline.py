@@ -48,11 +48,6 @@ def _facts(operator: Operator) -> Iterator[tuple[str, str]]:
     if operator.doubt:
         yield "doubt", f"{operator.doubt}. If you are sure, name the scheme: --to {operator.scheme}"
     yield "built", ", ".join([operator.go, *(f"{name} {version}" for name, version in operator.libraries.items())])
-    if operator.commit:
-        yield "commit", operator.commit
-    release = next((one for one in table.releases() if one.commit and operator.commit.startswith(one.commit)), None)
-    if release is not None and release.scheme != operator.scheme:
-        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the program decides"
 
 
 @command(
