@@ -39,11 +39,11 @@ def with_releases(text: str) -> str:
 
 def with_places(text: str) -> str:
     """A page with the table of places as it is, in the order of writing."""
-    rows = "\n| object | field | hash of | under `OnDelete` | what the operator does with it |\n|---|---|---|---|---|\n"
+    rows = "\n| object | field | hash of | under `OnDelete` |\n|---|---|---|---|\n"
     for place in HASH_FIELDS:
         kind = "its clique's template" if place.template else "the whole set"
         left = "may be older" if place.leftover else ""
-        rows += f"| {place.kind} | `{place.pointer}` | {kind} | {left} | {place.use} |\n"
+        rows += f"| {place.kind} | `{place.pointer}` | {kind} | {left} |\n"
     return _between("places", text, rows)
 
 

@@ -51,7 +51,7 @@ _RELEASE: Final = (
     '{"release": "v0.1.0-alpha.12", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
     '"source": "https://github.com/ai-dynamo/grove/blob/0123abcd/operator/go.mod#L21"}\n'
 )
-_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", "compares it", lags=True),\n'
+_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", lags=True),\n'
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,7 @@ CHANGES: Final = {
     ),
     "a place of a stored hash": Change(
         {
-            "migrator/grove/places.py": (
-                ('    HashField(\n        *("PodGangMap"', f'{_PLACE}    HashField(\n        *("PodGangMap"'),
-            ),
+            "migrator/grove/places.py": (('    HashField("PodGangMap"', f'{_PLACE}    HashField("PodGangMap"'),),
             "charts/grove-migrator/templates/policy.yaml": (
                 ("['currentGenerationHash', ", "['lastGenerationHash', 'currentGenerationHash', "),
             ),

@@ -46,8 +46,8 @@ def test_role_and_policy_allow_every_place() -> None:
     """Else the Job would be denied on a cluster; a name that is known on one kind is not allowed on another."""
     assert [(place.kind, place.pointer) for place in HASH_FIELDS if not allowed(place)] == []
     label = POD_LABEL.pointer
-    strange = [HashField(kind, label, "") for kind in ("PodGang", "PodCliqueScalingGroup", "PodCliqueSet")]
-    strange += [HashField("PodGang", "/status/currentGenerationHash", ""), HashField("Pod", "/spec/epoch", "")]
+    strange = [HashField(kind, label) for kind in ("PodGang", "PodCliqueScalingGroup", "PodCliqueSet")]
+    strange += [HashField("PodGang", "/status/currentGenerationHash"), HashField("Pod", "/spec/epoch")]
     assert [(place.kind, place.pointer) for place in strange if allowed(place)] == []
 
 
