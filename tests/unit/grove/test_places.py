@@ -130,12 +130,6 @@ def test_an_object_without_a_controller_has_no_known_place() -> None:
     assert {field for field, _, _ in seen(clique)} >= {"/metadata/labels/grove.io~1pod-template-hash"}
 
 
-def test_no_known_place_is_reported() -> None:
-    """What an operator stores at rest is in known places only."""
-    world = World().grow(maps=True)
-    assert [found for raw in world.objects for found in seen(raw)] == []
-
-
 @pytest.mark.parametrize("place", HASH_FIELDS, ids=lambda place: f"{place.kind} {place.pointer}")
 def test_a_hash_in_any_place_is_stored_and_not_reported(place: HashField) -> None:
     """Wherever a row of the table leads, trimming keeps the value, and only there it is no possible hash."""
@@ -217,13 +211,6 @@ SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not
 def test_other_strings_are_not(kind: str, parts: dict[str, Any]) -> None:
     """Nothing is reported that is not a hash, and nothing where no hash can be."""
     assert seen({"kind": kind, **parts}) == []
-
-
-def test_a_string_that_is_no_hash_does_not_stand_in_for_one() -> None:
-    """A known place without a hash, and a hash in an unknown one: the number of strings is right, the place is not."""
-    label = {"grove.io/pod-template-hash": "x" * 15}
-    raw = {"kind": "Pod", "metadata": {"name": "x", "labels": label, "annotations": {"hash": VALUE}}}
-    assert seen(raw) == [("/metadata/annotations/hash", VALUE, None)]
 
 
 def test_an_object_that_is_read_twice_is_reported_once() -> None:
