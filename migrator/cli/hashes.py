@@ -13,6 +13,7 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.kinds import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
+from migrator.releases.table import named
 
 
 @options.command(
@@ -41,7 +42,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
     printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
     """
-    chosen = set(map(schemes.resolve, scheme))
+    chosen = {named(text).scheme for text in scheme}
     wanted = [one for one in schemes.all_schemes() if not chosen or one in chosen]
     file = dump.title(filename)
     found = warned = failed = False

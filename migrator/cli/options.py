@@ -11,10 +11,10 @@ from textwrap import indent
 from typing import Any, Final, TypeVar
 
 import click
+import durationpy
 from click.core import ParameterSource
 
 from migrator.errors import UsageError
-from migrator.grove.objects import go_duration
 
 #: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
 #: about that.
@@ -38,10 +38,11 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Parse what Go accepts, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
+        """Parse Go's durations, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
         text = str(value).strip()
         try:
-            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else go_duration(text)
+            plain = text.isascii() and text.replace(".", "", 1).isdecimal()
+            seconds = float(text) if plain else durationpy.from_str(text).total_seconds()
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
         if seconds < 0:
@@ -127,9 +128,10 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes: the newest release first, then the schemes."""
-    from migrator.hashing import schemes
+    from migrator.hashing.schemes import all_schemes
+    from migrator.releases.table import releases
 
-    known = (*(one.name for one in reversed(schemes.releases())), *(one.name for one in schemes.all_schemes()))
+    known = (*(one.name for one in reversed(releases())), *(one.name for one in all_schemes()))
     return [name for name in known if name.startswith(typed)]
 
 

@@ -24,11 +24,10 @@ from migrator.cli.options import (
 )
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
-from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import NOTHING_SELECTED, PlanOptions, source_of
 from migrator.planning.planner import Outlook, Target
-from migrator.releases.table import named
+from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
 
@@ -89,7 +88,7 @@ def plan(
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     flags = connect.ClusterFlags(kubeconfig, context)
     chosen = operator_source.choose_target(to, to_binary)
-    any_release = named(schemes.releases()[-1].name)  # a first look plans for every release
+    any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
     progress = Progress(sys.stderr)

@@ -146,7 +146,7 @@ def _with_dynamo(end: table.Named) -> str:
 
 def dynamo_of(release: str) -> str:
     """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
-    return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
+    return ", ".join(version for one in table.releases() if one.name == release for version in one.dynamo)
 
 
 def codes(findings: Iterable[model.Finding]) -> list[str]:

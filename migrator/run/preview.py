@@ -10,14 +10,13 @@ from typing import Any
 from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
-from migrator.hashing import schemes
 from migrator.planning import crds, model, planner
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import release_in
+from migrator.releases.table import release_in, released_schemes
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
 from migrator.run.record import Record, State
@@ -46,7 +45,7 @@ def first_look(
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
-        hashes_of(tree.pcs)(schemes.released_schemes()[0])
+        hashes_of(tree.pcs)(released_schemes()[0])
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
     forbidden = any(one.code == "GM-122" for one in read.not_checked)

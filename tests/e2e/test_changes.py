@@ -51,7 +51,7 @@ _RELEASE: Final = (
     '{"release": "v0.1.0-alpha.12", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
     '"source": "https://github.com/ai-dynamo/grove/blob/0123abcd/operator/go.mod#L21"}\n'
 )
-_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", "compares it", lags=True),\n'
+_PLACE: Final = '    HashField("PodCliqueScalingGroup", "/status/lastGenerationHash", lags=True),\n'
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,12 @@ CHANGES: Final = {
     ),
     "a release": Change(
         {},
-        ("tests/unit/hashing", "tests/unit/planning", "tests/unit/report", "tests/unit/cli/test_plan_input.py"),
-        {"migrator/hashing/releases.json": _RELEASE},
+        ("tests/unit/releases", "tests/unit/planning", "tests/unit/report", "tests/unit/cli/test_plan_input.py"),
+        {"migrator/releases/releases.json": _RELEASE},
     ),
     "a place of a stored hash": Change(
         {
-            "migrator/grove/places.py": (
-                ('    HashField(\n        *("PodGangMap"', f'{_PLACE}    HashField(\n        *("PodGangMap"'),
-            ),
+            "migrator/grove/places.py": (('    HashField("PodGangMap"', f'{_PLACE}    HashField("PodGangMap"'),),
             "charts/grove-migrator/templates/policy.yaml": (
                 ("['currentGenerationHash', ", "['lastGenerationHash', 'currentGenerationHash', "),
             ),

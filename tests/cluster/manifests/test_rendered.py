@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import durationpy
 import pytest
 import yaml
 
-from migrator.grove.objects import go_duration
 from testbed.controlplane.client import APPLY_PATCH, Answer, Object, eventually
 from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import OURS, template
@@ -75,7 +75,11 @@ def test_the_deadline_leaves_every_attempt_its_time() -> None:
     """Each attempt may wait, run for `--timeout`, revert, and take the grace period after SIGTERM."""
     spec = job_of()["spec"]
     words = dict(word.split("=", 1) for word in arguments(job_of()) if "=" in word)
-    times = sum(go_duration(value) for name, value in words.items() if name.startswith(("--wait", "--timeout")))
+    times = sum(
+        durationpy.from_str(value).total_seconds()
+        for name, value in words.items()
+        if name.startswith(("--wait", "--timeout"))
+    )
     grace = spec["template"]["spec"]["terminationGracePeriodSeconds"]
     assert spec["activeDeadlineSeconds"] == 4 * (times + REVERT + grace)
     assert spec["backoffLimit"] == 3

@@ -31,16 +31,10 @@ def written(path: Path, text: str | None = None, names: tuple[str, ...] = LEGACY
 
 
 def test_a_scheme_is_described_for_people(tmp_path: Path, invoke: Invoke) -> None:
-    """Scheme, libraries and commit are printed, and a commit that contradicts the table is named."""
-    flags = 'build\t-ldflags="-X x/internal/version.gitCommit=611224c1"'
-    text = " ".join(invoke("scheme", written(tmp_path, lines("1.35", rest=flags))).out.split())
-    for part in (
-        "scheme legacy-1.35 (used by v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb",
-        "built go1.26.8, k8s.io/api v0.35.",
-        "commit 611224c1",
-        "warning its commit is that of v0.1.0-alpha.8, built as legacy-1.34; the program decides",
-    ):
-        assert part in text
+    """The scheme, the releases that use it, and the libraries are printed."""
+    text = " ".join(invoke("scheme", written(tmp_path)).out.split())
+    assert "scheme legacy-1.35 (used by v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb" in text
+    assert "built go1.26.8, k8s.io/api v0.35." in text
 
 
 def test_a_scheme_that_no_release_uses_is_named(tmp_path: Path, invoke: Invoke) -> None:

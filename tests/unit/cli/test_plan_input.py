@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from migrator.hashing import schemes
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.releases.table import releases
 from testbed import operator_installation as installation
 from testbed.trees import as_list
 from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, written
@@ -118,7 +118,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     lines = invoke("plan", "-f", DUMP).out.splitlines()
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."
     assert "v0.1.0-alpha.12-rc1   1.4        25    134                     0" in lines
-    newest = [release.name for release in schemes.releases() if not release.from_main][-1]
+    newest = [release.name for release in releases() if not release.from_main][-1]
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to {newest}"
     lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to {newest}"

@@ -70,14 +70,6 @@ def test_absent_parts_are_empty(kind: str) -> None:
     assert not (found.labels if kind == "PodCliqueSet" else found.set_index)
 
 
-def test_only_a_controller_owns() -> None:
-    """An owner that does not control an object says nothing of the tree that it belongs to."""
-    body = raw("PodClique")
-    owner = body["metadata"]["ownerReferences"][0]
-    body["metadata"]["ownerReferences"] = [{**owner, "uid": "other", "controller": False}, owner]
-    assert parse.pod_clique(body).owner_uid == owner["uid"]
-
-
 @pytest.mark.parametrize(("generation", "expected"), [(3, 3), (None, 0), ("3", 0)])
 def test_a_generation_is_a_number(generation: object, expected: int) -> None:
     """An absent generation counts as none."""

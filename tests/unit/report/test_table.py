@@ -13,7 +13,7 @@ from migrator.hashing import schemes
 from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import source_of
 from migrator.planning.planner import Known, Outlook, plans_for_all_releases
-from migrator.releases.table import named
+from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
 from migrator.report.status import newer_plans, outlook_text, target_rows
@@ -223,10 +223,10 @@ def test_the_first_look_fits_one_screen() -> None:
 def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
-    releases = [release.name for release in schemes.releases() if not release.from_main]
+    names = [release.name for release in releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
         rows = target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert len(newer_plans(rows)) == len(releases) - releases.index(shown) - 1
+        assert len(newer_plans(rows)) == len(names) - names.index(shown) - 1
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
