@@ -45,13 +45,28 @@ def test_each_version_of_dynamo_links_to_where_it_is_said() -> None:
     assert all(link.startswith("https://github.com/") for link in links)
 
 
+ROW = {"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy", "source": "https://example.test"}
+
+
+def test_one_line_makes_a_release() -> None:
+    """CONTRIBUTING.md promises it to whoever adds one."""
+    [found] = schemes.parse_releases(json.dumps(ROW))
+    assert (found.name, found.scheme.name) == ("v9.9.9", "legacy-1.36")
+
+
 @pytest.mark.parametrize("key", ["source", "minor", "algorithm", "release"])
 def test_a_row_without_a_fact_is_an_error(key: str) -> None:
     """It names the line and what is missing."""
-    row = {"release": "v9.9.9", "minor": "1.36", "algorithm": "legacy", "source": "https://example.test"}
-    del row[key]
+    row = {name: value for name, value in ROW.items() if name != key}
     with pytest.raises(ValueError, match=f"releases.json line 1: '{key}'"):
         schemes.parse_releases(json.dumps(row))
+
+
+def test_a_row_of_an_unknown_minor_is_an_error() -> None:
+    """It names the line, and the scheme that has no layout yet."""
+    rows = [json.dumps(ROW | {"minor": minor}) for minor in ("1.36", "1.99")]
+    with pytest.raises(ValueError, match=r"releases\.json line 2: there is no scheme legacy-1\.99"):
+        schemes.parse_releases("\n".join(rows))
 
 
 @pytest.mark.parametrize(
