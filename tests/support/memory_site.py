@@ -11,20 +11,17 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from migrator import cli
 from migrator.cli import connect
-from migrator.hashing import schemes
 from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
 from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dynamo" / "cluster.json"
-OLD: Final = "v0.1.0-alpha.8"
-#: The newest release of the table, which a plan proposes.
-NEW: Final = [release.name for release in schemes.releases() if release.name.startswith("v")][-1]
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 RELEASE = {"meta.helm.sh/release-name": "my-grove", "meta.helm.sh/release-namespace": "grove-system"}
 
 
