@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import Forbidden
+from migrator.hashing import schemes
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import SetState, Severity
 from migrator.report.table import MANY, plan_text
@@ -17,6 +18,7 @@ from tests.unit.report.test_table import finding, plan, tree_plan
 RUN = ("run", "--to", NEW, "--stop-operator")
 VERIFY = f"grove-migrator verify --to {NEW} --after-upgrade --wait 5m"
 LOST = "recreates 19 pods with 78 GPUs."
+NEWEST = [release.name for release in schemes.releases() if release.name.startswith("v")][-1]
 
 
 @pytest.fixture
@@ -27,23 +29,23 @@ def site(invoke: Invoke) -> Site:
     return found
 
 
-def upgraded(site: Site) -> None:
+def upgraded(site: Site, release: str = NEW) -> None:
     """Install the next operator."""
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    site.replace_crds(release)
+    site.install(release, 1)
 
 
 @table(
     "does first last",
-    ("Before a run nothing is amiss.", ("", "operator Deployment", f"next      grove-migrator plan --to {NEW}")),
+    ("Before a run nothing is amiss.", ("", "operator Deployment", f"next      grove-migrator plan --to {NEWEST}")),
     ("After a run the old operator must not start.", ("run", f"If {OLD} starts, it {LOST}", VERIFY)),
     ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
-    ("An operator beside foreign hashes.", ("upgrade", f"{NEW} runs and {LOST}", "next      grove-migrator releases")),
+    ("The newest beside foreign hashes.", ("newest", f"{NEWEST} runs and {LOST}", "next      grove-migrator releases")),
 )
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
     """Each state has its row and its next command, in 80 columns."""
     for step in does.split():
-        upgraded(site) if step == "upgrade" else invoke(*RUN)
+        invoke(*RUN) if step == "run" else upgraded(site, NEWEST if step == "newest" else NEW)
     text = invoke("plan").out
     assert first in " ".join(text.split())
     assert text.splitlines()[-1].endswith(last)
