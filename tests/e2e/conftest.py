@@ -26,7 +26,7 @@ def engine() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def prepared(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:  # noqa: ARG001 - it only skips
-    """The cluster, with CRDs, rights and policies, and images in the operator's place."""
+    """The cluster, with CRDs, rights and policies, and the images of the stand-in operator."""
     with images.operators(OLD, NEW) as operators, Kind(tmp_path_factory.mktemp("kind")) as cluster:
         cluster.load([images.OURS, BUSYBOX, *operators])
         scene = Scene(cluster)

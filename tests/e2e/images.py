@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from testbed import operator_installation as installation
 from testbed.kind import BUSYBOX, our_image
 from tests.support.commands import attempt, run
+from tests.support.paths import ROOT
 
 #: Archives that are loaded first, between colons; what they have is neither pulled nor built.
 ARCHIVES: Final = "GROVE_E2E_ARCHIVES"
 OURS: Final = our_image.TAG
+_DOCKERFILE: Final = """\
+ARG OURS
+FROM ${OURS}
+COPY testbed /opt/operator/testbed
+WORKDIR /opt/operator
+ARG RELEASE
+ENV RELEASE=${RELEASE}
+ENTRYPOINT ["sh", "-c", "exec /opt/grove-migrator/bin/python -m testbed.stand_in_operator $RELEASE"]
+"""
 
 
 @contextmanager
@@ -35,10 +48,15 @@ def prepared() -> Iterator[None]:
 
 @contextmanager
 def operators(*releases: str) -> Iterator[list[str]]:
-    """Busybox by the name of each release's image, which the operator's chart makes idle; returns the names."""
+    """Build the stand-in operator as an image of each release; returns their names."""
     names = [installation.image(release) for release in releases]
-    for name in names:
-        run("docker", "tag", BUSYBOX, name)
+    with tempfile.TemporaryDirectory() as scratch:
+        context = Path(scratch)
+        (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
+        shutil.copytree(ROOT / "testbed", context / "testbed")
+        for release, name in zip(releases, names, strict=True):
+            arguments = (f"--build-arg=OURS={OURS}", f"--build-arg=RELEASE={release}")
+            run("docker", "build", "--tag", name, *arguments, scratch)
     try:
         yield names
     finally:

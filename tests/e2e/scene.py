@@ -1,4 +1,4 @@
-"""A kind cluster with a program that idles in the operator's place, and what the scenarios do to the Job in it."""
+"""A kind cluster with the stand-in operator, and what the scenarios do to the Job in it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.support.translation import GROVE
 
 #: A run that can be caught among its writes, where `Scene.slow` makes each take a second.
 _SETS: Final = 4
+_RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _BUSY: Final = "never-answers"
 _LISTENS: Final = "import socket, time; s = socket.create_server(('', 8443)); time.sleep(1e6)"
@@ -72,13 +73,21 @@ class Scene(Site):
         eventually(look, what=f"not {replicas} pods of the operator run", seconds=SECONDS, every=0.3)
 
     def operate(self, release: str) -> None:
-        """Install the operator of a release by its chart, or upgrade to it, and wait until it alone runs."""
+        """Install the stand-in operator of a release by its chart, or upgrade to it, and wait until it alone runs."""
         self.succeed("upgrade", "--install", "grove", str(OPERATOR), *settings([f"image.tag={release}"]))
         if not self.replicas():
             self.start_operator()
         self.runs_operators(1, release)
 
     # What is there.
+
+    def prepare(self) -> None:
+        """CRDs, namespaces, and the stand-in operator's rights."""
+        super().prepare()
+        account = {"kind": "ServiceAccount", "name": installation.NAME, "namespace": NAMESPACE}
+        role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+        binding = (f"{_RBAC}/v1", "ClusterRoleBinding", "stand-in-operator", None)
+        self.client.apply(made(*binding, roleRef=role, subjects=[account]))
 
     def withdraw(self) -> None:
         """Take away what `grant` has applied."""
