@@ -14,6 +14,7 @@ from typing import Any, Final
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
+from migrator.planning import model
 from migrator.planning.model import Severity
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
@@ -196,13 +197,14 @@ class Session:
         self.look_at_operators()
         installed = self.seen.operator
         self.seen.found.refuse_several()
-        if installed is not None and installed.replicas:
-            self._stop(installed)
-            return f"{installed} is being stopped"
         if installed is not None and not installed.gone:
-            if not installed.deployment and installed.live:
+            if installed.replicas:
+                self._stop(installed)
+            elif not installed.deployment and installed.live:
                 raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
-            return f"{installed.evidence} still exists"
+            # What is scaled up again and again never ends: a revert keeps it at zero while it writes.
+            if not self.options.revert or self.stops < STOPS or not model.pending(self.seen.plan):
+                return f"{installed.evidence} still exists"
         return self.known_leases.park()
 
     def _stop(self, installed: Operator) -> None:

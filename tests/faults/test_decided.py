@@ -173,18 +173,19 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     assert (len(commits), first, commits[-1] == len(written) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
 
-def test_no_operator_acts_while_a_run_goes_back() -> None:
-    """Rule 14: one without leader election, and a loop that scales it up every second: it is put to zero each time."""
-    world = World(elects=False)
-    assert world.run().code == DONE
+@pytest.mark.parametrize(("elects", "kill"), [(False, None), (True, _HALF)])
+def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
+    *, elects: bool, kill: int | None
+) -> None:
+    """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
+    world = World(elects=elects)
+    assert world.run(None if kill is None else kill_at(of_trees()[kill].write, "after")).code in {DONE, KILLED}
+    world.advance(LONGER_THAN_A_LEASE)
     world.latency, scaled, acted = 0.02, [0.0], list[str]()
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
-    began = False
 
-    def loop(step: Step) -> None:
-        nonlocal began
-        began = began or step.is_grove
-        if began and not world.replicas and world.seconds - scaled[0] >= 1:
+    def loop(_: Step) -> None:
+        if not world.replicas and world.seconds - scaled[0] >= 1:
             scaled[0] = world.seconds
             world.deploy(replicas=1)
 
