@@ -64,8 +64,8 @@ class OperatorPod:
     image: str
     terminating: bool
     ready: bool
-    restarts: int = 0  # of its containers
-    restarted: datetime | None = None  # when the last one that ended began to run again
+    restarts: int = 0  # of its containers, after an error
+    restarted: datetime | None = None  # when the last of them began to run again
 
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"
@@ -328,7 +328,7 @@ def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
     containers = status.get("containerStatuses") or ()
     ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
-    again = [one for one in containers if one.get("restartCount")]
+    again = [one for one in containers if one.get("restartCount") and _crashed(one)]
     began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
     return OperatorPod(
         _ref(raw),
@@ -338,6 +338,15 @@ def _pod(raw: JSONObject) -> OperatorPod:
         restarts=sum(integer(one["restartCount"]) for one in again),
         restarted=max((moment for moment in began if moment is not None), default=None),
     )
+
+
+def _crashed(container: JSONObject) -> bool:
+    """Whether it ended with an error before it began again.
+
+    With a new certificate Grove's operator ends with 0 (``operator/internal/controller/cert/cert.go``,
+    ``RestartOnSecretRefresh``; cert-controller, ``pkg/rotator/rotator.go:refreshCertIfNeeded``).
+    """
+    return ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode") != 0
 
 
 def _by_ref(pod: OperatorPod) -> Ref:
