@@ -134,7 +134,7 @@ class ShadowedCluster:
             replacing, self.meddled = 0, True
             self.moved |= committed(dirty)
             self.begun |= committed(dirty)
-        elif self.meddled:  # an update continues here that never began there: its one pod would be another one
+        elif self.meddled or self.unplanted:  # an update continues here, or a pod is old here: its one pod is another
             replacing = None
         self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
         if replacing == 0:
