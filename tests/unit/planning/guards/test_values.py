@@ -119,6 +119,14 @@ def test_what_is_at_zero_has_no_pod_to_lose() -> None:
     assert ("GM-101", "web-0-sg-0-work", LABEL) in refusals(live.findings())
 
 
+@pytest.mark.parametrize("old", ["head", "work"])
+def test_one_old_member_has_its_whole_replica_replaced(old: str) -> None:
+    """The others are current, and the old one is at zero: what the group's status says is not late, but to be done."""
+    world = World().grow(cliques=[clique("head"), clique("work")], groups={"sg": ["head", "work"]})
+    world.put("PodClique", f"web-0-sg-1-{old}", LABEL).at_zero(f"web-0-sg-1-{old}").put(*GROUP, GENERATION)
+    assert ("GM-101", GROUP[1], GENERATION) in refusals(world.findings())
+
+
 def test_an_update_whose_progress_was_pruned_refuses() -> None:
     """Under CRDs of alpha.9 rollingUpdateProgress is gone: an unfinished update still shows in labels and status."""
     world = World().grow(progress=())
