@@ -19,7 +19,7 @@ from migrator.planning.model import Severity
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows, release_in
+from migrator.releases.table import knows, named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
@@ -286,19 +286,23 @@ class Session:
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool = False) -> bool:
+    def go_back(self, scheme: str) -> None:
+        """From here on this is a revert to that scheme."""
+        self.log.warning("reverting", scheme=scheme)
+        plan = replace(self.options.plan, source=named(scheme))
+        self.options = replace(self.options, revert=True, plan=plan)
+        self.seen = replace(self.seen, options=self.options)
+
+    def send(self) -> bool:
         """Write, and watch operators; returns whether every set was begun and no operator acts.
 
-        A signal ends this after the sets that are begun, unless it goes ``back``.
+        A signal ends this after the sets that are begun.
         """
-        return all(self._send(batches, back=back) for batches in phases)
+        return all(map(self._send, self.seen.phases))
 
-    def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
+    def _send(self, batches: Sequence[Batch]) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
-        over = self.context.is_over
-        executor = write.Executor(
-            self.cluster, self.context, check=self._check(back=back), stopping=lambda: not back and over()
-        )
+        executor = write.Executor(self.cluster, self.context, check=self._check(), stopping=self.context.is_over)
         outcomes = list[write.Outcome]()
         try:
             outcomes = executor.run(batches)
@@ -316,11 +320,11 @@ class Session:
             raise worst
         return worst is None and len(outcomes) == len(batches)
 
-    def _check(self, *, back: bool) -> Callable[[], None]:
+    def _check(self) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
         if self.is_rehearsal:
             return lambda: None
-        going_back = back or self.options.revert
+        going_back = self.options.revert
         often = going_back or not self.seen.elects
         due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
 
