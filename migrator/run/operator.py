@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from migrator import errors, kinds, words
@@ -28,8 +29,6 @@ OPERATOR_LABELS: Final = {
     "app.kubernetes.io/part-of": "grove",
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
-
-#: Codes of guards: no leader election; several operators, or one that is not where it seems to be.
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -278,7 +277,7 @@ def _pods(cluster: Cluster, namespace: str | None = None, label_selector: str | 
 def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Lease) -> Operator:
     namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
-    found = tuple(sorted(map(_pod, pods), key=_by_ref))
+    found = tuple(sorted(map(_pod, pods), key=attrgetter("ref")))
     # client-go's identity is the pod's name, an underscore and a uuid.
     holds = {pod.ref.name for pod in found if not pod.terminating} & {lease.holder.partition("_")[0]}
     elects = bool(holds)
@@ -320,10 +319,6 @@ def _terminating(pod: JSONObject) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
 
 
-def _ref(pod: JSONObject) -> Ref:
-    return Ref("Pod", _namespace(pod), pod["metadata"]["name"], pod["metadata"].get("uid", ""))
-
-
 def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
     containers = status.get("containerStatuses") or ()
@@ -331,7 +326,7 @@ def _pod(raw: JSONObject) -> OperatorPod:
     again = [one for one in containers if one.get("restartCount") and _crashed(one)]
     began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
     return OperatorPod(
-        _ref(raw),
+        Ref("Pod", _namespace(raw), raw["metadata"]["name"], raw["metadata"].get("uid", "")),
         _image(raw["spec"]),
         ending,
         ready,
@@ -347,10 +342,6 @@ def _crashed(container: JSONObject) -> bool:
     ``RestartOnSecretRefresh``; cert-controller, ``pkg/rotator/rotator.go:refreshCertIfNeeded``).
     """
     return ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode") != 0
-
-
-def _by_ref(pod: OperatorPod) -> Ref:
-    return pod.ref
 
 
 def _image(pod_spec: JSONObject) -> str:

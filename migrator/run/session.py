@@ -217,18 +217,22 @@ class Session:
                 "pause it, or name the target's image with --target-image"
             )
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
-        operator.scale(self.cluster, installed, 0)
-        self.stops += 1
-        self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+        self._scale_to_zero(installed)
 
     def keep_at_zero(self) -> None:
         """Scale an operator that runs to zero, however often: going back is when no operator must act."""
         installed = self.seen.operator
         if installed is not None and installed.replicas and self.options.stop_operator:
-            operator.scale(self.cluster, installed, 0)
-            self.stops += 1
-            self.log.warning("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
-            self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=0)))
+            self._scale_to_zero(installed)
+
+    def _scale_to_zero(self, installed: Operator) -> None:
+        self._scale(installed, 0)
+        self.stops += 1
+        self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+
+    def _scale(self, installed: Operator, replicas: int) -> None:
+        operator.scale(self.cluster, installed, replicas)
+        self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=replicas)))
 
     def restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
@@ -237,10 +241,8 @@ class Session:
             return True
         if installed is None or not _is_same(installed, was):
             return False
-        operator.scale(self.cluster, installed, was.replicas)
+        self._scale(installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
-        restored = replace(installed, replicas=was.replicas)
-        self.seen = replace(self.seen, found=replace(self.seen.found, operator=restored))
         return True
 
     def let_operators_in(self) -> None:
@@ -258,15 +260,15 @@ class Session:
         self._opened_at = self.context.clock()
         webhooks.open_for(self.cluster, self.seen.account, self.seen.blocking)
         self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.opened))
-        while True:
-            try:
-                admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
-            except errors.Rejected as error:
-                self.log.info("waiting", why=str(error))
-                self.heed_signals()
-                self.context.sleep(1.0)
-            else:
-                return
+        self.wait_until_free(self._denied)
+
+    def _denied(self) -> str:
+        """What still denies our patches, at an API server that does not know our condition yet."""
+        try:
+            admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
+        except errors.Rejected as error:
+            return str(error)
+        return ""
 
     def is_spreading(self, error: errors.Rejected) -> bool:
         """Whether a rejection may be of an API server that does not know our condition yet."""
