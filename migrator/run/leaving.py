@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, MigratorError
+from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import SetState, pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import compares_idle_sets
 from migrator.releases.table import release_in
-from migrator.run.operator import Operator
-from migrator.run.record import OperatorBefore, Record, State
+from migrator.run.leases import LOCKED_OUT
+from migrator.run.record import Record, State
 from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
@@ -30,16 +30,16 @@ Step = Callable[[Session], None]
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
 
+#: What is next where the Deployment is not the one that was stopped, or is gone.
+_CHANGED: Final = (
+    "No stored hash is changed, but the operator is at zero, and its Deployment is not the one that was stopped. "
+    "Start the old operator, or run again"
+)
+
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
     "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, "
     f"{errors.STAY_AT_ZERO[0].lower()}{errors.STAY_AT_ZERO[1:]} {errors.AGAIN}"
-)
-
-#: What is next after an operator's Lease could not be released.
-LOCKED_OUT: Final = (
-    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
-    f"start. {errors.AGAIN}"
 )
 
 
@@ -78,11 +78,8 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.go_back(scheme)
         revert(run)
     if record is not None and not run.restore(record.stopped):
-        return _half_way(run, error, next_step=_changed(run.seen.operator, record.stopped))
-    try:
-        run.let_operators_in()
-    except ClusterError as late:
-        return half_way(late, LOCKED_OUT)
+        return _half_way(run, error, next_step=_CHANGED)
+    run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
@@ -141,7 +138,8 @@ def _half_way(run: Session, error: BaseException, *, next_step: str = "", is_rea
             next_step = LOCKED_OUT
         if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
             next_step = _beside_target_next(run)
-    true = half_way(error, next_step)
+    true = HalfWay(f"{_said(error)}. {next_step}")
+    true.details = getattr(error, "details", {})
     if record is not None and run.leases is not None and run.leases.held:
         with suppress(MigratorError, KeyboardInterrupt):
             run.save(replace(record, error=_said(error)))
@@ -158,15 +156,6 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     return _half_way(run, error, is_read=False)
 
 
-def _changed(installed: Operator | None, was: OperatorBefore | None) -> str:
-    """What is next where the Deployment is not the one that was stopped."""
-    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
-    return (
-        "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
-        f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
-    )
-
-
 def _beside_target_next(run: Session) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
@@ -174,13 +163,6 @@ def _beside_target_next(run: Session) -> str:
     return (
         f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
     )
-
-
-def half_way(error: BaseException, next_step: str) -> HalfWay:
-    """The error for what is half-way, or not known."""
-    true = HalfWay(f"{_said(error)}. {next_step}")
-    true.details = getattr(error, "details", {})
-    return true
 
 
 def _next_step(seen: Observation, *, revert: bool) -> str:

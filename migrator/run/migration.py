@@ -202,7 +202,7 @@ def _close(run: Session) -> None:
     if run.seen.wrong_operator:
         _close(run)
         return
-    _let_operators_in(run)
+    run.let_operators_in()
     if run.options.revert:
         run.save(None)
 
@@ -228,11 +228,3 @@ def _without_label(run: Session) -> list[object]:
     if _FOREIGN in run.options.plan.allow:
         return []
     return [tree.ref for tree in run.seen.trees if not tree.pcs.on_delete and unlabelled(tree)]
-
-
-def _let_operators_in(run: Session) -> None:
-    """Give the operator's Lease back, also one that a killed run parked."""
-    try:
-        run.let_operators_in()
-    except ClusterError as error:
-        raise leaving.half_way(error, leaving.LOCKED_OUT) from error

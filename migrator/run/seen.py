@@ -42,9 +42,9 @@ class Witness(NamedTuple):
 class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
-    ``possible_hashes`` are what the last search for hashes in unknown places found. ``fenced``: the run holds its own
-    Lease, and no operator acts. ``dirty``: an earlier run may have written. ``begun``: the uids of the sets that this
-    run writes. ``elsewhere``: our Leases in other namespaces, and ``moving`` where operators renew theirs.
+    ``possible_hashes`` are what the last search for hashes in unknown places found. ``dirty``: an earlier run may have
+    written. ``begun``: the uids of the sets that this run writes. ``elsewhere``: our Leases in other namespaces, and
+    ``moving`` where operators renew theirs.
     """
 
     options: RunOptions
@@ -53,7 +53,6 @@ class Observation:
     record: Record | None = None
     trees: tuple[objects.Tree, ...] = ()
     possible_hashes: tuple[objects.PossibleHash, ...] = ()
-    fenced: bool = False
     dirty: bool = False
     begun: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Lease] = field(default_factory=dict)
@@ -212,7 +211,7 @@ class Observation:
 
     def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options
-        if installed is None or installed.gone or self.fenced:
+        if installed is None or installed.gone or (self.locked_out and not self.acts):
             return
         pod = next(iter(installed.pods), None)
         replicas = count(installed.replicas, "replica")

@@ -101,7 +101,6 @@ class Session:
             new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
             dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
             self.seen, self._judged = replace(self.seen, dirty=dirty), taken
-        self.seen = replace(self.seen, fenced=taken and self.seen.locked_out and not self.seen.acts)
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what :meth:`look_around` would report.
@@ -190,7 +189,6 @@ class Session:
             self._prepared = True
         self.wait_until_free(self._obstacle)
         self.look_at_operators()
-        self.seen = replace(self.seen, fenced=True)
 
     def _obstacle(self) -> str:
         """Stop an operator that runs, and park its Lease once it is gone; returns what is in the way."""
@@ -347,10 +345,8 @@ class Session:
 
     def heed_signals(self) -> None:
         """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
-        if self.context.stop.is_set():
-            raise Interrupted("the run was asked to end")
-        if self.context.deadline.remaining() <= 0:
-            raise Interrupted("--timeout has expired")
+        if self.context.is_over():
+            raise Interrupted("the run was asked to end" if self.context.stop.is_set() else "--timeout has expired")
 
 
 def _is_same(installed: Operator, was: OperatorBefore) -> bool:
