@@ -20,7 +20,7 @@ from migrator.planning.options import PlanOptions
 from migrator.releases.table import release_in
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
-from migrator.run.record import Record, State
+from migrator.run.record import Record
 from migrator.run.seen import Observation, check_there, records, unplanned
 from migrator.run.snapshot import read_snapshot
 
@@ -67,15 +67,8 @@ def first_look(
 
 
 def _story(run: Record) -> str:
-    """What became of the last run."""
-    kind = "A revert of the migration" if run.revert else "A run"
-    if not run.is_open:
-        return f"{kind} from {run.source} to {run.target} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
-    wrote = "may have written" if run.state is State.WRITING else "has written nothing"
-    return (
-        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
-        f"{wrote}." + (f" Last error: {run.error}" if run.error else "")
-    )
+    """What became of the last run, as sentences."""
+    return f"T{str(run)[1:]}." + (f" Last error: {run.error}" if run.error else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
-_WROTE: Final = {False: "has written nothing", True: "may have written"}
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
 
 
@@ -189,11 +188,9 @@ class Observation:
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
         run = self.open
         if self.other_migration and run is not None:
-            what = "the revert of an earlier migration" if run.revert else "an earlier migration"
-            message = f"{what} to {run.target} did not end"
             again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
-            found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
+            found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))
         return found
 
     def elsewhere_findings(self) -> list[model.Finding]:
@@ -281,11 +278,9 @@ def _shown(lease: Lease) -> Witness | None:
     except errors.Unreadable:
         return Witness(lease.namespace, "has a record that cannot be read", may_have_written=True)
     if run is not None and run.is_open:
-        wrote = run.state is State.WRITING
-        what = f"has the record of a run to {run.target} that did not end and {_WROTE[wrote]}"
-        return Witness(lease.namespace, what, wrote)
+        return Witness(lease.namespace, f"has a record: {run}", run.state is State.WRITING)
     if lease.holder:
-        what = f"is held by {lease.holder}, whose run {_WROTE[False]} yet"
+        what = f"is held by {lease.holder}, whose run has written nothing yet"
         return Witness(lease.namespace, what, may_have_written=False)
     return None
 
