@@ -30,12 +30,6 @@ Step = Callable[[Session], None]
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
 
-#: What is next where the Deployment is not the one that was stopped, or is gone.
-_CHANGED: Final = (
-    "No stored hash is changed, but the operator is at zero, and its Deployment is not the one that was stopped. "
-    "Start the old operator, or run again"
-)
-
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
     "Nothing could be read, so it is not known whether an earlier run left sets half-way: if there was one, "
@@ -77,8 +71,14 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
-    if record is not None and not run.restore(record.stopped):
-        return _half_way(run, error, next_step=_CHANGED)
+    if record is not None and not run.restore(was := record.stopped):
+        installed = run.seen.operator
+        now = f"{installed} has {installed.image}" if installed is not None else "there is none"
+        next_step = (
+            "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
+            f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
+        )
+        return _half_way(run, error, next_step=next_step)
     run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)

@@ -93,6 +93,11 @@ class Operator:
         return f"{self}, {words.count(self.replicas, 'replica')} of {self.image}"
 
     @property
+    def evidence(self) -> str:
+        """What shows that it is there: a pod by name, or else its description."""
+        return str(self.pods[0]) if self.pods else self.description
+
+    @property
     def live(self) -> bool:
         """Whether it runs, or is about to."""
         return self.replicas > 0 or any(not pod.terminating for pod in self.pods)

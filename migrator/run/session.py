@@ -199,19 +199,19 @@ class Session:
             if installed.replicas:
                 self._stop(installed)
             elif not installed.deployment and installed.live:
-                raise ForeignOperator(f"{installed} run without a Deployment: stop them yourself")
+                raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
             # What is scaled up again and again never ends: a revert keeps it at zero while it writes.
             if not self.options.revert or self.stops < STOPS or not model.pending(self.seen.plan):
-                return f"{installed.description} still exists"
+                return f"{installed.evidence} still exists"
         return self.known_leases.park()
 
     def _stop(self, installed: Operator) -> None:
         """Scale the operator to zero, three times at most; what it was is recorded first."""
         if not self.options.stop_operator:
-            raise ForeignOperator(f"{installed.description} runs: scale it to zero, or run with --stop-operator")
+            raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self.stops == STOPS and not self.options.revert:
             raise ForeignOperator(
-                f"something scales the operator up again ({installed.description}), for instance GitOps or an "
+                f"something scales the operator up again ({installed.evidence}), for instance GitOps or an "
                 "autoscaler: pause it, or name the target's image with --target-image"
             )
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
