@@ -16,7 +16,6 @@ from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill_at, raising, when
 from tests.faults.steps import GROVE, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
-from tests.support.tables import table
 
 _HALF = 12
 WEB = (kinds.POD_CLIQUE_SETS, "default", "web")
@@ -303,18 +302,6 @@ def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert()
     ending = world.run(revert=True, source=cluster.SOURCE)
     assert ending.code == DONE, str(ending)
     assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
-
-
-@table(
-    "image code",
-    ("The old operator, which waits for its Lease.", (cluster.OLD_IMAGE, DONE)),
-    ("The target's operator, which knows the hashes.", (cluster.NEW_IMAGE, DONE)),
-)
-def test_a_waiting_operator_at_the_end_is_no_half_way(image: str, code: int) -> None:
-    """Rule 15: every hash is new, so it is stopped again, or let in."""
-    world = World()
-    ending = world.run(do_at(of_trees()[-1].write, "after", lambda _: world.deploy(replicas=1, image=image)))
-    assert (ending.code, world.replicas) == (code, int(image == cluster.NEW_IMAGE)), str(ending)
 
 
 def test_a_message_says_what_the_hashes_are() -> None:
