@@ -67,6 +67,18 @@ def test_refused_sets_can_be_skipped() -> None:
     assert warnings(bad.findings) == [("GM-120", "bad", "/status/currentRevision")]
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_refused_set_that_a_run_may_have_begun_cannot_be_skipped(written: int, *, resumes: bool) -> None:
+    """It holds hashes of the target, and an earlier run may have written them; without such a run it was not us."""
+    world = World().grow("bad")
+    world.apply(world.decide().changes[:written])
+    world.of("PodCliqueSet", "bad")["status"]["currentRevision"] = "bad-1"
+    world.grow("good", namespace="a")
+    states = {p.tree.ref.name: p.state for p in world.plan(skip_refused=True, resumes=resumes).set_plans}
+    assert states["bad"] is (SetState.REFUSED if written and resumes else SetState.SKIPPED)
+
+
 def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     """A dump says which guards could not be asked."""
     plan = World().grow().plan(is_cluster=False)
