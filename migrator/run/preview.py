@@ -16,7 +16,7 @@ from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
-from migrator.planning.options import PlanOptions
+from migrator.planning.options import AUTO, PlanOptions
 from migrator.releases.table import release_in
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
@@ -68,12 +68,13 @@ def first_look(
 
 def _story(run: Record) -> str:
     """What became of the last run."""
-    kind = "A revert of the migration" if run.revert else "A run"
+    source = "" if run.source == AUTO else f"from {run.source} "
+    what = f"{'A revert of the run' if run.revert else 'A run'} {source}to {run.target}"
     if not run.is_open:
-        return f"{kind} from {run.source} to {run.target} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
+        return f"{what} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
     wrote = "may have written" if run.state is State.WRITING else "has written nothing"
     return (
-        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
+        f"{what} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
         f"{wrote}." + (f" Last error: {run.error}" if run.error else "")
     )
 
