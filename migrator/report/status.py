@@ -25,7 +25,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     plans = newer_plans(rows)
     here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
-    ready = "" if outlook.record else row("ready", "Every set can be migrated.")
+    ready = row("ready", "Every set can be migrated.") if plans and not outlook.record else ""
     if any(number(plan, model.SetState.REFUSED) for plan in plans):
         ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
     return table.paragraphs(

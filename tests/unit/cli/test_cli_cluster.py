@@ -287,8 +287,8 @@ def test_plan_names_the_command_that_finishes_a_run(
     end_at_a_pod(store)
     invoke(*run, *revert, code=6)
     said = invoke("plan").out
-    story = "A revert of the migration from" if revert else "A run from"
-    assert f"{story} {source[1] if source else 'auto'} to v0.1.0-alpha.11 did not end." in " ".join(said.split())
+    story = " ".join(["A revert of the run" if revert else "A run", *(("from", source[1]) if source else ()), *TO])
+    assert f"{story.replace('--', '')} did not end." in " ".join(said.split())
     words = shlex.split(said.splitlines()[-1])
     assert words == ["next", "grove-migrator", "run", *source, *TO, *revert, "--stop-operator"]
     targets = invoke("plan", "-o", "json").json["targets"]
