@@ -117,6 +117,8 @@ def plan(
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
+    if group_by and result and not any(group_by in one.tree.pcs.labels for one in result.set_plans):
+        log.write_warning("unknown_label", f"No PodCliqueSet has the label {group_by} (--group-by).")
     write(text)
     if result is None or not detailed_exitcode:
         return 0

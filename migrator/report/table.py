@@ -59,17 +59,16 @@ def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> s
 
 def headline(plan: model.Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
+    if not plan.set_plans and not plan.cluster_disruption.pods:
+        return NOTHING_SELECTED
     refused, sets = json.number(plan, model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
     hold = f"{sets} already {'holds' if len(plan.set_plans) == 1 else 'hold'} the hashes of"
     if _is_revert(plan):
         old = ", ".join(sorted({str(one.target) for one in plan.set_plans}))
         restored = json.number(plan, model.SetState.MIGRATE)
-        if not restored and not refused:
-            return f"Nothing to revert: {hold} {old}."
-        left = f" {words.count(refused, 'set')} cannot be reverted." if refused else ""
-        return f"The revert restores the hashes of {old} in {restored:,} of {sets}.{left}"
-    if not plan.set_plans and not plan.cluster_disruption.pods:
-        return NOTHING_SELECTED
+        stuck = f" {words.count(refused, 'set')} cannot be reverted." if refused else ""
+        restores = f"The revert restores the hashes of {old} in {restored:,} of {sets}.{stuck}"
+        return restores if restored or refused else f"Nothing to revert: {hold} {old}."
     if not plan.cluster_disruption.pods and all(set_plan.state is model.SetState.DONE for set_plan in plan.set_plans):
         return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
@@ -95,7 +94,7 @@ def next_steps(plan: model.Plan) -> list[str]:
         return []
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
     migrating = json.number(plan, model.SetState.MIGRATE)
-    if migrating and all(finding.severity is model.Severity.WARNING for finding in plan.findings):
+    if migrating and not _is_revert(plan) and all(finding.severity is model.Severity.WARNING for finding in plan.findings):
         rest = amount(json.recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")

@@ -73,9 +73,8 @@ def _story(run: Record) -> str:
     if not run.is_open:
         return f"{what} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
     wrote = "may have written" if run.state is State.WRITING else "has written nothing"
-    return (
-        f"{what} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
-        f"{wrote}." + (f" Last error: {run.error}" if run.error else "")
+    return f"{what} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and {wrote}." + (
+        f" Last error: {run.error}" if run.error else ""
     )
 
 

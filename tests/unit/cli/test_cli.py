@@ -119,7 +119,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
-        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
+        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once: give it once"),
+        (["plan", "--to", "alpha.9", "--to=alpha.11"], "usage", "--to is given more than once: give it once"),
+        (["run", *TO, "--wait", "5m", "--wait", "1s"], "usage", "--wait is given more than once: give it once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
         (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),

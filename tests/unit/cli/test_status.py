@@ -35,10 +35,19 @@ def upgraded(site: Site) -> None:
 
 @table(
     "does first last",
-    ("Before a run nothing is amiss.", ("", "ready Every set can be migrated.", f"next      grove-migrator plan --to {NEW}")),
-    ("After a run the old operator must not start.", ("run", f"do not match {OLD}: if that release starts, it {LOST}", VERIFY)),
+    (
+        "Before a run nothing is amiss.",
+        ("", "ready Every set can be migrated.", f"next      grove-migrator plan --to {NEW}"),
+    ),
+    (
+        "After a run the old operator must not start.",
+        ("run", f"do not match {OLD}: if that release starts, it {LOST}", VERIFY),
+    ),
     ("After the upgrade it is to be verified.", ("run upgrade", f"A run to {NEW} has ended.", f"next      {VERIFY}")),
-    ("An operator beside foreign hashes.", ("upgrade", f"do not match {NEW}, which is running: it {LOST}", "next      grove-migrator releases")),
+    (
+        "An operator beside foreign hashes.",
+        ("upgrade", f"do not match {NEW}, which is running: it {LOST}", "next      grove-migrator releases"),
+    ),
 )
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
     """Each state has its row and its next command, in 80 columns."""
@@ -95,7 +104,9 @@ def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:
     odd = tree_plan("z", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "z"),))
     few = [tree_plan(f"s{number}") for number in range(MANY)]
     rows = [
-        line.split()[0] for line in plan_text(plan(*few, odd)).splitlines() if line.startswith(("default/z", "20 other sets"))
+        line.split()[0]
+        for line in plan_text(plan(*few, odd)).splitlines()
+        if line.startswith(("default/z", "20 other sets"))
     ]
     assert rows == ["default/z", "20"]
     lines = [" ".join(line.split()) for line in plan_text(plan(*few, odd)).splitlines()]
