@@ -94,7 +94,11 @@ def next_steps(plan: model.Plan) -> list[str]:
         return []
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
     migrating = json.number(plan, model.SetState.MIGRATE)
-    if migrating and not _is_revert(plan) and all(finding.severity is model.Severity.WARNING for finding in plan.findings):
+    if (
+        migrating
+        and not _is_revert(plan)
+        and all(finding.severity is model.Severity.WARNING for finding in plan.findings)
+    ):
         rest = amount(json.recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
