@@ -140,6 +140,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
     unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
     if unmigrated and not options.after_upgrade:
-        rows.append(words.row("note", f"{words.count(unmigrated, 'set')} not migrated to {target} yet."))
+        are = "set is" if unmigrated == 1 else "sets are"
+        rows.append(words.row("note", f"{unmigrated:,} {are} not migrated to {target} yet."))
         rows.append(words.command_row("next", next_command("run", "--stop-operator")))
     return "".join(rows)

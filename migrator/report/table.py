@@ -227,7 +227,7 @@ def _sets(plan: model.Plan) -> str:
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
-    names_of_sets += [words.count(len(folded), "other set")] if folded else []
+    names_of_sets += [words.count(len(folded), "other set" if shown else "set")] if folded else []
     names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)

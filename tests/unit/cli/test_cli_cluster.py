@@ -245,7 +245,7 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
     assert max(map(len, lines)) <= 80
     assert "          And 56 more: -o json lists all." in lines
     assert lines[-2:] == [
-        "note      3 sets not migrated to v0.1.0-alpha.11 yet.",
+        "note      3 sets are not migrated to v0.1.0-alpha.11 yet.",
         "next      grove-migrator run --to v0.1.0-alpha.11 --stop-operator",
     ]
 

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import time
 
 import click
 import pytest
@@ -171,6 +172,19 @@ def test_the_stage_shows_what_a_run_tells_of_itself() -> None:
     with progress.Progress(stream) as shown, shown.stage("migrating"):
         shown.show("patching", 1008, 1200)
     assert re.search(r" patching 1,008 of 1,200 +\u2501", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
+
+
+def test_a_stage_with_a_known_end_shows_the_time_that_is_left() -> None:
+    """Once the speed is known, and never for one whose end is not."""
+    stream = Terminal()
+    with progress.Progress(stream) as shown, shown.stage("migrating"):
+        for done in (0, 400, 800):
+            shown.show("patching", done, 1200)
+            time.sleep(0.02)
+    with progress.Progress(stream) as shown, shown.stage("reading"):
+        pass
+    assert re.search(r"800 of 1,200 [^\r]*0:00:01 left", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
+    assert "left" not in stream.getvalue().partition("reading")[2]
 
 
 def test_log_lines_appear_whole_above_the_progress() -> None:
