@@ -99,20 +99,14 @@ class _Read:
             return plan
         options = replace(self.seen.options.plan, target=plan.target)
         seen = replace(self.seen, options=replace(self.seen.options, plan=options))
-        found, installed = seen.findings(), seen.operator
-        if installed is not None and not installed.gone:
-            pod, what = next(iter(installed.pods), None), f"{installed}, which is running ({installed.image})"
-            ref, message = (pod.ref, f"is a pod of {what}") if pod else (None, f"there is {what}")
-            remedy = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(operators.RUNNING.found(ref, None, message, remedy))
-        findings = (*plan.findings, *(finding.as_warning for finding in found))
+        findings = (*plan.findings, *(finding.as_warning for finding in seen.findings()))
         return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
 def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
-    # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
+    # As with --stop-operator: before a migration an operator runs, and that is no warning.
     seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[model.NotChecked]()
     if not cluster.is_cluster:
         return _Read(snapshot, seen)
