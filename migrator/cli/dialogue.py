@@ -13,7 +13,7 @@ import click
 
 from migrator import errors, words
 from migrator.cli import log
-from migrator.cli.options import next_command, session
+from migrator.cli.flags import next_command, session
 from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
 from migrator.planning import crds

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
-from migrator.cli.options import session
+from migrator.cli.flags import session
 from migrator.words import printable, wrapped
 
 if TYPE_CHECKING:

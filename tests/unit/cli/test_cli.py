@@ -20,7 +20,7 @@ from click.shell_completion import ShellComplete
 
 from migrator import __version__, cli
 from migrator.cli import connect
-from migrator.cli.options import Seconds
+from migrator.cli.flags import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from tests.support.command_line import DUMP, TO, Invoke, objects

@@ -50,7 +50,7 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with ExitStack() as stack:
         url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
 
-        def store(_cluster: object, **_options: Any) -> object:
+        def store(*_: object, **_options: Any) -> object:
             seconds = 0.2 if step is Hang else 15.0
             return store_on(url, time=Clock(), request_timeout=seconds)
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from migrator.cli import log, progress
-from migrator.cli.options import Session
+from migrator.cli.flags import Session
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.memory_site import Site
