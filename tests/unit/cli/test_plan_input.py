@@ -199,7 +199,8 @@ def test_a_label_that_no_set_has_is_named(invoke: Invoke) -> None:
     assert (warned["event"], warned["message"]) == ("unknown_label", "No PodCliqueSet has the label taem (--group-by).")
     items = objects()
     label = next(iter(next(item for item in items if item["kind"] == "PodCliqueSet")["metadata"]["labels"]))
-    assert invoke(*page, label).err == ""
+    printed = invoke(*page, label)
+    assert (f"by label {label}" in printed.out, printed.err) == (True, "")
 
 
 def test_no_form_prints_a_control_character(tmp_path: Path, invoke: Invoke) -> None:
