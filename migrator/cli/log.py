@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 #: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
 #: object.
-_ONLY_IF_VERBOSE: Final = frozenset(
-    {
-        "patched",
-        "tree_written",
-        "retrying_after_conflict",
-        "stage",
-        "ending_run",
-        "summary",
-    }
-)
+_ONLY_IF_VERBOSE: Final = {"patched", "tree_written", "retrying_after_conflict", "stage", "ending_run", "summary"}
 
 
 class Unbreakable:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from migrator import __version__, errors
 from migrator.cli import flags, log
 from migrator.cli.stdout import as_json, write
@@ -121,9 +119,7 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
     if not has_target:
         flags.refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
         if output_format == "html":
-            ctx = click.get_current_context()
-            param = next(param for param in ctx.command.params if param.name == "output")
-            raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
+            raise errors.UsageError("-o html needs a target: give --to or --to-binary.")
 
 
 def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, header: PlanHeader) -> str:

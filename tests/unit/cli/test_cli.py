@@ -244,8 +244,10 @@ def test_durations_are_those_of_kubectl() -> None:
             Seconds().convert(text, None, None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first sets the stop event; a closed terminal sends two. Afterwards the handler of before is back."""
     before, stop = signal.getsignal(number), threading.Event()
     received = []
@@ -255,8 +257,9 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Sig
             os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
+            assert ("Ctrl-C" in capsys.readouterr().err) is (number == signal.SIGINT), "for somebody who pressed it"
             os.kill(os.getpid(), number)
-            assert received == (["default"] if number == signal.SIGTERM else [])
+            assert received == ([] if number == signal.SIGHUP else ["default"])
         received.clear()
         os.kill(os.getpid(), number)
         assert received == ["default"]

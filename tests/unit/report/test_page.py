@@ -244,11 +244,12 @@ READY = "until the slowest model is ready **"
         "The quickest pod of a clique; the slowest clique.",
         ({"a": [12, 9000], "b": [3, 3]}, f"{READY} about 12 minutes -"),
     ),
-    ("It took no time.", ({"a": [0, 0]}, f"{READY} about 1 minute -")),
-    ("No pod is ready.", ({}, "How long the models need to load is not known: only a dump")),
+    ("One minute is no plural.", ({"a": [1, 1]}, f"{READY} about 1 minute -")),
+    ("No pod is ready.", ({"a": [0, 0]}, "How long the models need to load is not known: only a dump")),
+    ("A cluster.", ({}, "How long the models need to load is not known: only a dump")),
 )
 def test_the_page_says_how_long_the_models_need(minutes: dict[str, list[int]], said: str) -> None:
-    """From when a pod was scheduled until it was ready, as a dump has it."""
+    """From when a pod was scheduled until it was ready, as a dump has it; one with 0 minutes never was."""
     world = World().grow(cliques=[clique("a"), clique("b")], groups={})
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for name, times in minutes.items():
@@ -256,7 +257,7 @@ def test_the_page_says_how_long_the_models_need(minutes: dict[str, list[int]], s
             ends = {"PodScheduled": start, "Ready": start + timedelta(minutes=time)}
             world.of("Pod", f"web-0-{name}-{number}")["status"] = {
                 "conditions": [
-                    {"type": kind, "status": "True", "lastTransitionTime": end.isoformat()}
+                    {"type": kind, "status": str(time > 0), "lastTransitionTime": end.isoformat()}
                     for kind, end in ends.items()
                 ]
             }
