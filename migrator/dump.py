@@ -112,6 +112,8 @@ def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa
         return
     if not value["kind"].endswith("List"):
         raise ValueError(f"{place} has items and is not a List: {CUT_OFF}")
+    if value.keys() - {"apiVersion", "kind", "metadata", "items"}:
+        raise ValueError(f"{place} is a List with more than items: {MESSAGES}")
     items = value["items"] if value["items"] is not None else []
     if not isinstance(items, list):
         raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text

@@ -17,7 +17,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
-from migrator.cli.options import LOG_FORMAT
+from migrator.cli.flags import LOG_FORMAT
 
 #: A flag of so many commands is a common one.
 _SEVERAL: Final = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.options import command, output_format
+from migrator.cli.flags import command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes

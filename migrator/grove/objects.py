@@ -45,6 +45,7 @@ class Pod:
     phase: str | None = None
     in_other_gang: bool = False
     created: str = ""  # metadata.creationTimestamp
+    loading: float | None = None  # seconds from scheduled to ready; a cluster's pods are read without them
 
     @property
     def labels(self) -> Mapping[str, str | None]:

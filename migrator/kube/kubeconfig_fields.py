@@ -76,6 +76,8 @@ def _cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
         yield "server", "is missing: give the address of the API server"
     elif "@" in cluster["server"]:
         yield "server", "has a user or password in the address: move it into the user's entry"
+    elif cluster["server"].count("[") != cluster["server"].count("]"):  # Python's URLs fail at it
+        yield "server", "is not an address: give https://HOST:PORT"
     if "proxy-url" in cluster and not _is_proxy(cluster["proxy-url"]):
         yield "proxy-url", f"must be http://HOST:PORT or https://HOST:PORT. {_WITHOUT_PROXY}"
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):

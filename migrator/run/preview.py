@@ -99,7 +99,8 @@ class _Read:
 def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
-    seen, unseen = unplanned(RunOptions(options)), list[model.NotChecked]()
+    # As with --stop-operator: before a migration an operator runs, and that is no warning.
+    seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[model.NotChecked]()
     if not cluster.is_cluster:
         return _Read(snapshot, seen)
     if not snapshot.installed:

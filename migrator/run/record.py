@@ -73,8 +73,9 @@ class Record:
             State.STOPPING: "did not end, and has written nothing",
             State.WRITING: "did not end, and may have written",
         }
+        source = "" if self.source == AUTO else f"from {self.source} "
         return (
-            f"the {kind} from {self.source} to {self.target} that began at {self.started:%Y-%m-%d %H:%M} UTC "
+            f"the {kind} {source}to {self.target} that began at {self.started:%Y-%m-%d %H:%M} UTC "
             f"{fate.get(self.state, 'has ended')}"
         )
 

@@ -145,6 +145,13 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
+def test_a_kubeconfig_that_is_no_text_is_reported(tmp_path: Path) -> None:
+    """Without a decoder's words."""
+    (tmp_path / "config").write_bytes(b"\xff\xfe\0")
+    with pytest.raises(UsageError, match=r"config cannot be used: it is not YAML$"):
+        ask(kubeconfig=str(tmp_path / "config"))
+
+
 @pytest.mark.parametrize("server", ["nonsense", "http://a:b:c", "https://127.0.0.1:99999"])
 def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str) -> None:
     """A server without a scheme, or with a port that is none, is one sentence, without the library's words."""

@@ -41,7 +41,7 @@ def causes(*fields: str) -> dict[str, Any]:
     ("code", "body", "kind", "said"),
     [
         (401, {"reason": "Unauthorized"}, NotAuthorised, "log in again, or use another context"),
-        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, Forbidden, "lacks the permission"),
+        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, Forbidden, "with SECURITY.md"),
         (403, {"reason": "Forbidden", "message": POLICY_DENIES}, Rejected, "denied by grove-migrator-labels"),
         (403, {"message": WEBHOOK_DENIES}, Rejected, "HTTP 403: denied by other.example"),
         *(

@@ -47,6 +47,7 @@ def plugin(**fields: Any) -> dict[str, Any]:
     ("An empty label.", ("tls-server-name", "x..y", "is not the name of a host")),
     ("Too long a label.", ("tls-server-name", "x" * 300, "is not the name of a host")),
     ("Too long a name.", ("tls-server-name", ".".join(["x" * 60] * 5), "is not the name of a host")),
+    ("An address with half a bracket.", ("server", "https://[::1:6443", "is not an address: give https://HOST:PORT")),
     ("A proxy.", ("proxy-url", 5, f"{TEXT} a number")),
     ("A proxy without a scheme.", ("proxy-url", "127.0.0.1:9", "must be http://HOST:PORT or https://HOST:PORT")),
     ("A proxy with a password.", ("proxy-url", "ftp://me:sesame@a:9", "must be http://HOST:PORT or https://HOST:PORT")),

@@ -79,6 +79,8 @@ def renamed(**metadata: Any) -> str:
         ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {MESSAGES}"),
         ("error: the server is away\n", f"lacks apiVersion: {MESSAGES}"),
         ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {MESSAGES}"),
+        (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {MESSAGES}"),
+        ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {MESSAGES}"),
         ("apiVersion: v1\n", f"it lacks kind: {CUT}"),
         ("apiVersion: v1\nkind: 5\n", "it lacks kind"),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items is not a list but a mapping"),

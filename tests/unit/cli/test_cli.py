@@ -20,7 +20,7 @@ from click.shell_completion import ShellComplete
 
 from migrator import __version__, cli
 from migrator.cli import connect
-from migrator.cli.options import Seconds
+from migrator.cli.flags import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from migrator.hashing import schemes
@@ -120,7 +120,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
-        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
+        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once: give it once"),
+        (["plan", "--to", "alpha.9", "--to=alpha.11"], "usage", "--to is given more than once: give it once"),
+        (["run", *TO, "--wait", "5m", "--wait", "1s"], "usage", "--wait is given more than once: give it once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
         (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),
@@ -244,8 +246,10 @@ def test_durations_are_those_of_kubectl() -> None:
             Seconds().convert(text, None, None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first sets the stop event; a closed terminal sends two. Afterwards the handler of before is back."""
     before, stop = signal.getsignal(number), threading.Event()
     received = []
@@ -255,8 +259,9 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Sig
             os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
+            assert ("Ctrl-C" in capsys.readouterr().err) is (number == signal.SIGINT), "for somebody who pressed it"
             os.kill(os.getpid(), number)
-            assert received == (["default"] if number == signal.SIGTERM else [])
+            assert received == ([] if number == signal.SIGHUP else ["default"])
         received.clear()
         os.kill(os.getpid(), number)
         assert received == ["default"]

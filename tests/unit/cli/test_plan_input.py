@@ -192,6 +192,17 @@ def test_every_code_is_explained_offline(invoke: Invoke) -> None:
     assert "A member below its minimum ends its gang." in invoke("guards", "update-in-flight", "301").out
 
 
+def test_a_label_that_no_set_has_is_named(invoke: Invoke) -> None:
+    """A mistyped --group-by is a page that looks right, with one group in which everything is."""
+    page = ("plan", "-f", DUMP, *TO, "-o", "html", "--group-by")
+    (warned,) = invoke(*page, "taem").events
+    assert (warned["event"], warned["message"]) == ("unknown_label", "No PodCliqueSet has the label taem (--group-by).")
+    items = objects()
+    label = next(iter(next(item for item in items if item["kind"] == "PodCliqueSet")["metadata"]["labels"]))
+    printed = invoke(*page, label)
+    assert (f"by label {label}" in printed.out, printed.err) == (True, "")
+
+
 def test_no_form_prints_a_control_character(tmp_path: Path, invoke: Invoke) -> None:
     """Names in a file may hold what a terminal obeys: it is spelt out in tables, data and pages."""
     items = objects()

@@ -86,6 +86,29 @@ def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str)
     assert table.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
 
 
+@pytest.mark.parametrize(
+    ("refused", "again", "said"),
+    [
+        (False, False, "The revert restores the hashes of legacy-1.34 in 1 of 1 set."),
+        (False, True, "Nothing to revert: 1 set already holds the hashes of legacy-1.34."),
+        (True, False, "The revert restores the hashes of legacy-1.34 in 0 of 1 set. 1 set cannot be reverted."),
+    ],
+    ids=["it restores", "it has restored already", "it is refused"],
+)
+def test_the_headline_of_a_revert_says_what_it_restores(*, refused: bool, again: bool, said: str) -> None:
+    """Nobody reads of an upgrade, or of hashes that the sets do not hold."""
+    world = World().grow()
+    if not again:
+        world.apply(world.decide().changes)
+    made = world.revert()
+    if refused:
+        stuck = replace(made.set_plans[0], state=SetState.REFUSED, findings=(finding(Severity.REFUSAL),))
+        made = replace(made, set_plans=(stuck,))
+    text = plan_text(made)
+    assert " ".join(text.split()).startswith(said)
+    assert "Stored hashes: legacy-1.35. Target: legacy-1.34.\n" in text
+
+
 def test_changes_are_grouped_by_what_replaces_what() -> None:
     """A person sees one line for each hash, with the kinds that hold it, not one per pod."""
     generation, template = change_groups(tree_plan("demo"))

@@ -68,13 +68,14 @@ def session() -> Session:
 
 
 class Command(click.Command):
-    """A command that refuses an empty value, and a second ``-f`` that would be dropped."""
+    """A command that refuses an empty value, and a second one that would replace the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a second -f of a command that reads one file is refused, because Click would drop the first."""
+        """Parse; of two values Click would drop the first, so that one of two targets would be nobody's choice."""
         typed = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
-        if any("-f" in param.opts and not param.multiple and typed.count(param) > 1 for param in typed):
-            ctx.fail("-f is given more than once, and this command reads one file.")
+        for param in typed:
+            if isinstance(param, click.Option) and not param.multiple | param.is_flag and typed.count(param) > 1:
+                ctx.fail(f"{param.opts[0]} is given more than once: give it once.")
         rest = super().parse_args(ctx, args)
         for param in self.params:
             value = ctx.params.get(str(param.name))
