@@ -13,7 +13,7 @@ from urllib.parse import quote
 from migrator import cluster, errors, exact_json
 from migrator.exact_json import JSONObject
 from migrator.kinds import LEASES, PODS, Op, Resource
-from migrator.kube.kubeconfig import api_client
+from migrator.kube.kubeconfig import find
 from migrator.kube.transport import JSON, Request, Timing, Transport
 
 T = TypeVar("T")
@@ -45,9 +45,8 @@ def connect(
     Nothing is sent yet. ``waiting`` gets the name of a credential plugin that takes long. Raises
     :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
-    client, chosen, renew = api_client(kubeconfig, context, waiting)
-    transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
-    return KubeCluster(transport, chosen)
+    chosen, read = find(kubeconfig, context, waiting)
+    return KubeCluster(Transport(read, deadline=deadline, timing=timing), chosen)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes.client import ApiClient
+from kubernetes.client import Configuration
 from urllib3 import exceptions as http
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
 from migrator.kube import connections, responses
-from migrator.kube.kubeconfig import Credentials
+from migrator.kube.credentials import Credentials
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -122,15 +122,14 @@ class Transport:
     """Sends requests, from any number of threads.
 
     ``request_timeout`` is how long a write may take with all its attempts, and the answer to a read, in seconds;
-    ``page_timeout`` is that of a page of a list.
-    ``renew`` reads the credentials of the client anew.
+    ``page_timeout`` is that of a page of a list. ``read`` puts address and credentials into the configuration, and
+    returns for how many seconds the credentials are good; nothing is sent yet.
     """
 
     def __init__(
         self,
-        api_client: ApiClient,
+        read: Callable[[Configuration], float],
         *,
-        renew: Callable[[], object],
         request_timeout: float = _REQUEST_TIMEOUT,
         page_timeout: float = _PAGE_TIMEOUT,
         deadline: Deadline | None = None,
@@ -138,11 +137,11 @@ class Transport:
     ) -> None:
         self._request_timeout = request_timeout
         self._page_timeout = page_timeout
-        self.server = str(api_client.configuration.host)
-        self._pool = api_client.rest_client.pool_manager
-        connections.prepare(self._pool)
         self._timing = timing or Timing()
-        self._credentials = Credentials(api_client.configuration, renew, self._timing.clock)
+        configuration = Configuration()
+        self._credentials = Credentials(configuration, lambda: read(configuration), self._timing.clock)
+        self.server = str(configuration.host)
+        self._pool = connections.pool_of(configuration)
         self._deadline = deadline or Deadline(self._timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from kubernetes.client import ApiClient, Configuration
-from urllib3 import PoolManager
+from kubernetes.client import Configuration
 
 from migrator.errors import MigratorError
 from migrator.kinds import LEASES, PODS
 from migrator.kube import connections
 from migrator.kube.store import KubeCluster
-from migrator.kube.transport import Transport
-from tests.support.fake_api import OPS
+from tests.support.fake_api import OPS, store_on
 
 _BODY = b'{"kind":"Pod","metadata":{"name":"p"}}'
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -76,10 +74,7 @@ def _lease(store: KubeCluster) -> object:
 def test_one_answer_has_a_time_limit_as_a_whole(request_of: Callable[[KubeCluster], object], *, headers: bool) -> None:
     """A byte now and then keeps each read alive, and for ever held a run."""
     with dripping(headers=headers) as url:
-        configuration = Configuration(host=url)
-        configuration.proxy = None
-        limits = {"request_timeout": 0.5, "page_timeout": 0.5}
-        store = KubeCluster(Transport(ApiClient(configuration), renew=lambda: None, **limits))
+        store = store_on(url, request_timeout=0.5)
         began = time.monotonic()
         with pytest.raises(MigratorError):
             request_of(store)
@@ -88,8 +83,7 @@ def test_one_answer_has_a_time_limit_as_a_whole(request_of: Callable[[KubeCluste
 
 def test_what_is_not_sent_when_a_connection_ends_is_thrown_away() -> None:
     """The kernel would send it as soon as the network is back, long after our hold on the Lease."""
-    pool = PoolManager()
-    connections.prepare(pool)
+    pool = connections.pool_of(Configuration())
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         connection = pool.connection_from_url(f"http://127.0.0.1:{port}")._new_conn()

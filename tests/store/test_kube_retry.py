@@ -282,12 +282,12 @@ def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: 
 def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int) -> None:
     """A token may be rotated at any time, so the next attempt of the caller has the new one."""
     api, renewed = serve(status(code, "no"), POD, POD), list[str]()
-    store = store_on(api.url, renew=lambda: renewed.append("renewed"))
+    store = store_on(api.url, renewed=lambda: renewed.append("renewed"))
     with pytest.raises(NotAuthorised):
         get(store)
     get(store)
     get(store)
-    assert renewed == ["renewed"]
+    assert renewed == ["renewed"] * 2
 
 
 #: Errors of urllib3 after which the server may have the request.

@@ -67,6 +67,10 @@ def test_a_field_of_the_cluster_is_named(tmp_path: Path, field: str, value: obje
     ("A user.", ("https://me@127.0.0.1:1", "has a user or password")),
     ("Without a scheme.", ("me:sesame@127.0.0.1:1", "has a user or password")),
     ("With half of one.", ("https:/me:sesame@127.0.0.1:1", "has a user or password")),
+    *(
+        ("An address has a scheme, and a port is a number below 65536.", (server, "is not an address: it must be http"))
+        for server in ("nonsense", "http://a:b:c", "https://127.0.0.1:99999")
+    ),
     ("Before an address that is none.", ("https://me:sesame@127.0.0.1:99999", "has a user or password")),
     ("The client would take http://localhost.", ("", "is missing")),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import ssl
 import struct
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import Configuration
 
 from migrator import exact_json
 from migrator.cluster import Deadline
@@ -193,18 +194,21 @@ def store_on(
     request_timeout: float = 15.0,
     dry_run: bool = False,
     deadline: Deadline | None = None,
-    renew: Callable[[], None] = lambda: None,
+    renewed: Callable[[], object] = lambda: None,
     proxy: str | None = None,
 ) -> KubeCluster:
     """A store on that server whose waits take no time."""
     time = time or Clock()
-    configuration = Configuration(host=url)
-    configuration.proxy = proxy  # not the environment's: the server is on the loopback
+
+    def read(configuration: Configuration) -> float:
+        renewed()
+        configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
+        return math.inf
+
     transport = Transport(
-        ApiClient(configuration),
+        read,
         request_timeout=request_timeout,
         page_timeout=request_timeout,
-        renew=renew,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )
