@@ -14,7 +14,7 @@ from migrator import cluster, errors, exact_json
 from migrator.exact_json import JSONObject
 from migrator.kinds import LEASES, PODS, Op, Resource
 from migrator.kube.kubeconfig import find
-from migrator.kube.transport import JSON, Request, Timing, Transport
+from migrator.kube.transport import JSON, LONGEST_OF_LEASE, LONGEST_PAGE, Request, Timing, Transport
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class KubeCluster:
             f"list {resource.qualified_name}",
             {key: value for key, value in query.items() if value},
             accept=_METADATA_LIST if metadata_only else JSON,
-            of_list=True,
+            longest=LONGEST_PAGE,
         )
         for _ in range(MAX_LIST_STARTS):
             items: list[T] = []
@@ -184,7 +184,7 @@ class KubeCluster:
             query |= {"dryRun": "All"} if self.dry_run else {}
         parts = [] if verb == "create" else [part for part in (name, subresource) if part]
         kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
-        return Request(
+        request = Request(
             "/".join([_path(resource, namespace), *(quote(part, safe="") for part in parts)]),
             f"{kind} {place}",
             query,
@@ -192,8 +192,8 @@ class KubeCluster:
             _go(body),
             left=self._left,
             dry_run=self.dry_run,
-            of_lease=resource == LEASES,
         )
+        return request._replace(longest=LONGEST_OF_LEASE) if resource == LEASES else request
 
     def _read(self, path: str) -> JSONObject:
         return self._object(Request(path, f"discover {path}"))

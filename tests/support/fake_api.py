@@ -49,9 +49,16 @@ class Answer:
     cut: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """An answer that begins so, and goes on with a byte now and then for ever."""
+
+    begin: bytes
+
+
 Reset = object()  #: the connection is reset once the request was read
 Hang = object()  #: nothing ever comes back
-Step = Any  #: an Answer, Reset, Hang, or a function of the request that returns one
+Step = Any  #: an Answer, Drip, Reset, Hang, or a function of the request that returns one
 
 
 def ok(**body: Any) -> Answer:
@@ -152,6 +159,10 @@ class FakeApi:
                 if step is Hang:
                     api._released.wait()
                     self.close_connection = True
+                elif isinstance(step, Drip):
+                    self.wfile.write(step.begin)
+                    while not api._released.wait(0.1):
+                        self.wfile.write(b" ")
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
@@ -191,7 +202,7 @@ def store_on(
     url: str,
     *,
     time: Clock | None = None,
-    request_timeout: float = 15.0,
+    longest: float = math.inf,
     dry_run: bool = False,
     deadline: Deadline | None = None,
     renewed: Callable[[], object] = lambda: None,
@@ -207,8 +218,7 @@ def store_on(
 
     transport = Transport(
         read,
-        request_timeout=request_timeout,
-        page_timeout=request_timeout,
+        longest=longest,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )
