@@ -21,6 +21,7 @@ from migrator.kube.kubeconfig import find
 from migrator.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -85,7 +86,6 @@ def text_of(folder: Path, **parts: Any) -> str:
     return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
 
 
-PROVIDER = {"name": "oidc", "config": {"client-secret": "sesame", "refresh-token": "{se}same"}}
 FORM = "cannot be used: it does not have the form of a kubeconfig"
 
 
@@ -100,13 +100,16 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         ("kind: Config\n", None, "has no current context; choose one with --context: it has none"),
+        (
+            "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
+            *(None, "context a names the cluster away, which is not in kubeconfig"),
+        ),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
         ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
         ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
-        ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "`auth-provider` of user me is not supported"),
         ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
         ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
     ],
@@ -144,15 +147,6 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080"])
-def test_a_proxy_of_the_kubeconfig_is_named_by_its_field(tmp_path: Path, proxy: str) -> None:
-    """The field and a way out, without the proxy's password."""
-    path = kubeconfig(tmp_path / "config", **{"proxy-url": proxy})
-    with pytest.raises(UsageError, match=r"`proxy-url` of cluster main must be http.* run `kubectl proxy`") as caught:
-        kube_store.connect(kubeconfig=path)
-    assert "sesame" not in str(caught.value)
-
-
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
 def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
@@ -176,41 +170,34 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-def test_expired_plugin_credentials_are_renewed(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin is asked again when its token has expired, in the middle of a run, but not every time."""
-    counter = tmp_path / "counter"
-    program = f"""
+#: A plugin whose token says how often it was started.
+COUNTING = """
 import json, pathlib
-counter = pathlib.Path({str(counter)!r})
-asked = len(counter.read_text()) if counter.exists() else 0
-counter.write_text("x" * (asked + 1))
-status = {{"token": f"token-{{asked}}", "expirationTimestamp": "2020-01-01T00:00:00Z"}}
+from datetime import UTC, datetime, timedelta
+counter = pathlib.Path({counter!r})
+counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
+expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
+status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
 """
-    now = [100.0]
-    store = kube_store.connect(
-        kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program)),
-        timing=Timing(clock=lambda: now[0]),
-    )
-    for seconds in (0.0, 0.9, 0.1):
-        now[0] += seconds
+
+
+@table(
+    "seconds steps tokens",
+    ("An hour's token, a minute before it expires.", (3600, (0, 3500, 60), "112")),
+    ("One that has expired already, within a second not again.", (-1, (0, 0.9, 0.1), "112")),
+)
+def test_plugin_credentials_are_renewed_when_they_expire(
+    tmp_path: Path, api: FakeApi, seconds: float, steps: tuple[float, ...], tokens: str
+) -> None:
+    """A credential plugin is started again in the middle of a run, but not for every request."""
+    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds), [100.0]
+    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    for step in steps:
+        now[0] += step
         store.get(PODS, "a", "p")
-    first, soon, second = (seen.headers["authorization"] for seen in api.seen)
-    assert first.startswith("Bearer token-")
-    assert second.startswith("Bearer token-")
-    assert first == soon, "within a second the plugin is not started again"
-    assert first != second
-
-
-def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin that fails, or is not there, is named at once; a request that could only fail is not sent."""
-    user = plugin(tmp_path / "plugin.py", "raise SystemExit('logged out')")
-    with pytest.raises(NotAuthorised, match="no credentials"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    user["exec"]["command"] = "no-such-plugin"
-    with pytest.raises(NotAuthorised, match=r"no credentials: .* no-such-plugin is not there: install it, or put"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen == []
+    assert [seen.headers["authorization"] for seen in api.seen] == [f"Bearer token-{number}" for number in tokens]
 
 
 ANSWER = """
@@ -224,20 +211,13 @@ print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"tok
 
 
 def test_a_plugin_asks_for_a_login_on_our_stderr(
-    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its prompt is shown although stdout is no terminal, and it is told that nobody can type."""
-    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False}))
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert capfd.readouterr().err == "log in at https://example.test\n"
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-
-
-def test_a_slow_plugin_is_named(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for it is told so once, and gets its token."""
+    """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
     monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
     user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
+    assert capfd.readouterr().err == "log in at https://example.test\n"
     assert waited == [sys.executable]
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
@@ -252,20 +232,41 @@ def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("raise SystemExit(3)", "ended with exit code 3"),
-        ("print('sesame')", "printed no ExecCredential with a status"),
+NO_STATUS = "printed no ExecCredential with a status"
+
+
+@table(
+    "program said",
+    ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
+    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
+    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    (
+        "An expiry that is no time.",
+        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
+    ),
+    (
+        "Another API.",
         ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
-    ],
+    ),
+    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
 )
-def test_what_a_plugin_prints_is_never_quoted(tmp_path: Path, api: FakeApi, program: str, message: str) -> None:
-    """Its output may hold a token."""
-    path = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
-    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {message}") as caught:
-        ask(kubeconfig=path)
+def test_a_plugin_that_gives_no_credentials_is_named(
+    tmp_path: Path, api: FakeApi, program: str | None, said: str
+) -> None:
+    """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
+    user = plugin(tmp_path / "plugin.py", program or "")
+    user["exec"]["command"] = sys.executable if program else "no-such-plugin"
+    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert "sesame" not in str(caught.value)
+    assert api.seen == []
+
+
+def test_a_token_beside_a_plugin_is_taken(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl takes it; the plugin is not started."""
+    user = {"token": "sesame", **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

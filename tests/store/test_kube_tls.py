@@ -13,7 +13,7 @@ from migrator.errors import Unreachable, UsageError
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
 from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Serve
-from tests.support.kubeconfigs import ask, kubeconfig
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -29,6 +29,15 @@ def with_certificate(path: Path, server: str) -> str:
 def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
     """To a server whose authority the kubeconfig names."""
     ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
+
+
+def test_the_client_certificate_of_a_plugin_is_shown(tmp_path: Path, serve: Serve) -> None:
+    """A credential plugin may answer with a certificate and its key instead of a token."""
+    status = dict.fromkeys(("clientCertificateData", "clientKeyData"), CERTIFICATE.read_text(encoding="utf-8"))
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    user = plugin(tmp_path / "plugin.py", f"import json; print(json.dumps({answer!r}))")
+    cluster = {"certificate-authority": str(AUTHORITY)}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=user, **cluster))
 
 
 @pytest.mark.parametrize("method", ["load_cert_chain", "load_verify_locations", "set_alpn_protocols"])
