@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kubernetes.client import Configuration
 
 from migrator.errors import NotAuthorised, UsageError
 
+#: How long before they expire credentials are read again, in seconds: all attempts of a read may take so long.
+_EARLY: Final = 60.0
+#: How soon they are read again at the earliest, in seconds: a plugin may print a token that has expired.
+_LEAST: Final = 1.0
+
 
 class Credentials:
-    """The headers that sign requests. They are read at once, and again when they expire.
+    """The headers that sign requests. They are read at once, and again before they expire.
+
+    Until they expire, a failure to read them again does no harm.
 
     ``read`` puts credentials into the configuration, and returns for how many seconds they are good.
     """
@@ -24,22 +31,24 @@ class Credentials:
         self._clock = clock
         self._lock = threading.Lock()  # a credential plugin must not be started by every thread at once
         self._headers: Mapping[str, str] = {}
-        self._until = -math.inf
+        self._until = self._again = -math.inf
         self._renew()
 
     def headers(self, what: str) -> Mapping[str, str]:
         """The headers for a request, which ``what`` names; raises ``NotAuthorised`` if they cannot be read again."""
         with self._lock:
-            if self._clock() >= self._until:
+            if self._clock() >= self._again:
                 try:
                     self._renew()
-                except UsageError as error:
-                    raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
+                except (UsageError, NotAuthorised) as error:
+                    if self._clock() >= self._until:
+                        raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
+                    self._again = self._clock() + _LEAST
             return self._headers
 
     def expire(self) -> None:
         """Read the credentials anew before the next request: the API server did not accept these."""
-        self._until = -math.inf
+        self._until = self._again = -math.inf
 
     def _renew(self) -> None:
         lifetime = self._read()
@@ -51,4 +60,5 @@ class Credentials:
                 "the credentials cannot be sent: the token has a line break, or a character other than printable "
                 "ASCII; correct it in the kubeconfig, or where its credential plugin gets it"
             )
-        self._headers, self._until = headers, self._clock() + lifetime  # a plugin may take seconds
+        now = self._clock()  # a plugin may have taken seconds
+        self._headers, self._until, self._again = headers, now + lifetime, now + max(_LEAST, lifetime - _EARLY)

@@ -22,8 +22,8 @@ DEFAULT: Final = "~/.kube/config"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
-#: How often the token of a pod is read again, in seconds: the kubelet rotates it, and the official client does so too.
-_POD_TOKEN: Final = 60.0
+#: For how long the token of a pod is good after it was read, in seconds: the kubelet rotates it long before it expires.
+_POD_TOKEN: Final = 120.0
 
 #: Puts address and credentials into a configuration, and returns for how many seconds the credentials are good.
 Read = Callable[[Configuration], float]

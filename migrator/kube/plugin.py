@@ -17,11 +17,6 @@ from migrator.errors import NotAuthorised
 #: How long a plugin may take, in seconds, before somebody is told that it is waited for.
 PATIENCE: Final = 5.0
 
-#: How long before its token expires a plugin is started again, in seconds: all attempts of a read may take so long.
-_EARLY: Final = 60.0
-#: How soon after its last start a plugin is started again at the earliest, in seconds, whatever it says of its token.
-_LEAST_LIFETIME: Final = 1.0
-
 _STDIN: Final = 0
 
 
@@ -86,5 +81,4 @@ def _user(status: dict[str, Any]) -> dict[str, str]:
 def _lifetime(status: dict[str, Any]) -> float:
     if not (expiry := status.get("expirationTimestamp")):
         return math.inf
-    left = datetime.fromisoformat(expiry) - datetime.now(UTC)
-    return max(_LEAST_LIFETIME, left.total_seconds() - _EARLY)
+    return (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()

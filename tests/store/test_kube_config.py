@@ -176,6 +176,7 @@ import json, pathlib
 from datetime import UTC, datetime, timedelta
 counter = pathlib.Path({counter!r})
 counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
+assert counter.read_text() not in {fails}
 expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
 status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
@@ -183,15 +184,16 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 
 
 @table(
-    "seconds steps tokens",
-    ("An hour's token, a minute before it expires.", (3600, (0, 3500, 60), "112")),
-    ("One that has expired already, within a second not again.", (-1, (0, 0.9, 0.1), "112")),
+    "seconds fails steps tokens",
+    ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
+    ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
+    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 0.9, 0.1), "1113")),
 )
-def test_plugin_credentials_are_renewed_when_they_expire(
-    tmp_path: Path, api: FakeApi, seconds: float, steps: tuple[float, ...], tokens: str
+def test_plugin_credentials_are_renewed_before_they_expire(
+    tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
 ) -> None:
     """A credential plugin is started again in the middle of a run, but not for every request."""
-    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds), [100.0]
+    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
     config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
     store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
     for step in steps:
