@@ -25,6 +25,7 @@ _CLUSTER: Final = {
     **dict.fromkeys(("server", "tls-server-name", "proxy-url"), str),
     **dict.fromkeys(("certificate-authority", "certificate-authority-data"), str),
     **dict.fromkeys(("insecure-skip-tls-verify", "disable-compression"), bool),
+    "extensions": [{"name": str}],
 }
 _USER: Final = {
     **dict.fromkeys(("token", "tokenFile", "username", "password"), str),
@@ -36,7 +37,7 @@ _USER: Final = {
         "provideClusterInfo": bool,
     },
 }
-#: What is required of a plugin and of its variables.
+#: What is required of a plugin, its variables and extensions.
 _REQUIRED: Final = frozenset({"apiVersion", "command", "name", "value"})
 _KINDS: Final = {
     bool: "a boolean",

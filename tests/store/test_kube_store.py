@@ -12,6 +12,7 @@ from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreach
 from migrator.exact_json import JSONNumber
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
 from migrator.kube.store import MAX_LIST_STARTS, KubeCluster
+from migrator.kube.transport import Request, Transport
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
 from tests.support.memory_objects import CONFIG_MAPS, NAMESPACES
 from tests.support.tables import table
@@ -62,6 +63,17 @@ def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeCluster) ->
         {"op": "test", "path": "/a", "value": None},
         {"op": "add", "path": "/b", "value": JSONNumber("1e3")},
     ]
+
+
+def test_a_list_may_take_longer_and_a_lease_less_than_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is large; a Lease must be renewed well within its duration."""
+    store, sent = store_on("http://127.0.0.1:1"), list[Request]()
+    monkeypatch.setattr(Transport, "send", lambda _, request: sent.append(request) or b'{"items":[]}')
+    store.list(LEASES, dict)
+    store.get(LEASES, "a", "l")
+    store.patch(LEASES, "a", "l", OPS)
+    store.patch(PODS, "a", "p", OPS)
+    assert [request.longest for request in sent] == [60, 5, 5, 10]
 
 
 def test_kinds_of_a_group_are_those_that_can_be_listed(serve: Serve) -> None:

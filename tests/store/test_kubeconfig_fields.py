@@ -57,6 +57,7 @@ def plugin(**fields: Any) -> dict[str, Any]:
     ("A proxy with a bad port.", ("proxy-url", "http://a:b:9", "must be http://HOST:PORT or https://HOST:PORT")),
     ("Bad base64.", ("certificate-authority-data", "sesame!", "is not base64")),
     ("No certificate.", ("certificate-authority-data", base64.b64encode(b"same").decode(), "is not a PEM certificate")),
+    ("Extensions, which a plugin may be told.", ("extensions", {}, "must be a list, and is a mapping")),
     ("A list.", ("certificate-authority", [], f"{TEXT} a list")),
     *(
         (
