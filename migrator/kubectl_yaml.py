@@ -1,7 +1,7 @@
 """YAML as kubectl prints it, made of the events of PyYAML's C parser.
 
 Its loader crashes on what is nested deeply (``CSafeLoader``, 100,000 brackets). What kubectl never prints is refused
-where its meaning could be another one: aliases, tags, keys that are no strings, and keys that are set twice.
+where its meaning could be another one: merged mappings, tags, keys that are no strings, and keys that are set twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import IO, Any, Final
 
 import yaml
@@ -19,6 +19,8 @@ _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lac
 
 #: No object of Kubernetes is as deep, and libyaml needs a time that grows with the square of the depth.
 _DEEPEST: Final = 200
+#: Manifests have aliases, and those of a few lines can stand for billions of values.
+_MOST_REPEATED: Final = 100_000
 
 _TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:str"})
 #: Booleans and null of YAML 1.1, which kubectl's ``sigs.k8s.io/yaml`` follows.
@@ -55,7 +57,7 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 number += 1
-                yield _value(next(events), events, _DEEPEST), f"document {number}"
+                yield _Document(events).value(next(events)), f"document {number}"
     except ReaderError as error:
         raise ValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
@@ -63,30 +65,59 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
         raise SyntaxFault(mark.line + 1 if mark else 1, error.problem or error.context or "not YAML") from error
 
 
-def _value(event: Any, events: Iterator[Any], depth: int) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
-    """The value that begins with an event, which may be as deep as ``depth`` says."""
-    if not depth:
-        raise _at(event, "it is nested too deeply")
-    if isinstance(event, yaml.AliasEvent):
-        raise _at(event, "aliases are not read: kubectl prints none")
-    if event.tag not in _TAGS:
-        raise _at(event, "tags other than !!str are not read: kubectl prints none")
-    if isinstance(event, yaml.ScalarEvent):
-        return _plain(event) if event.tag is None and event.implicit[0] else event.value
-    if isinstance(event, yaml.SequenceStartEvent):
-        elements: list[Any] = []
-        while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            elements.append(_value(event, events, depth - 1))
-        return elements
-    pairs: dict[str, Any] = {}
-    while not isinstance(event := next(events), yaml.MappingEndEvent):
-        key = _value(event, events, 1) if isinstance(event, yaml.ScalarEvent) else None
+class _Document:
+    """Makes the value of one document of its events, and remembers those with an anchor."""
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._anchors: dict[str, Any] = {}
+        self._repeated = 0  # values for which aliases have stood
+
+    def value(self, event: Any, depth: int = _DEEPEST) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
+        """The value that begins with an event, which may be as deep as ``depth`` says."""
+        if not depth:
+            raise _at(event, "it is nested too deeply")
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeat(event)
+        if event.tag not in _TAGS:
+            raise _at(event, "tags other than !!str are not read: kubectl prints none")
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = _plain(event) if event.tag is None and event.implicit[0] else event.value
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(one := next(self._events), yaml.SequenceEndEvent):
+                value.append(self.value(one, depth - 1))
+        else:
+            value = {}
+            while not isinstance(one := next(self._events), yaml.MappingEndEvent):
+                value[self._key(one, value)] = self.value(next(self._events), depth - 1)
+        if event.anchor:
+            self._anchors[event.anchor] = value
+        return value
+
+    def _key(self, event: Any, found: Container[str]) -> str:  # noqa: ANN401 - PyYAML's events
+        key = self.value(event, 1) if isinstance(event, yaml.ScalarEvent) else None
         if not isinstance(key, str) or key == "<<":
             raise _at(event, "a key is not a string, as kubectl prints it")
-        if key in pairs:
+        if key in found:
             raise _at(event, f"key {key!r} is set twice")
-        pairs[sys.intern(key)] = _value(next(events), events, depth - 1)
-    return pairs
+        return sys.intern(key)
+
+    def _repeat(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
+        if event.anchor not in self._anchors:
+            raise _at(event, "this alias has no anchor, or is within its own")
+        value = self._anchors[event.anchor]
+        self._repeated += _size(value)
+        if self._repeated > _MOST_REPEATED:
+            raise _at(event, f"aliases stand for more than {_MOST_REPEATED:,} values")
+        return value
+
+
+def _size(value: Any) -> int:  # noqa: ANN401 - any JSON value
+    """How many values are in a value, itself included."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size, inner))
 
 
 def _plain(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON scalar

@@ -86,12 +86,19 @@ def test_scalars(scalar: str, value: Any) -> None:
         ("'n': a\n", {"n": "a"}),
         ('"1": a\n', {"1": "a"}),
         ("a: &x {b: 1}\nc: &y d\n", {"a": {"b": 1}, "c": "d"}),
+        ("a: &x {b: 1}\nc: [*x, *x]\n", {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]}),
         ("- - a\n  - b\n- {}\n- []\n", [["a", "b"], {}, []]),
     ],
 )
 def test_structures(text: str, value: Any) -> None:
-    """Keys are strings, and an anchor that nothing refers to does no harm."""
+    """Keys are strings, and an alias is what it refers to."""
     assert read(text) == value
+
+
+#: Nine lines for a billion values.
+BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(2, 10)
+)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +110,10 @@ def test_structures(text: str, value: Any) -> None:
         ("a: !!int '5'\n", "line 1: tags other than !!str are not read"),
         ("a: !foo bar\n", "line 1: tags other than !!str are not read"),
         ("a: !foo {}\n", "line 1: tags other than !!str are not read"),
-        ("a: &b c\nd: *b\n", "line 2: aliases are not read"),
-        ("a: &b c\n*b : d\n", "line 2: a key is not a string"),
+        ("a: *b\n", "line 1: this alias has no anchor"),
+        ("a: &b [*b]\n", "line 1: this alias has no anchor, or is within its own"),
+        ("a: &b c\n---\na: *b\n", "line 3: this alias has no anchor"),
+        (BOMB, "line 6: aliases stand for more than 100,000 values"),
         *((f"{key}: a\n", "line 1: a key is not a string") for key in ("1", "yes", "~", "[a]", "<<", "1.5", "? [b]\n")),
         ("a: [1,\n", "line 2:"),
         ("a: b: c\n", "line 1: mapping values are not allowed"),
