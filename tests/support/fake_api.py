@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """An answer that begins so, and goes on with a byte now and then for ever."""
+    """An answer that begins so, and goes on with a byte now and then for 12 s."""
 
     begin: bytes
 
@@ -161,8 +161,11 @@ class FakeApi:
                     self.close_connection = True
                 elif isinstance(step, Drip):
                     self.wfile.write(step.begin)
-                    while not api._released.wait(0.1):
+                    for _ in range(120):
+                        if api._released.wait(0.1):
+                            break
                         self.wfile.write(b" ")
+                    self.close_connection = True
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
