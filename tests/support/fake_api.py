@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import ssl
 import struct
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import Configuration
 
 from migrator import exact_json
 from migrator.cluster import Deadline
@@ -48,9 +49,16 @@ class Answer:
     cut: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """An answer that begins so, and goes on with a byte now and then for 12 s."""
+
+    begin: bytes
+
+
 Reset = object()  #: the connection is reset once the request was read
 Hang = object()  #: nothing ever comes back
-Step = Any  #: an Answer, Reset, Hang, or a function of the request that returns one
+Step = Any  #: an Answer, Drip, Reset, Hang, or a function of the request that returns one
 
 
 def ok(**body: Any) -> Answer:
@@ -151,6 +159,13 @@ class FakeApi:
                 if step is Hang:
                     api._released.wait()
                     self.close_connection = True
+                elif isinstance(step, Drip):
+                    self.wfile.write(step.begin)
+                    for _ in range(120):
+                        if api._released.wait(0.1):
+                            break
+                        self.wfile.write(b" ")
+                    self.close_connection = True
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
@@ -190,21 +205,23 @@ def store_on(
     url: str,
     *,
     time: Clock | None = None,
-    request_timeout: float = 15.0,
+    longest: float = math.inf,
     dry_run: bool = False,
     deadline: Deadline | None = None,
-    renew: Callable[[], None] = lambda: None,
+    renewed: Callable[[], object] = lambda: None,
     proxy: str | None = None,
 ) -> KubeCluster:
     """A store on that server whose waits take no time."""
     time = time or Clock()
-    configuration = Configuration(host=url)
-    configuration.proxy = proxy  # not the environment's: the server is on the loopback
+
+    def read(configuration: Configuration) -> float:
+        renewed()
+        configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
+        return math.inf
+
     transport = Transport(
-        ApiClient(configuration),
-        request_timeout=request_timeout,
-        page_timeout=request_timeout,
-        renew=renew,
+        read,
+        longest=longest,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )

@@ -110,12 +110,10 @@ def renamed(**metadata: Any) -> str:
             "Pod a/p is in it twice",
             id="Two dumps in one file may be of two times, and nobody could say which is true.",
         ),
-        pytest.param(
-            json.dumps(POD) + renamed(name="q"),
-            "Pod a/q has the uid u2 of Pod a/p",
-            id="No API server gives one uid to two objects, and by their uids objects are joined.",
+        *(
+            (form({**LIST, "metadata": {"continue": "abc"}}), r"document 1 is one page of a longer list \(metadata")
+            for form in (json.dumps, as_yaml)
         ),
-        (json.dumps(PCS) + renamed(uid="u1"), "Pod a/p has the uid u1 of PodCliqueSet a/demo"),
         (gzip.compress(b"a: b\n", mtime=0), "is gzip: unpack it"),
     ],
 )

@@ -52,7 +52,7 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
         def store(*_: object, **_options: Any) -> object:
             seconds = 0.2 if step is Hang else 15.0
-            return store_on(url, time=Clock(), request_timeout=seconds)
+            return store_on(url, time=Clock(), longest=seconds)
 
         monkeypatch.setattr(connect, "connect", store)
         yield said
