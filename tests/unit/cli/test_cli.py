@@ -23,7 +23,7 @@ from migrator.cli import connect
 from migrator.cli.flags import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
-from migrator.hashing import schemes
+from migrator.releases.table import releases
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
@@ -141,7 +141,7 @@ def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, s
 def test_a_shell_completes_releases_and_schemes(command: str, flag: str) -> None:
     """The newest release comes first, as most people go there."""
     typed = ShellComplete(cli.cli, {}, "grove-migrator", "").get_completions
-    newest = [release.name for release in schemes.releases() if release.name.startswith("v0.1.0-alpha.1")][-1]
+    newest = [release.name for release in releases() if release.name.startswith("v0.1.0-alpha.1")][-1]
     assert next(one.value for one in typed([command, flag], "v0.1.0-alpha.1")) == newest
     assert [one.value for one in typed([command, flag], "legacy-1.35")] == ["legacy-1.35"]
 
