@@ -67,6 +67,15 @@ def test_refused_sets_can_be_skipped() -> None:
     assert warnings(bad.findings) == [("GM-120", "bad", "/status/currentRevision")]
 
 
+def test_a_refused_set_that_is_half_way_is_not_skipped() -> None:
+    """An earlier run has begun it: --skip-refused would leave it so."""
+    world = two()
+    by_name = {one.tree.ref.name: one for one in world.plan().set_plans}
+    world.apply(by_name["bad"].changes[:1])
+    again = {one.tree.ref.name: one.state for one in world.plan(skip_refused=True, resumes=True).set_plans}
+    assert again == {"good": SetState.MIGRATE, "bad": SetState.REFUSED}
+
+
 def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     """A dump says which guards could not be asked."""
     plan = World().grow().plan(is_cluster=False)
