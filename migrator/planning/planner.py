@@ -178,7 +178,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-    changes, foreign = changes_of(verdicts[Verdict.SOURCE], pair), verdicts[Verdict.FOREIGN]
+    changes = changes_of(verdicts[Verdict.SOURCE], pair)
     facts = SetFacts(
         tree,
         source=nearest,
@@ -199,7 +199,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
         unchanged = source == target or (pair.source == pair.target and certain)
         findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
-    if source is None and foreign and (not refused or len(facts.lagging) == len(foreign)):
+    if source is None and facts.foreign and not refused:
         source = nearest  # every foreign value lags behind or was allowed, and stays
     without, remaining = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
     return model.SetPlan(

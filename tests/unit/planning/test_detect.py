@@ -162,14 +162,3 @@ def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of:
     source, target = (SetHashes("both", {"a": f"{age}-a", "b": f"{age}-b"}) for age in ("old", "new"))
     pair = HashPair(source, target)
     assert pair.classify(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, of)) is verdict
-
-
-@pytest.mark.parametrize("on_delete", [True, False])
-def test_on_delete_excuses_what_an_operator_leaves(*, on_delete: bool) -> None:
-    """Under OnDelete an older hash stays on pods, in what counts them, and in PodGangs; nowhere else."""
-    expected = {"Pod", "PodGang", "PodGangMap"}, {"currentPodTemplateHash", "currentPodCliqueSetGenerationHash"}
-    pair = HashPair(SetHashes("old", {}), SetHashes("new", {}))
-    world = World().grow(on_delete=on_delete, maps=True)
-    for item in stored_hashes(world.snapshot().trees[0]):
-        is_left = on_delete and (item.place.kind in expected[0] or item.place.path[-1] in expected[1])
-        assert pair.classify(item) is (Verdict.LEFTOVER if is_left else Verdict.FOREIGN), item.place.pointer

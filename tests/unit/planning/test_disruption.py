@@ -15,13 +15,13 @@ from migrator.report.json import recreated_with_migration
 from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.tables import table
 
-SET = ("PodCliqueSet", "web")
+SET, TO = ("PodCliqueSet", "web"), "legacy-1.35"
 A6, A11, RC1, MAIN = "v0.1.0-alpha.6", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 
 
-def disruption(world: World, target: str = "legacy-1.35") -> Disruption:
+def disruption(world: World) -> Disruption:
     """What an operator of the target recreates without the migration."""
-    return world.plan(target=target).cluster_disruption
+    return world.plan(target=TO).cluster_disruption
 
 
 def counted(world: World, target: str) -> tuple[int, int]:
@@ -53,6 +53,12 @@ def current(world: World, *names: str) -> World:
     return world
 
 
+def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
+    """A set whose generation hash was removed, or patched by hand."""
+    world = World().grow(progress=progress).take(*SET, "/status/currentGenerationHash")
+    return world.put_generation_of(stored) if stored is not None else world
+
+
 def pair(other: str = "x") -> World:
     """Two cliques in one scaling group of two replicas, or in two."""
     groups = {"x": ["a", "b"]} if other == "x" else {"x": ["a"], other: ["b"]}
@@ -68,44 +74,32 @@ def renamed() -> World:
 
 
 @table(
-    "world target pods",
-    ("The target's own sets are left alone.", (World().grow(scheme="legacy-1.35"), "legacy-1.35", 0)),
-    (
-        "With its generation hash no pod label starts an update.",
-        (World().grow().put_generation_of("legacy-1.35"), "legacy-1.35", 0),
-    ),
-    ("OnDelete waits for somebody.", (World().grow(on_delete=True), "legacy-1.35", 0)),
-    ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), "legacy-1.35", 0)),
+    "world pods",
+    ("The target's own sets are left alone.", (World().grow(scheme=TO), 0)),
+    ("With its generation hash no pod label starts an update.", (World().grow().put_generation_of(TO), 0)),
+    ("OnDelete waits for somebody.", (World().grow(on_delete=True), 0)),
+    ("A set that is being deleted is over.", (World().grow().put(*SET, DELETION, LATER), 0)),
     (
         "Pods of a PodClique that is being deleted go whatever happens.",
-        (World().grow().put("PodClique", "web-0-front", DELETION, LATER), "legacy-1.35", 4),
+        (World().grow().put("PodClique", "web-0-front", DELETION, LATER), 4),
     ),
     (
         "And so do those of a scaling group.",
-        (World().grow().put("PodCliqueScalingGroup", "web-0-sg", DELETION, LATER), "legacy-1.35", 2),
+        (World().grow().put("PodCliqueScalingGroup", "web-0-sg", DELETION, LATER), 2),
     ),
-    (
-        "A set without a hash just gets one.",
-        (World().grow().take(*SET, "/status/currentGenerationHash"), "legacy-1.35", 0),
-    ),
-    *(
-        ("PR #566: a canonical operator accepts the legacy hash of its layout.", (World().grow(), target, 0))
-        for target in ("canonical-1.34", "main-94a0105c")
-    ),
-    ("Over another layout it recreates everything.", (World().grow(), "canonical-1.35", 6)),
-    ("It accepts no hash that is not a legacy hash of the current spec.", (edited(), "canonical-1.34", 6)),
-    ("Standalone pods count one by one.", (current(World().grow(), "web-0-front-1"), "legacy-1.35", 5)),
-    ("A pod without a label counts.", (World().grow().take("Pod", "web-0-front-1", LABEL), "legacy-1.35", 6)),
-    ("If a PodClique of a scaling group's replica differs, all pods of that replica go.", (pair(), "legacy-1.35", 8)),
-    ("Every one of them must be the target's.", (current(pair(), "web-0-x-0-a"), "legacy-1.35", 8)),
-    ("They are.", (current(pair(), "web-0-x-0-a", "web-0-x-0-b"), "legacy-1.35", 4)),
-    ("Replica 0 of one group is not replica 0 of another.", (current(pair("y"), "web-0-x-0-a"), "legacy-1.35", 6)),
-    ("Pods of a clique that the template lacks count, and have no GPUs.", (renamed(), "legacy-1.35", 6)),
-    ("Terminating pods do not count.", (World().grow().put("Pod", "web-0-front-0", DELETION, LATER), "legacy-1.35", 5)),
+    ("A set without a hash just gets one.", (bare(), 0)),
+    ("Standalone pods count one by one.", (current(World().grow(), "web-0-front-1"), 5)),
+    ("A pod without a label counts.", (World().grow().take("Pod", "web-0-front-1", LABEL), 6)),
+    ("If a PodClique of a scaling group's replica differs, all pods of that replica go.", (pair(), 8)),
+    ("Every one of them must be the target's.", (current(pair(), "web-0-x-0-a"), 8)),
+    ("They are.", (current(pair(), "web-0-x-0-a", "web-0-x-0-b"), 4)),
+    ("Replica 0 of one group is not replica 0 of another.", (current(pair("y"), "web-0-x-0-a"), 6)),
+    ("Pods of a clique that the template lacks count, and have no GPUs.", (renamed(), 6)),
+    ("Terminating pods do not count.", (World().grow().put("Pod", "web-0-front-0", DELETION, LATER), 5)),
 )
-def test_a_set_is_recreated_where_the_operator_finds_another_hash(world: World, target: str, pods: int) -> None:
+def test_a_set_is_recreated_where_the_operator_finds_another_hash(world: World, pods: int) -> None:
     """Else all of it stays."""
-    assert disruption(world, target=target) == Disruption(pods=pods)
+    assert disruption(world) == Disruption(pods=pods)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +156,6 @@ def test_finished_pods_are_recreated_and_hold_no_gpus() -> None:
     assert disruption(world) == Disruption(pods=4, gpus=4)
 
 
-def bare(stored: str | None = None, *, progress: Sequence[str] = ()) -> World:
-    """A set whose generation hash was removed, or patched by hand."""
-    world = World().grow(progress=progress).take(*SET, "/status/currentGenerationHash")
-    return world.put_generation_of(stored) if stored is not None else world
-
-
 def stray(*, updated: bool = False) -> World:
     """A set of the target with a pod of another hash, under a PodClique that was never updated, or that was."""
     world = World().grow(scheme="legacy-1.35", progress=()).put("Pod", "web-0-front-0", LABEL)
@@ -184,6 +172,7 @@ def ended_group() -> World:
 
 KNOWS = "Operators before alpha.7 do not know OnDelete, and roll the set."
 STRAY = "alpha.12-rc1 updates a standalone PodClique that was never updated; that pod is not ours to relabel."
+ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or not; each pod counts once."
 ALONE = "From alpha.12-rc1 on the set's hash alone does not protect pods of standalone cliques."
 
 
@@ -193,6 +182,14 @@ ALONE = "From alpha.12-rc1 on the set's hash alone does not protect pods of stan
         (KNOWS, (World().grow(scheme="legacy-1.35", on_delete=True), *row))
         for row in ((A6, (6, 0)), ("v0.1.0-alpha.9", (0, 0)), ("legacy-1.33", (6, 0)))
     ),
+    *(
+        ("PR #566: a canonical operator accepts the legacy hash of its layout.", (World().grow(), target, (0, 0)))
+        for target in ("canonical-1.34", "main-94a0105c")
+    ),
+    ("Over another layout it recreates everything.", (World().grow(), "canonical-1.35", (6, 0))),
+    ("It accepts no hash that is not a legacy hash of the current spec.", (edited(), "canonical-1.34", (6, 6))),
+    (ENDED, (World().grow(replicas=2).at_zero("web-0-front"), RC1, (10, 4))),
+    ("Older operators end none.", (World().grow(replicas=2).at_zero("web-0-front"), A11, (10, 0))),
     ("The source's hashes are migrated.", (World().grow(progress=()), RC1, (6, 0))),
     *((STRAY, (stray(), target, pods)) for target, pods in ((RC1, (1, 1)), (A11, (0, 0)), (MAIN, (0, 0)))),
     ("It was updated.", (stray(updated=True), RC1, (0, 0))),
@@ -214,12 +211,3 @@ def test_what_a_build_recreates_without_the_migration_and_with_it(
 ) -> None:
     """Releases differ in what they do to a set that is idle."""
     assert counted(world, target) == pods
-
-
-def test_a_gang_that_is_ended_at_zero_counts_each_pod_once() -> None:
-    """From alpha.12-rc1 on a member at zero costs its replica, whether the set is migrated or not."""
-    world = World().grow(replicas=2).at_zero("web-0-front")
-    plan = world.plan(target="v0.1.0-alpha.12-rc1")
-    for found, pods in ((plan.cluster_disruption, 10), (recreated_with_migration(plan), 4)):
-        assert found.pods == pods
-    assert recreated_with_migration(world.plan(target="v0.1.0-alpha.11")).pods == 0

@@ -11,7 +11,6 @@ from migrator.planning.known_issues import KNOWN_ISSUES, SetIssue
 from migrator.planning.model import Plan
 from migrator.planning.planner import Known, make_plan
 from migrator.releases.table import builds
-from migrator.report.json import recreated_with_migration
 from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique, options_of
 from tests.support.tables import table
 
@@ -72,6 +71,17 @@ def scheduled(pods: int = 1, status: str = "False", replicas: int = 2) -> World:
     world = World().grow().put("PodClique", FRONT, "/status/scheduledReplicas", pods)
     world.of("PodClique", FRONT)["spec"] |= {"minAvailable": 2, "replicas": replicas}
     return world.put("PodClique", FRONT, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
+
+
+def unscheduled(of: tuple[str, str], status: str = "False", pods: int = 0) -> World:
+    """A member of which so many pods or replicas are scheduled, with that state of a breach."""
+    world = World().grow().put(*of, "/status/scheduledReplicas", pods)
+    return world.put(*of, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
+
+
+def small(replicas: int | None) -> World:
+    """A scaling group that needs two replicas."""
+    return World().grow().put(*GROUP, "/spec/minAvailable", 2).put(*GROUP, "/spec/replicas", replicas)
 
 
 def topology(name: str | None = None, clique: int = 0) -> World:
@@ -190,6 +200,20 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
         "A finished pod of a foreign gang is replaced later too.",
         (finished(pod_of_a_group()), A11, NEWEST, [("GM-304", FRONT)]),
     ),
+    *(
+        row
+        for of in (("PodClique", FRONT), GROUP)
+        for row in (
+            (
+                "Nothing is scheduled: newer operators report a breach.",
+                (unscheduled(of), A11, RC1, [("GM-301", of[1])]),
+            ),
+            ("A reported breach is GM-116's.", (unscheduled(of, "True"), A11, RC1, [])),
+            ("Enough is scheduled.", (unscheduled(of, pods=1), A11, RC1, [])),
+        )
+    ),
+    ("A group has too few replicas for good.", (small(1), A11, RC1, [("GM-301", GROUP[1])])),
+    ("A number that is not stored is not too small.", (small(None), A11, RC1, [])),
     ("Without pods there is nothing to end.", (group_at_zero().at_zero(FRONT), A11, RC1, [])),
     ("KAI is not the default scheduler.", (by_default("other"), RC1, MAIN, [])),
     (
@@ -211,28 +235,6 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
 def test_whom_a_known_issue_concerns(world: World, running: str, target: str, codes: list[tuple[str, str]]) -> None:
     """Both sides of each condition, with the objects."""
     assert advised(world, target, running=running) == codes
-
-
-@pytest.mark.parametrize("replicas", [1, None])
-def test_a_group_below_its_minimum_ends_its_gang_as_at_zero(replicas: int | None) -> None:
-    """As at zero, there are too few replicas for good; a number that is not stored is not too small."""
-    world = World().grow()
-    world.of(*GROUP)["spec"] |= {"replicas": replicas, "minAvailable": 2}
-    expected = (["GM-301"], 6) if replicas else ([], 0)
-    assert ([code for code, _ in advised(world, RC1)], recreated_with_migration(planned(world, RC1)).pods) == expected
-
-
-@pytest.mark.parametrize(("status", "pods", "expected"), [("False", 0, 1), ("True", 0, 0), ("False", 1, 0)])
-@pytest.mark.parametrize("of", [("PodClique", FRONT), GROUP], ids=lambda of: of[0])
-def test_a_member_that_is_not_scheduled_ends_its_gang(
-    of: tuple[str, str], status: str, pods: int, expected: int
-) -> None:
-    """Older operators report no breach where nothing is scheduled, newer ones do; a reported one is GM-116's."""
-    world = World().grow().put(*of, "/status/scheduledReplicas", pods)
-    world.put(*of, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
-    assert [code for code, _ in advised(world, RC1, running=A11)] == ["GM-301"] * expected
-    if status == "False":
-        assert recreated_with_migration(planned(world, RC1, running=A11)).pods == 6 * expected
 
 
 @pytest.mark.parametrize("code", KNOWN_ISSUES)

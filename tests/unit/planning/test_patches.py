@@ -46,3 +46,10 @@ def test_label_and_status_of_one_object_are_two_patches() -> None:
     fields = ("/metadata/labels/grove.io~1pod-template-hash", "/status/currentPodTemplateHash")
     changes = tuple(Change(clique, field, "a", "b") for field in fields)
     assert patch_count(changes) == len([*Batch(clique, changes).patches]) == 2
+
+
+def test_a_patch_fails_if_the_template_has_changed() -> None:
+    """The proof was made with the template as it was read."""
+    plan = World().grow().decide()
+    (patch,) = commit(plan).patches
+    assert Op("test", "/spec/template", plan.tree.pcs.template) in patch.ops(plan.tree.pcs)
