@@ -21,10 +21,10 @@ _MOST: Final = 3
 _GENERATE: Final = (("scripts.cli_reference", "--write"), ("scripts.readme",))
 
 _GUARD: Final = '''
-NAMED: Final = warns("GM-139", "odd-name", "The set has an odd annotation")
+NAMED: Final = base.warns("GM-139", "odd-name", "The set has an odd annotation")
 
 
-def named(facts: SetFacts) -> Iterator[Finding]:
+def named(facts: base.SetFacts) -> Iterator[Finding]:
     """A set with the annotation odd."""
     if "odd" in facts.tree.pcs.annotations:
         yield NAMED.found(facts.tree.pcs.ref, None, "has an odd annotation")
