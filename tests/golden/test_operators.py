@@ -14,9 +14,8 @@ from tests.golden.operator_build import NEWEST_GO, OLDEST, Program, built
 
 pytestmark = pytest.mark.differential
 
-RELEASED = [minor for minor in MINORS if "preview" not in minor]
 ARM64 = Program("1.35", machine="arm64", stripped=False, tags=("canonical",))
-PROGRAMS = [*(Program(minor) for minor in RELEASED), Program("1.37", tags=("canonical",)), ARM64]
+PROGRAMS = [*(Program(minor) for minor in MINORS), Program("1.37", tags=("canonical",)), ARM64]
 SLOW = [Program("1.34", go, machine) for go in (OLDEST, NEWEST_GO) for machine in ("amd64", "arm64")]
 #: Bits flipped in each program, in its build information and in the names of its functions.
 BITS = 60

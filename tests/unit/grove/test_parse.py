@@ -70,6 +70,20 @@ def test_absent_parts_are_empty(kind: str) -> None:
     assert not (found.labels if kind == "PodCliqueSet" else found.set_index)
 
 
+@pytest.mark.parametrize(
+    ("owners", "uid"),
+    [
+        ([{"uid": "other", "controller": False}, {"uid": "u", "controller": True}], "u"),
+        *(([{"uid": "u", **more}], None) for more in ({}, {"controller": False}, {"controller": "true"})),
+        ([{"uid": 5, "controller": True}], None),
+        *((owners, None) for owners in (None, [], ["PodClique"], {"controller": True}, True)),
+    ],
+)
+def test_only_a_controller_owns(owners: object, uid: str | None) -> None:
+    """Any other owner says nothing of the tree that an object belongs to; a file may hold anything."""
+    assert parse.controller_uid({"ownerReferences": owners}) == uid
+
+
 @pytest.mark.parametrize(("generation", "expected"), [(3, 3), (None, 0), ("3", 0)])
 def test_a_generation_is_a_number(generation: object, expected: int) -> None:
     """An absent generation counts as none."""
