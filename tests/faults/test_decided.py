@@ -174,18 +174,21 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
 
 
 @table(
-    "elects kill image",
-    ("No leader election.", (False, None, cluster.OLD_IMAGE)),
-    ("The target's operator, which is no end of a revert.", (False, None, cluster.NEW_IMAGE)),
-    ("A killed run has parked the Lease.", (True, _HALF, cluster.OLD_IMAGE)),
+    "elects kill image holder",
+    ("No leader election.", (False, None, cluster.OLD_IMAGE, "")),
+    ("The target's operator, which is no end of a revert.", (False, None, cluster.NEW_IMAGE, "")),
+    ("A killed run has parked the Lease.", (True, _HALF, cluster.OLD_IMAGE, "")),
+    ("The Lease's dead holder is waited for, in more than three stops.", (False, None, cluster.OLD_IMAGE, "dead")),
 )
 def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
-    kill: int | None, image: str, *, elects: bool
+    kill: int | None, image: str, holder: str, *, elects: bool
 ) -> None:
     """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
     world = World(elects=elects)
     assert world.run(None if kill is None else kill_at(of_trees()[kill].write, "after")).code in {DONE, KILLED}
     world.advance(LONGER_THAN_A_LEASE)
+    if holder:
+        world.hand_lease_to(holder)
     world.latency, scaled, acted = 0.02, [0.0], list[str]()
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
 
