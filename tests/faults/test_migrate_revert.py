@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import Rejected, Reverted
+from migrator.errors import STAY_AT_ZERO, Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.operator import OperatorFlags
@@ -107,6 +107,23 @@ def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     assert (world.grove() == world.undone, world.replicas) == (True, 0)
     assert world.run().code == DONE
     assert world.grove() == world.after
+
+
+def test_a_signal_ends_an_automatic_revert_too() -> None:
+    """A patch is rejected for good, and SIGTERM comes while the hashes go back: 6, and `--revert` does the rest."""
+    world = World()
+    rejected = when(lambda step: step.write == of_trees()[8].write, raising(lambda: Rejected("is invalid")), times=1)
+
+    def at(step: Step) -> None:
+        rejected(step)
+        if step.is_grove and '"revert":true' in world.record:
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert (ending.code, world.holder, world.grove() == world.undone) == (STUCK, PARKED, False), str(ending)
+    assert STAY_AT_ZERO in str(ending)
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.run(revert=True).code, world.grove() == world.undone, world.replicas) == (DONE, True, 1)
 
 
 @table(
