@@ -16,6 +16,7 @@ from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill_at, raising, when
 from tests.faults.steps import GROVE, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
 
 _HALF = 12
 WEB = (kinds.POD_CLIQUE_SETS, "default", "web")
@@ -172,24 +173,47 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     assert (len(commits), first, commits[-1] == len(written) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
 
-@pytest.mark.parametrize(("elects", "kill"), [(False, None), (True, _HALF)])
+@table(
+    "elects kill image holder",
+    ("No leader election.", (False, None, cluster.OLD_IMAGE, "")),
+    ("The target's operator, which is no end of a revert.", (False, None, cluster.NEW_IMAGE, "")),
+    ("A killed run has parked the Lease.", (True, _HALF, cluster.OLD_IMAGE, "")),
+    ("The Lease's dead holder is waited for, in more than three stops.", (False, None, cluster.OLD_IMAGE, "dead")),
+)
 def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
-    *, elects: bool, kill: int | None
+    kill: int | None, image: str, holder: str, *, elects: bool
 ) -> None:
     """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
     world = World(elects=elects)
     assert world.run(None if kill is None else kill_at(of_trees()[kill].write, "after")).code in {DONE, KILLED}
     world.advance(LONGER_THAN_A_LEASE)
+    if holder:
+        world.hand_lease_to(holder)
     world.latency, scaled, acted = 0.02, [0.0], list[str]()
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
 
     def loop(_: Step) -> None:
         if not world.replicas and world.seconds - scaled[0] >= 1:
             scaled[0] = world.seconds
-            world.deploy(replicas=1)
+            world.deploy(replicas=1, image=image)
 
     ending = world.start(at=loop).run(revert=True)
     assert (ending.code, world.grove() == world.undone, acted) == (DONE, True, []), str(ending)
+
+
+def test_a_revert_ends_though_the_targets_operator_never_does() -> None:
+    """Every hash is old, and something scales it up at once, again and again: 6, after two minutes."""
+    world = World(elects=False)
+    assert world.run().code == DONE
+
+    def loop(step: Step) -> None:
+        if not world.replicas:
+            world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        if step.number > 9999:
+            step.process.kill()
+
+    ending = world.run(loop, revert=True)
+    assert (ending.code, world.grove() == world.undone) == (STUCK, True), str(ending)
 
 
 def test_a_revert_of_what_is_old_already_is_done() -> None:

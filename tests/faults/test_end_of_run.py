@@ -272,6 +272,23 @@ def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, time
     assert (world.run(revert=True).code, world.grove() == world.undone) == (DONE, True)
 
 
+def test_what_another_run_wrote_before_the_lock_is_not_let_loose() -> None:
+    """It writes half and dies after our first look, and we are told to end before our first write: 6, at zero."""
+    world, met = World(), list[str]()
+    world.forbid_unknown_hashes()
+
+    def at(step: Step) -> None:
+        if step.moment == "before" and not met and step.target == f"leases/{OWN_LEASE}" and step.kind == "write":
+            met.append("another run")
+            world.hand_lease_to("", seconds=1, name=OWN_LEASE)
+            assert world.run(_at_grove_write(_HALF)).code == KILLED
+        elif met and step.target == "podcliquesets/":
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("revert", [False, True])
 @pytest.mark.parametrize("what", [what for what in LEFT if not what.endswith("no record")])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import Rejected, Reverted
+from migrator.errors import STAY_AT_ZERO, Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
 from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.operator import OperatorFlags
@@ -107,6 +107,23 @@ def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     assert (world.grove() == world.undone, world.replicas) == (True, 0)
     assert world.run().code == DONE
     assert world.grove() == world.after
+
+
+def test_a_signal_ends_an_automatic_revert_too() -> None:
+    """A patch is rejected for good, and SIGTERM comes while the hashes go back: 6, and `--revert` does the rest."""
+    world = World()
+    rejected = when(lambda step: step.write == of_trees()[8].write, raising(lambda: Rejected("is invalid")), times=1)
+
+    def at(step: Step) -> None:
+        rejected(step)
+        if step.is_grove and '"revert":true' in world.record:
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert (ending.code, world.holder, world.grove() == world.undone) == (STUCK, PARKED, False), str(ending)
+    assert STAY_AT_ZERO in str(ending)
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.run(revert=True).code, world.grove() == world.undone, world.replicas) == (DONE, True, 1)
 
 
 @table(
@@ -226,8 +243,12 @@ def the_targets(world: World) -> None:
 def test_an_operator_that_appears_once_every_hash_is_old(appears: Callable[[World], None], replicas: int) -> None:
     """The revert ends with 0 all the same."""
     flags, world = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT), migrated_world()
-    old = when(lambda _: world.grove() == world.undone, lambda _: appears(world), times=1)
-    ending = world.run(old, revert=True, flags=flags)
+    read_back = when(
+        lambda step: step.target == "podcliquesets/" and world.grove() == world.undone,
+        lambda _: appears(world),
+        times=1,
+    )
+    ending = world.run(read_back, revert=True, flags=flags)
     assert (ending.code, world.replicas, world.record) == (DONE, replicas, ""), str(ending)
     assert (world.grove() == world.undone, world.holder != PARKED) == (True, True)
 
