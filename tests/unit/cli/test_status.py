@@ -55,6 +55,7 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
         upgraded(site) if step == "upgrade" else invoke(*RUN)
     text = invoke("plan").out
     assert first in " ".join(text.split())
+    assert ("\nready " in text) is (not does), "there is a release to go to, and no run that went"
     assert text.splitlines()[-1].endswith(last)
 
 
