@@ -12,7 +12,6 @@ from migrator.planning import model
 from migrator.planning.planner import Outlook, Target
 from migrator.releases.table import build_range, builds, builds_with
 from migrator.report import json, table
-from migrator.report.json import number
 from migrator.words import row
 
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
@@ -25,9 +24,11 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     plans = newer_plans(rows)
     here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
-    ready = row("ready", "Every set can be migrated.") if plans and not outlook.record else ""
-    if any(number(plan, model.SetState.REFUSED) for plan in plans):
+    ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
+    if model.SetState.REFUSED in states:
         ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
+    elif model.SetState.MIGRATE in states:
+        ready = row("ready", "Nothing blocks a migration.")
     return table.paragraphs(
         "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
         blocked or ready,

@@ -91,7 +91,7 @@ def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str)
     [
         (False, False, "The revert restores the hashes of legacy-1.34 in 1 of 1 set."),
         (False, True, "Nothing to revert: 1 set already holds the hashes of legacy-1.34."),
-        (True, False, "The revert restores the hashes of legacy-1.34 in 0 of 1 set. 1 set cannot be reverted."),
+        (True, False, "The revert restores the hashes of legacy-1.34 in 1 of 2 sets. 1 set cannot be reverted."),
     ],
     ids=["it restores", "it has restored already", "it is refused"],
 )
@@ -103,10 +103,11 @@ def test_the_headline_of_a_revert_says_what_it_restores(*, refused: bool, again:
     made = world.revert()
     if refused:
         stuck = replace(made.set_plans[0], state=SetState.REFUSED, findings=(finding(Severity.REFUSAL),))
-        made = replace(made, set_plans=(stuck,))
+        made = replace(made, set_plans=(stuck, *made.set_plans))
     text = plan_text(made)
     assert " ".join(text.split()).startswith(said)
     assert "Stored hashes: legacy-1.35. Target: legacy-1.34.\n" in text
+    assert "--skip-refused" not in text
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
