@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 
 from kubernetes.client import Configuration
@@ -54,6 +54,14 @@ class Drip:
     """An answer that begins so, and goes on with a byte now and then for 12 s."""
 
     begin: bytes
+
+    def send(self, file: BinaryIO, released: threading.Event) -> None:
+        """Write it, until it is released."""
+        file.write(self.begin)
+        for _ in range(120):
+            if released.wait(0.1):
+                return
+            file.write(b" ")
 
 
 Reset = object()  #: the connection is reset once the request was read
@@ -160,12 +168,8 @@ class FakeApi:
                     api._released.wait()
                     self.close_connection = True
                 elif isinstance(step, Drip):
-                    self.wfile.write(step.begin)
-                    for _ in range(120):
-                        if api._released.wait(0.1):
-                            break
-                        self.wfile.write(b" ")
                     self.close_connection = True
+                    step.send(self.wfile, api._released)
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
