@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ _REPEATED_BY_ITSELF: Final = ("--allow", "--skip-refused", "--wait", "--timeout"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
+_DURATION: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+")
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
     """A duration, in seconds: ``15s``, ``1m30s``, ``0``, or a plain number of seconds; at most ``24h``."""
 
@@ -40,11 +45,10 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Parse Go's durations, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
         text = str(value).strip()
-        try:
-            plain = text.isascii() and text.replace(".", "", 1).isdecimal()
-            seconds = float(text) if plain else durationpy.from_str(text).total_seconds()
-        except ValueError:
+        plain = text.isascii() and text.replace(".", "", 1).isdecimal()
+        if not (plain or _DURATION.fullmatch(text)):
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
+        seconds = float(text) if plain else durationpy.from_str(text).total_seconds()
         if seconds < 0:
             self.fail(f"{text!r} is negative.", param, ctx)
         if seconds > 24 * 3600:

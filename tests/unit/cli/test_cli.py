@@ -241,7 +241,7 @@ def test_durations_are_those_of_kubectl() -> None:
     """Kubectl's durations are Go durations and plain seconds; what Go refuses or runs backwards is refused."""
     seconds = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}
     assert {text: Seconds().convert(text, None, None) for text in seconds} == seconds
-    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣"):
+    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣", "٣s", "1d", "1h x 5m"):
         with pytest.raises(click.BadParameter):
             Seconds().convert(text, None, None)
 
