@@ -130,7 +130,7 @@ CHANGES: Final = {
 
 #: What a change concerns.
 SUITES: Final = (
-    *("tests/unit/hashing/test_releases.py", "tests/unit/grove", "tests/unit/planning", "tests/unit/report"),
+    *("tests/unit/releases/test_table.py", "tests/unit/grove", "tests/unit/planning", "tests/unit/report"),
     *("tests/unit/run", "tests/unit/cli/test_cli.py", "tests/unit/cli/test_plan_input.py"),
     *("tests/unit/cli/test_status.py", "tests/faults/test_states.py", "tests/e2e/test_docs.py"),
 )
