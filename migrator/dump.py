@@ -112,6 +112,8 @@ def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa
         return
     if not value["kind"].endswith("List"):
         raise ValueError(f"{place} has items and is not a List: {CUT_OFF}")
+    if value.keys() - {"apiVersion", "kind", "metadata", "items"}:
+        raise ValueError(f"{place} is a List with more than items: {MESSAGES}")
     items = value["items"] if value["items"] is not None else []
     if not isinstance(items, list):
         raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text
@@ -188,9 +190,6 @@ class _Entry(NamedTuple):
         value: JSONObject = pickle.loads(zlib.decompress(self.packed))  # noqa: S301 - packed by ourselves
         return value
 
-    def __str__(self) -> str:
-        return f"{self.resource.kind} {self.namespace}/{self.name}"
-
 
 @dataclass(frozen=True, slots=True)
 class Dump:
@@ -216,25 +215,18 @@ class Dump:
         twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
         if twice is not None:
             raise errors.UsageError(f"-f {twice} is given twice: give it once")
-        entries: list[_Entry] = []
-        files: dict[tuple[Resource, str, str], str] = {}  # by object
-        owners: dict[str, str] = {}  # by uid
+        entries: dict[tuple[Resource, str, str], _Entry] = {}
         for file, value in ((title(path), value) for path in paths for value in objects(path)):
             resource = _resource_of(value)
             if resource is None:
                 continue
             entry = _Entry.of(resource, value, file)
-            entries.append(entry)
-            key = resource, entry.namespace, entry.name
-            if key in files:
-                where = "is in it twice" if files[key] == file else f"is in {files[key]} too"
-                raise errors.InputError(f"{file}: {entry} {where}; dump every kind once, with one command")
-            files[key] = file
-            uid = value["metadata"].get("uid")
-            if uid and isinstance(uid, str) and (other := owners.setdefault(uid, str(entry))) != str(entry):
-                message = f"{entry} has the uid {uid} of {other}; no two objects share one"
-                raise errors.InputError(f"{file}: {message}: dump again")
-        return cls(paths, entries)
+            first = entries.setdefault((resource, entry.namespace, entry.name), entry)
+            if first is not entry:
+                where = "is in it twice" if first.file == file else f"is in {first.file} too"
+                what = f"{resource.kind} {entry.namespace}/{entry.name}"
+                raise errors.InputError(f"{file}: {what} {where}; dump every kind once, with one command")
+        return cls(paths, tuple(entries.values()))
 
     def in_dry_run(self) -> Dump:
         """The same dump, because a dump is never written to."""

@@ -19,7 +19,7 @@ HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
 #: What each exit code says: the one home of these sentences, from which `--help` and docs/cli.md take them.
 EXIT_CODES: Final = {
     0: "Done, or nothing to do.",
-    1: "No permission, a signal or a bug (all but `run`: also no API server). Nothing is changed; try again.",
+    1: "A missing permission, an interruption, a bug, or (not in `run`) no API server. Nothing is changed; try again.",
     2: "Wrong flags or input. Nothing was done.",
     3: "Refused or reverted. Nothing is changed; a person must look.",
     6: f"{HALF_WAY}.",

@@ -15,9 +15,6 @@ JSONObject = dict[str, Any]
 
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 
-#: What ``encoding/json`` escapes and JSON need not; these characters occur in strings only.
-_GO_ESCAPES: Final = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-
 #: What stands before a number in the string that ``json`` prints in its place: no text of a user has it.
 _MARK: Final = f"number {os.urandom(8).hex()} "
 _MARKED: Final = re.compile(rf'"{_MARK}([^"]*)"')
@@ -50,13 +47,6 @@ def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any 
         sort_keys=sort_keys,
     )
     return _MARKED.sub(r"\1", text) if _MARK in text else text
-
-
-def as_go(text: str) -> str:
-    """JSON in the spelling of Go's ``encoding/json``."""
-    for character, escape in _GO_ESCAPES.items():
-        text = text.replace(character, escape)
-    return text
 
 
 def integer(value: object, default: int = 0) -> int:

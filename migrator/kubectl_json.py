@@ -15,7 +15,7 @@ _CHUNK: Final = 1 << 20
 CUT_OFF: Final = "it seems to be cut off: dump again"
 MESSAGES: Final = "does it hold messages of kubectl? Dump again, and keep stderr apart"
 
-_SPACES: Final = re.compile(r"[ \t\n\r]*")
+_NO_SPACE: Final = re.compile(r"[^ \t\n\r]")
 #: How a List of kubectl and of an API server begins; in that of kubectl the kind comes last.
 _LIST: Final = re.compile(
     r'\{\s*(?:"(?:apiVersion|kind)":\s*"[^"\\]*",\s*|"metadata":\s*\{[^{}]*\},\s*)*"items":\s*\[\s*(?=\{)'
@@ -70,8 +70,9 @@ class _Text:
     def next(self) -> str:
         """The next character that is no white space; empty at the end."""
         while True:
-            self._at = _after_spaces(self._text, self._at)
-            if self._at < len(self._text) or not self._more():
+            found = _NO_SPACE.search(self._text, self._at)
+            self._at = found.start() if found else len(self._text)
+            if found or not self._more():
                 return self._text[self._at : self._at + 1]
 
     def take(self, character: str) -> bool:
@@ -115,8 +116,3 @@ class _Text:
         line = self._line + self._text.count("\n", 0, at)
         hint = CUT_OFF if _PIECE.fullmatch(self._text, at) else MESSAGES
         return ValueError(f"line {line}: {message}: {hint}")
-
-
-def _after_spaces(text: str, at: int) -> int:
-    match = _SPACES.match(text, at)
-    return match.end() if match else at

@@ -1,7 +1,7 @@
-"""YAML as kubectl prints it, and reads it: the events of PyYAML's C parser, with few values beside strings.
+"""YAML as kubectl prints it, made of the events of PyYAML's C parser.
 
-Its loader would crash on what is nested deeply. What kubectl never prints is refused where its meaning could be
-another one: merged mappings, tags, keys that are no strings, and keys that are set twice.
+Its loader crashes on what is nested deeply (``CSafeLoader``, 100,000 brackets). What kubectl never prints is refused
+where its meaning could be another one: merged mappings, tags, keys that are no strings, and keys that are set twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lac
 
 #: No object of Kubernetes is as deep, and libyaml needs a time that grows with the square of the depth.
 _DEEPEST: Final = 200
-#: Aliases of a few lines can stand for billions of values.
+#: Manifests have aliases, and those of a few lines can stand for billions of values.
 _MOST_REPEATED: Final = 100_000
 
 _TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:str"})
@@ -49,8 +49,7 @@ class SyntaxFault(ValueError):
 def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
     """Every document and its place; raises ``ValueError`` with the line of a fault.
 
-    Of a List the items that have a kind of their own come one by one, before the rest of it. A number that is not a
-    plain integer is a ``float``, which no hash is computed of: its spelling is lost.
+    A number that is not a plain integer is a ``float``, which no hash is computed of: its spelling is lost.
     """
     number = 0
     try:
@@ -58,7 +57,7 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 number += 1
-                yield from _Reader(events).document(f"document {number}")
+                yield _Document(events).value(next(events)), f"document {number}"
     except ReaderError as error:
         raise ValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
@@ -66,37 +65,16 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
         raise SyntaxFault(mark.line + 1 if mark else 1, error.problem or error.context or "not YAML") from error
 
 
-class _Reader:
-    """Makes values of events, and remembers those with an anchor until the document ends."""
+class _Document:
+    """Makes the value of one document of its events, and remembers those with an anchor."""
 
     def __init__(self, events: Iterator[Any]) -> None:
         self._events = events
         self._anchors: dict[str, Any] = {}
         self._repeated = 0  # values for which aliases have stood
 
-    def document(self, place: str) -> Iterator[tuple[Any, str]]:
-        """The next document and its place, or its items first."""
-        event = next(self._events)
-        if not isinstance(event, yaml.MappingStartEvent):
-            yield self._value(event, _DEEPEST), place
-            return
-        found: dict[str, Any] = {}
-        last: list[tuple[Any, str]] = []  # an item that may be cut off, as long as its List has not ended
-        for key, first in self._pairs(found):
-            if key != "items" or not isinstance(first, yaml.SequenceStartEvent):
-                found[key] = self._value(first, _DEEPEST)
-                continue
-            found[key] = []
-            for number, one in enumerate(self._elements(), 1):
-                yield from last
-                item = self._value(one, _DEEPEST)
-                last = [(item, f"{place}, item {number}")] if isinstance(item, dict) and "kind" in item else []
-                found[key] += [] if last else [item]
-        yield found, place
-        yield from last
-
-    def _value(self, event: Any, depth: int) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
-        """The value that begins with an event."""
+    def value(self, event: Any, depth: int = _DEEPEST) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
+        """The value that begins with an event, which may be as deep as ``depth`` says."""
         if not depth:
             raise _at(event, "it is nested too deeply")
         if isinstance(event, yaml.AliasEvent):
@@ -107,14 +85,24 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             value = _plain(event) if event.tag is None and event.implicit[0] else event.value
         elif isinstance(event, yaml.SequenceStartEvent):
-            value = [self._value(one, depth - 1) for one in self._elements()]
+            value = []
+            while not isinstance(one := next(self._events), yaml.SequenceEndEvent):
+                value.append(self.value(one, depth - 1))
         else:
             value = {}
-            for key, first in self._pairs(value):
-                value[key] = self._value(first, depth - 1)
+            while not isinstance(one := next(self._events), yaml.MappingEndEvent):
+                value[self._key(one, value)] = self.value(next(self._events), depth - 1)
         if event.anchor:
             self._anchors[event.anchor] = value
         return value
+
+    def _key(self, event: Any, found: Container[str]) -> str:  # noqa: ANN401 - PyYAML's events
+        key = self.value(event, 1) if isinstance(event, yaml.ScalarEvent) else None
+        if not isinstance(key, str) or key == "<<":
+            raise _at(event, "a key is not a string, as kubectl prints it")
+        if key in found:
+            raise _at(event, f"key {key!r} is set twice")
+        return sys.intern(key)
 
     def _repeat(self, event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON value
         if event.anchor not in self._anchors:
@@ -124,21 +112,6 @@ class _Reader:
         if self._repeated > _MOST_REPEATED:
             raise _at(event, f"aliases stand for more than {_MOST_REPEATED:,} values")
         return value
-
-    def _elements(self) -> Iterator[Any]:
-        """The first event of each element of a sequence."""
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            yield event
-
-    def _pairs(self, found: Container[str]) -> Iterator[tuple[str, Any]]:
-        """Each key of a mapping, which ``found`` must not have yet, and the first event of its value."""
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._value(event, 1) if isinstance(event, yaml.ScalarEvent) else None
-            if not isinstance(key, str) or key == "<<":
-                raise _at(event, "a key is not a string, as kubectl prints it")
-            if key in found:
-                raise _at(event, f"key {key!r} is set twice")
-            yield sys.intern(key), next(self._events)
 
 
 def _size(value: Any) -> int:  # noqa: ANN401 - any JSON value

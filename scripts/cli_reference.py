@@ -17,7 +17,7 @@ import click
 
 from migrator import errors
 from migrator.cli import PLUGIN, PROGRAM, cli
-from migrator.cli.options import LOG_FORMAT
+from migrator.cli.flags import LOG_FORMAT
 
 #: A flag of so many commands is a common one.
 _SEVERAL: Final = 3
@@ -39,18 +39,9 @@ def reference() -> str:
         f"The same program is on PATH as `{PLUGIN}`, so that `kubectl grove-migrate plan` works.",
         "",
         *_environment(),
-        "## All commands",
-        "",
-        "| command | |",
-        "|---|---|",
-        *(
-            f"| [{name}](#{name}) | {cli.commands[name].get_short_help_str(99)} |"
-            for name in cli.list_commands(context)
-        ),
-        "",
     ]
     common = _common(context)
-    lines += ["## Common flags", "", "Of several commands, or of all:", "", *_table(common)]
+    lines += ["## Common flags", "", "Each command lists those that it has.", "", *_table(common)]
     for command in cli.commands.values():
         lines += _command(command, context, common)
     lines += ["## Exit codes", "", *_ERROR, "", "| code | reasons (`code`) | meaning |", "|---|---|---|"]
@@ -108,7 +99,7 @@ def _command(command: click.Command, parent: click.Context, common: Flags) -> It
     shared = [flag for flag in flags if flag in common]
     if shared:
         named = ", ".join(f"`--{flag.rpartition('--')[2].split()[0]}`" for flag, _ in shared)
-        yield f"And of the [common flags](#common-flags): {named}."
+        yield f"[Common flags](#common-flags): {named}."
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "").splitlines()[1:]
     yield from ("", "```", *(line.removeprefix("  ") for line in examples if line.strip()), "```", "")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from migrator.grove.places import HASH_FIELDS
-from migrator.hashing import schemes
+from migrator.releases import table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
@@ -31,22 +31,20 @@ def _between(name: str, text: str, shown: str) -> str:
 
 def with_releases(text: str) -> str:
     """A page with the release table as it is: a row for each scheme that a build uses."""
-    table = "\n| scheme | releases that use it |\n|---|---|\n"
-    for scheme in schemes.released_schemes():
-        table += f"| `{scheme}` | {', '.join(release.name for release in schemes.releases_with(scheme))} |\n"
-    return _between("releases", text, table)
+    rows = "\n| scheme | releases that use it |\n|---|---|\n"
+    for scheme in table.released_schemes():
+        rows += f"| `{scheme}` | {', '.join(table.builds_with(scheme))} |\n"
+    return _between("releases", text, rows)
 
 
 def with_places(text: str) -> str:
     """A page with the table of places as it is, in the order of writing."""
-    table = (
-        "\n| object | field | hash of | under `OnDelete` | what the operator does with it |\n|---|---|---|---|---|\n"
-    )
+    rows = "\n| object | field | hash of | under `OnDelete` |\n|---|---|---|---|\n"
     for place in HASH_FIELDS:
         kind = "its clique's template" if place.template else "the whole set"
         left = "may be older" if place.leftover else ""
-        table += f"| {place.kind} | `{place.pointer}` | {kind} | {left} | {place.use} |\n"
-    return _between("places", text, table)
+        rows += f"| {place.kind} | `{place.pointer}` | {kind} | {left} |\n"
+    return _between("places", text, rows)
 
 
 def demo() -> str:

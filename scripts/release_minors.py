@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Read each Grove release's k8s.io/api minor from that release's own go.mod.
 
-The release table, ``migrator/hashing/releases.json``, is one JSON object per line, oldest build first. People write
+The release table, ``migrator/releases/releases.json``, is one JSON object per line, oldest build first. People write
 ``release``, ``algorithm`` and the links, having read the release's source; this script writes ``minor`` and ``commit``.
 A build that is not a release is named ``main-`` and its commit.
 
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-TABLE: Final = Path(__file__).resolve().parent.parent / "migrator" / "hashing" / "releases.json"
+TABLE: Final = Path(__file__).resolve().parent.parent / "migrator" / "releases" / "releases.json"
 COLUMNS: Final = ("release", "minor", "algorithm", "commit")
 _COMMIT_LENGTH: Final = 8
 

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import urllib3
 
-from migrator.hashing import podcliqueset, schemes
+from migrator.hashing import podcliqueset
 from migrator.hashing.schemes import Scheme
+from migrator.releases.table import named
 from testbed import operator_installation as installation
 from testbed.controlplane.client import NOT_FOUND, AnswerError, Client, Object
 
@@ -94,7 +95,7 @@ class Operator:
 
 def main() -> None:
     """Be the operator of a release until SIGTERM comes; an API server that is away is waited for."""
-    scheme = schemes.resolve(sys.argv[1])
+    scheme = named(sys.argv[1]).scheme
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     token = (_ACCOUNT / "token").read_text(encoding="utf-8")

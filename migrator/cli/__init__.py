@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from migrator import __version__, errors
-from migrator.cli import log, options, stdout
+from migrator.cli import flags, log, stdout
 from migrator.words import filled
 
 PROGRAM: Final = "grove-migrator"
@@ -76,7 +76,7 @@ def _exit_codes() -> str:
 @click.group(
     cls=_InOrder,
     commands=cast("dict[str, click.Command]", _Commands()),
-    context_settings=options.CONTEXT_SETTINGS,
+    context_settings=flags.CONTEXT_SETTINGS,
     epilog=f"""\b
     Examples:
       grove-migrator plan                        # what an upgrade would restart
@@ -88,7 +88,7 @@ def _exit_codes() -> str:
       kubectl grove-migrate plan -n inference
 
     \b
-    Variables: KUBECONFIG, and {options.LOG_FORMAT} for --log-format.
+    Variables: KUBECONFIG, and {flags.LOG_FORMAT} for --log-format.
 
     \b
     Exit codes:
@@ -116,7 +116,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     """Run the command line and return its exit code; what went wrong is on stderr."""
     stdout.prepare()
-    session = options.Session()
+    session = flags.Session()
     try:
         try:
             code = cli.main(
@@ -144,7 +144,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 
 
 def _fail(
-    code: str, exit_code: int, message: str, session: options.Session, details: Mapping[str, str] | None = None
+    code: str, exit_code: int, message: str, session: flags.Session, details: Mapping[str, str] | None = None
 ) -> int:
     with suppress(KeyboardInterrupt):  # the exit code is true, whether its sentence is read or not
         log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
@@ -158,7 +158,7 @@ def _half_way_before(error: BaseException | None) -> errors.HalfWay | None:
     return error
 
 
-def _usage(error: click.ClickException, session: options.Session) -> int:
+def _usage(error: click.ClickException, session: flags.Session) -> int:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and log.is_console(sys.stderr, session.log_format):
         error.show()

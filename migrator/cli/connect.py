@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from migrator.cli import log
-from migrator.cli.options import session
+from migrator.cli.flags import session
 from migrator.cli.progress import Progress
 from migrator.cluster import CONCURRENCY, Cluster, Deadline
 from migrator.dump import Dump
@@ -29,18 +29,11 @@ from migrator.run.leases import monotonic
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-class ClusterFlags(NamedTuple):
-    """``--kubeconfig`` and ``--context``."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-
-
-def connect(flags: ClusterFlags, **options: Any) -> Cluster:  # noqa: ANN401 - those of kube.store
+def connect(kubeconfig: str | None, context: str | None, **options: Any) -> Cluster:  # noqa: ANN401 - kube.store's
     """The cluster that the flags name, or the one that we run in."""
     from migrator.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    return store.connect(kubeconfig=flags.kubeconfig, context=flags.context, waiting=_waiting, **options)
+    return store.connect(kubeconfig=kubeconfig, context=context, waiting=_waiting, **options)
 
 
 def _waiting(plugin: str) -> None:
@@ -114,9 +107,8 @@ def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
         with suppress(RuntimeError):  # the signal may have come while stderr was written to
-            log.write_warning(
-                "stopping", "Stopping: the sets that are begun are finished first. Press Ctrl-C again to end at once."
-            )
+            again = " Press Ctrl-C again to end at once." if number == signal.SIGINT else ""
+            log.write_warning("stopping", f"Stopping: grove-migrator finishes the sets that it has started.{again}")
         signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
 
     for number in before:

@@ -1,4 +1,4 @@
-"""The screens of a run: the description and the question before it begins, and the text at its end."""
+"""What a run shows beside its plan: where and how it will take place, the question, and the next steps at its end."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ import click
 
 from migrator import errors, words
 from migrator.cli import log
-from migrator.cli.options import next_command, session
+from migrator.cli.flags import next_command, session
 from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
 from migrator.planning import crds
-from migrator.planning.model import pending
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.report.json import refusals_of, warnings_of
-from migrator.report.table import finding_rows, headline
+from migrator.report.table import paragraphs, plan_text
 from migrator.run import context
 from migrator.run.leaving import unread
 from migrator.run.operator import Operator
@@ -42,32 +41,27 @@ def can_ask(*, in_a_pod: bool) -> bool:
 def announce(
     cluster: Cluster, options: context.RunOptions, run: context.Context, progress: Progress, *, yes: bool
 ) -> None:
-    """Show where a run takes place, what it will do and its findings, and ask; raises ``Declined`` for a no."""
+    """Show the plan of a run, where it takes place and what it will do, and ask; raises ``Declined`` for a no."""
     try:
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
         raise unread(error, dry_run=cluster.dry_run) from None
+    told = (*refusals_of(preview.plan), *warnings_of(preview.plan))
+    session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
+    if cluster.dry_run and not preview.plan.refusals:
+        return  # the plan is its result
     where = f" (context {cluster.context})" if cluster.context else ""
-    refusals, warnings = refusals_of(preview.plan), warnings_of(preview.plan)
-    screen = [
+    steps = [
         words.row("cluster", f"{cluster.name}{where}"),
         words.row("operator", words.sentence(_described(preview.operator))),
-        words.rows("sets", _scope(preview, options)),
-        words.rows("steps", _actions(preview, options, dry_run=cluster.dry_run)),
-        *finding_rows("refused", refusals),
-        *finding_rows("warning", warnings),
+        words.rows("steps", _steps(preview, options)),
     ]
-    log.Unbreakable(sys.stderr).write("".join(screen))
-    told = ((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in (*refusals, *warnings))
-    session().shown.update(told)
-    if not cluster.dry_run and preview.writes and not yes:
-        _ask("Revert?" if options.revert else "Migrate?")
-
-
-def _ask(question: str) -> None:
+    log.Unbreakable(sys.stderr).write(paragraphs(plan_text(preview.plan), "".join(steps)))
+    if cluster.dry_run or yes or not preview.writes:
+        return
     try:
-        answer = click.confirm(question, err=True)
+        answer = click.confirm("Revert?" if options.revert else "Migrate?", err=True)
     except click.Abort:
         click.echo(err=True)
         raise
@@ -90,7 +84,7 @@ def ending(
     operator = result.operator
     up = operator is not None and operator.live
     state = words.sentence(_described(operator)) + (
-        "" if up else " Nothing is reconciled until an operator runs again."
+        "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
     )
     is_target = operator is not None and options.is_target(operator.image)
     named, is_known = options.plan.target.release, bool(options.plan.target.builds)
@@ -145,40 +139,27 @@ def _described(operator: Operator | None) -> str:
     return operator.description if operator is not None else "none was found"
 
 
-def _scope(preview: Observation, options: context.RunOptions) -> Iterator[str]:
-    plan = preview.plan
-    if not options.revert:
-        yield headline(plan)
-    set_plans = pending(plan) if preview.writes else []
-    ways = sorted({f"{one.source or 'unknown'} to {one.target}" for one in set_plans})
-    if set_plans:
-        yield f"{len(set_plans):,} of {words.count(len(plan.set_plans), 'set')}: {', '.join(ways)}"
-
-
-def _actions(preview: Observation, options: context.RunOptions, *, dry_run: bool) -> Iterator[str]:
+def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
-    if dry_run:
-        yield "This is a dry run: nothing is written. Every patch is sent with dryRun=All."
-        return
     if not preview.writes:
         yield "Nothing is written."
         return
-    if preview.open is not None:
-        yield "Resume an earlier run that did not end."
     if options.stop_operator and preview.operator is not None and preview.operator.live:
-        minutes = words.count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
-        until = "" if options.revert else ", and until you upgrade"
-        yield "Stop the operator, and leave it at zero replicas."
-        yield f"The operator is away for about {minutes}{until}."
+        until = "you start the old operator again" if options.revert else "you upgrade"
+        yield f"Stop the operator. It stays at zero replicas until {until}."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
-        yield f"Leave {preview.account} out of {names} meanwhile: its other edits pass unchecked."
-    changes = sum(len(set_plan.changes) for set_plan in preview.plan.set_plans)
-    patches = words.count(preview.patch_count, "patch", "patches")
-    yield f"{'Restore' if options.revert else 'Replace'} {words.count(changes, 'hash', 'hashes')} with {patches}."
+        yield f"Exempt {preview.account} from {names} until the run ends: its other edits pass unchecked."
+    hashes = words.count(sum(len(set_plan.changes) for set_plan in preview.plan.set_plans), "hash", "hashes")
+    minutes = words.count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
+    verb = "Restore" if options.revert else "Replace"
+    yield (
+        f"{'Resume an earlier run: ' if preview.open is not None else ''}{verb} {hashes} with "
+        f"{words.count(preview.patch_count, 'patch', 'patches')}, in about {minutes}."
+    )
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
     if not options.revert:
-        yield "The way back is the same command with `--revert`."
+        yield "To undo this, run the same command with `--revert`."
 
 
 def _release(operator: Operator | None) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from migrator import dump
-from migrator.cli import log, options
+from migrator.cli import flags, log
 from migrator.cli.stdout import as_json, write
 from migrator.errors import DecodeError, InputError
 from migrator.exact_json import JSONObject
@@ -13,9 +13,10 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
 from migrator.hashing.schemes import Scheme
 from migrator.kinds import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
+from migrator.releases.table import named
 
 
-@options.command(
+@flags.command(
     "hash",
     "Print the hashes of PodCliqueSets in a file.",
     """
@@ -23,16 +24,16 @@ from migrator.kinds import DEFAULT_NAMESPACE, POD_CLIQUE_SETS
     grove-migrator hash -f sets.yaml --scheme v0.1.0-alpha.11
     """,
 )
-@options.option(
+@flags.option(
     "-f, --filename FILE",
     "YAML documents, JSON, a List or JSON Lines; - is stdin. Other kinds are skipped.",
     required=True,
 )
-@options.option(
+@flags.option(
     "--scheme SCHEME|RELEASE",
     "Hash under this scheme; may be repeated. Default: all.",
     multiple=True,
-    shell_complete=options.names,
+    shell_complete=flags.names,
 )
 def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
     """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
@@ -41,7 +42,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
     manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
     printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
     """
-    chosen = set(map(schemes.resolve, scheme))
+    chosen = {named(text).scheme for text in scheme}
     wanted = [one for one in schemes.all_schemes() if not chosen or one in chosen]
     file = dump.title(filename)
     found = warned = failed = False

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
-from migrator.cli.options import session
+from migrator.cli.flags import session
 from migrator.words import printable, wrapped
 
 if TYPE_CHECKING:
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 #: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
 #: object.
-_ONLY_IF_VERBOSE: Final = frozenset(
-    {
-        "patched",
-        "tree_written",
-        "retrying_after_conflict",
-        "stage",
-        "ending_run",
-        "summary",
-    }
-)
+_ONLY_IF_VERBOSE: Final = {"patched", "tree_written", "retrying_after_conflict", "stage", "ending_run", "summary"}
 
 
 class Unbreakable:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.options import command, output_format
+from migrator.cli.flags import command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
@@ -15,8 +15,8 @@ from migrator.planning.guards import CATALOGUE, CODES
 from migrator.planning.guards.base import Guard
 from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.planning.model import Severity
+from migrator.releases import table
 from migrator.releases.program import Operator
-from migrator.releases.table import builds_with
 
 
 @command(
@@ -42,17 +42,12 @@ def scheme(*, program: str) -> None:
 
 def _facts(operator: Operator) -> Iterator[tuple[str, str]]:
     """What a program computes, and what it says of itself: title and text."""
-    used_by = ", ".join(builds_with(operator.scheme))
+    used_by = ", ".join(table.builds_with(operator.scheme))
     likely = "likely " if operator.doubt else ""
     yield "scheme", f"{likely}{operator.scheme} (used by {used_by or 'no release in the table'})"
     if operator.doubt:
         yield "doubt", f"{operator.doubt}. If you are sure, name the scheme: --to {operator.scheme}"
     yield "built", ", ".join([operator.go, *(f"{name} {version}" for name, version in operator.libraries.items())])
-    if operator.commit:
-        yield "commit", operator.commit
-    release = next((one for one in schemes.releases() if one.commit and operator.commit.startswith(one.commit)), None)
-    if release is not None and release.scheme != operator.scheme:
-        yield "warning", f"its commit is that of {release.name}, built as {release.scheme}; the program decides"
 
 
 @command(
@@ -69,7 +64,7 @@ def releases(*, output: str) -> None:
 
     Two releases with the same scheme store the same hashes: between them there is nothing to migrate.
     """
-    used = {scheme: [release.name for release in schemes.releases_with(scheme)] for scheme in schemes.all_schemes()}
+    used = {scheme: table.builds_with(scheme) for scheme in schemes.all_schemes()}
     if output == "json":
         listed = [
             {"scheme": one.name, "algorithm": one.algorithm, "kubernetesMinor": one.minor, "releases": names}
@@ -77,14 +72,14 @@ def releases(*, output: str) -> None:
         ]
         write(as_json({"releases": [*_releases()], "schemes": listed}))
         return
-    rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in schemes.releases()]
+    rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in table.releases()]
     write(words.columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
     write("\n" + words.wrapped(f"Schemes that no release uses: {unused}."))
 
 
 def _releases() -> Iterator[dict[str, object]]:
-    for release in schemes.releases():
+    for release in table.releases():
         yield {
             "release": release.name,
             "source": release.source,

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from migrator import __version__, errors
-from migrator.cli import log
-from migrator.cli.options import (
-    CLUSTER,
-    SOURCE,
-    TO_BINARY,
-    command,
-    next_command,
-    option,
-    output_format,
-    refuse_flags,
-    target,
-)
+from migrator.cli import flags, log
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
-from migrator.hashing import schemes
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import NOTHING_SELECTED, PlanOptions, source_of
-from migrator.planning.planner import Outlook, Target
-from migrator.releases.table import named
+from migrator.planning.options import AUTO, NOTHING_SELECTED, PlanOptions, source_of
+from migrator.planning.planner import Outlook
+from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
 
@@ -38,7 +22,7 @@ if TYPE_CHECKING:
 EXIT_CHANGES: Final = 10
 
 
-@command(
+@flags.command(
     "plan",
     "Show what a migration would change and what blocks it.",
     """
@@ -52,19 +36,21 @@ EXIT_CHANGES: Final = 10
       grep 'grove.io$' | paste -sd, -) -A -o yaml > dump.yaml
     """,
 )
-@option(
+@flags.option(
     "-f, --filename DUMP",
     "Read the output of kubectl get instead of a cluster (YAML or JSON; - is stdin). May be repeated.",
     multiple=True,
 )
-@target("What the next operator expects. Without it: a row for each newer release.")
-@TO_BINARY
-@SOURCE
-@output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
-@option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
-@option("--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target.")
-@option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
-@CLUSTER
+@flags.target("What the next operator expects. Without it: a row for each newer release.")
+@flags.TO_BINARY
+@flags.SOURCE
+@flags.output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
+@flags.option("--group-by LABEL", "With -o html: also totals for each value of this label of the PodCliqueSets.")
+@flags.option(
+    "--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target."
+)
+@flags.option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
+@flags.CLUSTER
 def plan(
     *,
     filename: tuple[str, ...],
@@ -84,12 +70,11 @@ def plan(
     """
     from migrator.cli import connect, operator_source
     from migrator.cli.progress import Progress
-    from migrator.run.preview import first_look, preview
+    from migrator.run.preview import preview
 
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
-    flags = connect.ClusterFlags(kubeconfig, context)
     chosen = operator_source.choose_target(to, to_binary)
-    any_release = named(schemes.releases()[-1].name)  # a first look plans for every release
+    any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
     progress = Progress(sys.stderr)
@@ -97,14 +82,12 @@ def plan(
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
     else:  # nothing is drawn: a credential plugin may ask for a login
-        cluster = connect.connect(flags)
+        cluster = connect.connect(kubeconfig, context)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
     with progress, progress.stage("planning"):
         try:
             if chosen is None:
-                look, targets, seen = first_look(cluster, options, now=connect.now)
-                after = partial(_after_run, cluster, seen)
-                text = _first_look_text(look, targets, output, source, header, after=after)
+                text = _first_look(cluster, options, output, header)
             else:
                 result = preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
@@ -117,6 +100,8 @@ def plan(
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)
+    if group_by and result and not any(group_by in one.tree.pcs.labels for one in result.set_plans):
+        log.write_warning("unknown_label", f"No PodCliqueSet has the label {group_by} (--group-by).")
     write(text)
     if result is None or not detailed_exitcode:
         return 0
@@ -127,38 +112,34 @@ def plan(
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
     if dumps:
-        refuse_flags("names a cluster, and -f reads a file: leave one of them out.", "kubeconfig", "context")
+        flags.refuse_flags("names a cluster, and -f reads a file: leave one of them out.", "kubeconfig", "context")
     if output_format != "html":
-        refuse_flags("goes with -o html.", "group_by")
+        flags.refuse_flags("goes with -o html.", "group_by")
     if not has_target:
-        refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
+        flags.refuse_flags("needs a target: give --to.", "group_by", "detailed_exitcode")
         if output_format == "html":
-            ctx = click.get_current_context()
-            param = next(param for param in ctx.command.params if param.name == "output")
-            raise click.BadParameter("html needs a target: give --to or --to-binary.", ctx, param)
+            raise errors.UsageError("-o html needs a target: give --to or --to-binary.")
 
 
-def _first_look_text(
-    look: Outlook,
-    targets: Iterator[Target],
-    output_format: str,
-    source: str,
-    header: PlanHeader,
-    *,
-    after: Callable[[list[status.TargetRow]], tuple[str, ...]],
-) -> str:
-    """The cluster as it is, and all targets."""
+def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, header: PlanHeader) -> str:
+    """The cluster as it is, and every release that an upgrade may lead to."""
+    from migrator.cli import connect
+    from migrator.run.preview import first_look
+
+    look, targets, seen = first_look(cluster, options, now=connect.now)
     if output_format == "json":
-        return as_json(json.first_look_json(look, targets, source, header))
+        return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
     rows = status.target_rows(targets, look.running)
-    newest = next((row.release for row in reversed(rows) if row.plan and row.is_newer), None)
+    return status.outlook_text(look, rows, commands=_next_commands(cluster, look, seen, rows))
+
+
+def _next_commands(cluster: Cluster, look: Outlook, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
+    """What finishes the last run, or what comes after it; otherwise the plan of the newest release."""
     if look.resumes:
-        commands: tuple[str, ...] = (next_command("run", *look.resumes, "--stop-operator"),)
-    elif newest is not None:
-        commands = after(rows) or (next_command("plan", "--to", newest),)
-    else:
-        commands = after(rows) or (next_command("releases"),)
-    return status.outlook_text(look, rows, commands=commands)
+        return (flags.next_command("run", *look.resumes, "--stop-operator"),)
+    newest = next((row.release for row in reversed(rows) if row.is_newer), None)
+    plan_it = flags.next_command("plan", "--to", newest) if newest else flags.next_command("releases")
+    return _after_run(cluster, seen, rows) or (plan_it,)
 
 
 def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
@@ -184,7 +165,7 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
     if output_format == "json":
         return as_json(json.plan_json(result, header))
     migrates = json.number(result, SetState.MIGRATE) and not json.refusals_of(result)
-    following = next_command("run", "--stop-operator") if migrates else ""
+    following = flags.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, header, group_by=group_by, next_command=following)
     return table.plan_text(result, next_command=following)

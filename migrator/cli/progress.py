@@ -1,4 +1,4 @@
-"""Progress of long stages, on a terminal only: how long a stage takes, and how many patches were sent.
+"""Progress of long stages, on a terminal only: how long a stage takes, how many patches were sent, and the time left.
 
 It is rich's own bar on stderr, and erased when the stage is over. Log lines appear above it. An error of the terminal
 does not stop the run. Nothing is drawn into pipes, files or CI.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Self, TextIO, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -29,7 +29,13 @@ class Progress:
     def __init__(self, stream: TextIO) -> None:
         watched = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._bars = Bars(
-            *(SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()),
+            *(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TimeElapsedColumn(),
+                _Left(),
+            ),
             console=Console(file=cast("TextIO", Unbreakable(stream))),
             transient=True,
             redirect_stdout=False,  # stdout is data
@@ -60,6 +66,14 @@ class Progress:
         text = f"{stage} {done:,} of {total:,}" if total else stage
         for task in self._bars.task_ids:
             self._bars.update(task, description=text, completed=done, total=total or None, refresh=0 < done == total)
+
+
+class _Left(TimeRemainingColumn):
+    """How long a stage with a known end still needs."""
+
+    def render(self, task: Task) -> Text:
+        """``0:00:07 left``; nothing before anything is known."""
+        return Text(f"{super().render(task)} left" if task.time_remaining else "")
 
 
 class _Above:

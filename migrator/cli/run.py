@@ -7,19 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from migrator import words
-from migrator.cli import log, stdout
-from migrator.cli.options import (
-    CLUSTER,
-    OPERATOR,
-    SOURCE,
-    TO_BINARY,
-    command,
-    duration,
-    next_command,
-    option,
-    output_format,
-    target,
-)
+from migrator.cli import flags, log, stdout
 from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
@@ -31,7 +19,7 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-@command(
+@flags.command(
     "run",
     "Migrate the stored hashes, or revert a migration.",
     """
@@ -40,22 +28,22 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     grove-migrator run --to v0.1.0-alpha.11 --stop-operator --revert
     """,
 )
-@target("What the next operator expects.")
-@TO_BINARY
-@SOURCE
-@option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
-@option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
-@option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
-@option(
+@flags.target("What the next operator expects.")
+@flags.TO_BINARY
+@flags.SOURCE
+@flags.option("--stop-operator", "Scale the operator to zero first; otherwise an operator that runs blocks the run.")
+@flags.option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
+@flags.option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
+@flags.option(
     "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
 )
-@duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
-@duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
-@option("--revert", "Undo the run with the same --from and --to.")
-@option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
-@OPERATOR
-@output_format(["table", "json"], "Output format of the result.")
-@CLUSTER
+@flags.duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
+@flags.duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
+@flags.option("--revert", "Undo the run with the same --from and --to.")
+@flags.option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
+@flags.OPERATOR
+@flags.output_format(["table", "json"], "Output format of the result.")
+@flags.CLUSTER
 def run(
     *,
     to: str | None,
@@ -87,7 +75,6 @@ def run(
     from migrator.run.operator import OperatorFlags
 
     chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
-    flags = connect.ClusterFlags(kubeconfig, context)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
@@ -98,7 +85,7 @@ def run(
     )
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
-    cluster = connect.connect(flags, deadline=run_context.deadline)
+    cluster = connect.connect(kubeconfig, context, deadline=run_context.deadline)
     cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(cluster, options, run_context, progress, yes=yes)
@@ -147,7 +134,7 @@ def _text(
     if dry_run:
         patches = words.count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
-        again = next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
+        again = flags.next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
         return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
     skipped = "" if revert else table.left_behind(result.plan)
     done = f"Nothing to do: no stored hash needs a change for {result.plan.target}."
@@ -162,7 +149,7 @@ def _text(
         done = f"{'Reverted' if revert else 'Migrated'} {words.count(len(result.sets), 'set')} with {patches}."
     following = (words.command_row("" if number else "next", command) for number, command in enumerate(commands))
     back = result.patches and not revert
-    undo = words.command_row("undo", next_command("run", "--stop-operator", "--revert")) if back else ""
+    undo = words.command_row("undo", flags.next_command("run", "--stop-operator", "--revert")) if back else ""
     return "".join(
         [words.wrapped(f"{done} {skipped}"), words.row("operator", operator) if operator else "", *following, undo]
     )

@@ -7,17 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from migrator import words
-from migrator.cli.options import (
-    CLUSTER,
-    OPERATOR,
-    TO_BINARY,
-    command,
-    duration,
-    next_command,
-    option,
-    output_format,
-    target,
-)
+from migrator.cli import flags
 from migrator.cli.stdout import as_json, write
 from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 10
 
 
-@command(
+@flags.command(
     "verify",
     "Check that every stored hash matches the target.",
     """
@@ -39,17 +29,17 @@ _SHOWN: Final = 10
     grove-migrator verify --to v0.1.0-alpha.11 --after-upgrade --wait 5m
     """,
 )
-@target("What every stored hash must match.")
-@TO_BINARY
-@option(
+@flags.target("What every stored hash must match.")
+@flags.TO_BINARY
+@flags.option(
     "--after-upgrade",
     "Once the new operator runs: also check that it is ready, that no other one runs, and that no update that began "
     "after the migration is open or has replaced pods.",
 )
-@duration("--wait", "Retry for up to this long before reporting problems.", "0")
-@OPERATOR
-@output_format(["table", "json"])
-@CLUSTER
+@flags.duration("--wait", "Retry for up to this long before reporting problems.", "0")
+@flags.OPERATOR
+@flags.output_format(["table", "json"])
+@flags.CLUSTER
 def verify(
     *,
     to: str | None,
@@ -73,7 +63,6 @@ def verify(
     from migrator.run.verify import VerifyOptions
 
     chosen = operator_source.require_target(to, to_binary, target_image)
-    flags = connect.ClusterFlags(kubeconfig, context)
     options = VerifyOptions(
         PlanOptions(chosen),
         flags=OperatorFlags.parse(operator),
@@ -84,7 +73,7 @@ def verify(
     result, failure = None, None
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
-    cluster = connect.connect(flags)
+    cluster = connect.connect(kubeconfig, context)
     with progress, progress.stage("verifying"):
         try:
             result = core.verify(cluster, options, run_context)
@@ -140,6 +129,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
     unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
     if unmigrated and not options.after_upgrade:
-        rows.append(words.row("note", f"{words.count(unmigrated, 'set')} not migrated to {target} yet."))
-        rows.append(words.command_row("next", next_command("run", "--stop-operator")))
+        are = "set is" if unmigrated == 1 else "sets are"
+        rows.append(words.row("note", f"{unmigrated:,} {are} not migrated to {target} yet."))
+        rows.append(words.command_row("next", flags.next_command("run", "--stop-operator")))
     return "".join(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,9 +14,6 @@ LABEL_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 LABEL_SCALING_GROUP_REPLICA_INDEX: Final = "grove.io/podcliquescalinggroup-replica-index"
 LABEL_SET_REPLICA_INDEX: Final = "grove.io/podcliqueset-replica-index"
 LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
-
-_DURATION: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,6 +45,7 @@ class Pod:
     phase: str | None = None
     in_other_gang: bool = False
     created: str = ""  # metadata.creationTimestamp
+    loading: float | None = None  # seconds from scheduled to ready; a cluster's pods are read without them
 
     @property
     def labels(self) -> Mapping[str, str | None]:
@@ -218,15 +215,3 @@ def kubernetes_time(text: object) -> datetime | None:
     except ValueError:
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-def go_duration(text: str) -> float:
-    """The seconds of a Go duration (``15s``, ``1h30m0s``); raises ``ValueError`` where Go would not accept the text."""
-    unsigned = text[1:] if text[:1] in {"+", "-"} else text
-    sign = -1.0 if text[:1] == "-" else 1.0
-    if unsigned == "0":
-        return 0.0
-    parts = list(_DURATION.finditer(unsigned))
-    if not parts or "".join(part.group(0) for part in parts) != unsigned:
-        raise ValueError(f"{text!r} is not a Go duration such as 15s or 1m30s")
-    return sign * sum(float(part.group(1)) * _SECONDS[part.group(2)] for part in parts)

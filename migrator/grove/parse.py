@@ -109,7 +109,21 @@ def pod(raw: JSONObject) -> objects.Pod:
         phase=_phase(raw),
         in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
         created=str(meta.get("creationTimestamp") or ""),
+        loading=_loading(raw),
     )
+
+
+def _loading(raw: JSONObject) -> float | None:
+    """How long a pod that is ready took for it, from when it was scheduled."""
+    status = raw.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    times = {
+        str(one.get("type")): objects.kubernetes_time(one.get("lastTransitionTime"))
+        for one in (conditions if isinstance(conditions, list) else ())
+        if isinstance(one, dict) and one.get("status") == "True"
+    }
+    scheduled, ready = times.get("PodScheduled"), times.get("Ready")
+    return (ready - scheduled).total_seconds() if scheduled and ready else None
 
 
 def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape], **own: Any) -> Trimmed:  # noqa: ANN401

@@ -47,12 +47,11 @@ class HashField:
 
     It holds the hash of a ``template`` or else of a generation. ``leftover``: under OnDelete, pods of older templates
     run on, so it may keep an older hash. ``lags``: no pod depends on it while the labels of the PodCliques below it are
-    current (:func:`migrator.planning.detect.lagging`). ``use`` is what the operator does with it, for the docs.
+    current (:func:`migrator.planning.detect.lagging`).
     """
 
     kind: str
     pointer: str
-    use: str
     template: bool = False
     leftover: bool = False
     lags: bool = False
@@ -72,23 +71,14 @@ _TEMPLATE_LABEL: Final = pointer("metadata", "labels", objects.LABEL_POD_TEMPLAT
 _GENERATION_LABEL: Final = pointer("metadata", "labels", objects.LABEL_GENERATION_HASH)
 _GENERATION: Final = "podCliqueSetGenerationHash"
 _CURRENT: Final = "/status/currentPodCliqueSetGenerationHash"
-_COPIED_BACK: Final = "keeps it after an update, and copies it back into the current one: an old value would come back"
 
-POD_LABEL: Final = HashField(
-    *("Pod", _TEMPLATE_LABEL, "decides which pods an update deletes, and which a scale-in deletes first"),
-    template=True,
-    leftover=True,
-)
-CLIQUE_LABEL: Final = HashField(
-    *("PodClique", _TEMPLATE_LABEL, "new pods copy it; updates of scaling groups compare it"), template=True, lags=True
-)
-#: The commit record of a set, written last: a set counts as migrated once it has the new hash.
-SET_GENERATION: Final = HashField(
-    "PodCliqueSet",
-    "/status/currentGenerationHash",
-    "compares it with the hash it computes: a difference starts an update. The other generation hashes are compared "
-    "with it",
-)
+#: It decides which pods an update deletes, and which a scale-in deletes first.
+POD_LABEL: Final = HashField("Pod", _TEMPLATE_LABEL, template=True, leftover=True)
+#: New pods copy it.
+CLIQUE_LABEL: Final = HashField("PodClique", _TEMPLATE_LABEL, template=True, lags=True)
+#: The commit record of a set, written last: a set counts as migrated once it has the new hash. If it differs from what
+#: the operator computes, that starts an update.
+SET_GENERATION: Final = HashField("PodCliqueSet", "/status/currentGenerationHash")
 
 #: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator
 #: copies them back. Those of one kind and subresource stand together, because one patch writes them; and
@@ -96,27 +86,20 @@ SET_GENERATION: Final = HashField(
 HASH_FIELDS: Final = (
     POD_LABEL,
     CLIQUE_LABEL,
-    HashField(
-        *("PodClique", "/status/currentPodTemplateHash", "counts updated pods"), template=True, leftover=True, lags=True
-    ),
-    HashField("PodClique", _CURRENT, "starts updates, and shows when they are over", leftover=True, lags=True),
+    HashField("PodClique", "/status/currentPodTemplateHash", template=True, leftover=True, lags=True),
+    HashField("PodClique", _CURRENT, leftover=True, lags=True),
     *(
-        HashField("PodClique", pointer("status", progress, key), _COPIED_BACK, template=key != _GENERATION, lags=True)
+        HashField("PodClique", pointer("status", progress, key), template=key != _GENERATION, lags=True)
         for progress in PROGRESS_FIELDS
         for key in ("podTemplateHash", _GENERATION)
     ),
-    HashField(
-        *("PodCliqueScalingGroup", _CURRENT, "shows when a scaling group's update is over"), leftover=True, lags=True
-    ),
+    HashField("PodCliqueScalingGroup", _CURRENT, leftover=True, lags=True),
     *(
-        HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION), "starts updates", lags=True)
+        HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION), lags=True)
         for progress in PROGRESS_FIELDS
     ),
-    HashField(
-        *("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), "finds the gangs of the current generation"),
-        leftover=True,
-    ),
-    HashField("PodGang", _GENERATION_LABEL, "finds the gangs of the current generation", leftover=True),
+    HashField("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), leftover=True),
+    HashField("PodGang", _GENERATION_LABEL, leftover=True),
     SET_GENERATION,
 )
 

@@ -98,7 +98,7 @@ class _Struct:
     def __init__(self, fields: Sequence[layouts.Field], types: Types) -> None:
         self._types = types
         #: For each JSON field, in Go's order, its number and type, the fixed text before it, and its zero.
-        self._fields: dict[str, tuple[int, str]] = {}
+        self._fields: dict[str | None, tuple[int, str]] = {}
         self._before: list[str] = []
         self._zeros: list[str] = []
         self._before.append(self._compile(fields, ""))
@@ -156,9 +156,7 @@ class _Struct:
             pending += f"{' ' if number else ''}{go}:({kind})"
             if key == "":  # an embedded struct
                 pending = self._compile(self._types.fields(kind), pending)
-            elif key is None:
-                pending += self._types.zero(kind)
-            else:
+            else:  # without a JSON name it is never set
                 self._fields[key] = len(self._before), kind
                 self._before.append(pending)
                 self._zeros.append(self._types.zero(kind))

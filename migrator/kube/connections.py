@@ -10,13 +10,22 @@ import http.client
 import io
 import os
 import socket
+import ssl
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from urllib3 import PoolManager
+from kubernetes.client import ApiClient, Configuration
+from urllib3 import PoolManager, disable_warnings
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import InsecureRequestWarning, LocationValueError
+from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
+
+from migrator.cluster import CONCURRENCY
+from migrator.errors import UsageError
 
 #: For how many seconds the kernel tries to send what is not acknowledged, also for a process that is stopped.
 _UNACKNOWLEDGED: Final = 10.0
@@ -24,14 +33,75 @@ _UNACKNOWLEDGED: Final = 10.0
 _LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 _BUFFER: Final = 1 << 16
 
+#: So many connections are kept open: one for each patch that may be under way, and some for lists and Leases.
+_KEPT: Final = CONCURRENCY + 8
 
-def prepare(pool: PoolManager) -> None:
-    """Let a pool make such connections from now on."""
+
+def pool_of(configuration: Configuration) -> PoolManager:
+    """The official client's pool for a configuration, which makes such connections.
+
+    Raises :class:`~migrator.errors.UsageError` for a certificate or a proxy that cannot be used.
+    """
+    configuration.connection_pool_maxsize = _KEPT
+    try:
+        pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
+    except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
+        variables = (name for name, value in os.environ.items() if value and value == configuration.proxy)
+        raise UsageError(
+            f"the proxy of the variable {next(variables, 'HTTPS_PROXY')} cannot be used: give http://HOST:PORT or "
+            "https://HOST:PORT"
+        ) from error
+    if not configuration.verify_ssl:
+        disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
+    pool.connection_pool_kw["ssl_context"] = _tls(configuration)
     options = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)]
     if (user_timeout := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:  # Linux's
         options.append((socket.IPPROTO_TCP, user_timeout, int(_UNACKNOWLEDGED * 1000)))
     pool.connection_pool_kw["socket_options"] = options
     pool.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return pool
+
+
+class _Finished(ssl.SSLContext):
+    """A TLS context that is not changed any more, so that threads can share it.
+
+    urllib3 loads the certificates again for each connection, and OpenSSL can crash if another thread connects
+    meanwhile. (It also sets ``verify_mode``, to what it is, which does no harm.)
+    """
+
+    def load_verify_locations(self, *_: object, **__: object) -> None:
+        """They are loaded."""
+
+    def load_cert_chain(self, *_: object, **__: object) -> None:
+        """It is loaded."""
+
+    def set_alpn_protocols(self, *_: object) -> None:
+        """They are set."""
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    """As kubectl verifies: Python 3.13 also demands an authority key identifier, which a certificate may lack."""
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
+    if configuration.ssl_ca_cert:
+        with _loading("certificate-authority"):
+            context.load_verify_locations(configuration.ssl_ca_cert)
+    else:
+        context.load_default_certs()
+    if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
+        with _loading("client-certificate with its client-key"):
+            context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
+    context.__class__ = _Finished
+    return context
+
+
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the {what} of the kubeconfig cannot be used: {error}") from error
 
 
 class _Within(io.RawIOBase):

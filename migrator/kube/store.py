@@ -13,8 +13,8 @@ from urllib.parse import quote
 from migrator import cluster, errors, exact_json
 from migrator.exact_json import JSONObject
 from migrator.kinds import LEASES, PODS, Op, Resource
-from migrator.kube.kubeconfig import api_client
-from migrator.kube.transport import JSON, Request, Timing, Transport
+from migrator.kube.kubeconfig import find
+from migrator.kube.transport import JSON, LONGEST_OF_LEASE, LONGEST_PAGE, Request, Timing, Transport
 
 T = TypeVar("T")
 
@@ -45,9 +45,8 @@ def connect(
     Nothing is sent yet. ``waiting`` gets the name of a credential plugin that takes long. Raises
     :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
-    client, chosen, renew = api_client(kubeconfig, context, waiting)
-    transport = Transport(client, renew=renew, deadline=deadline, timing=timing)
-    return KubeCluster(transport, chosen)
+    chosen, read = find(kubeconfig, context, waiting)
+    return KubeCluster(Transport(read, deadline=deadline, timing=timing), chosen)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class KubeCluster:
             f"list {resource.qualified_name}",
             {key: value for key, value in query.items() if value},
             accept=_METADATA_LIST if metadata_only else JSON,
-            of_list=True,
+            longest=LONGEST_PAGE,
         )
         for _ in range(MAX_LIST_STARTS):
             items: list[T] = []
@@ -185,7 +184,7 @@ class KubeCluster:
             query |= {"dryRun": "All"} if self.dry_run else {}
         parts = [] if verb == "create" else [part for part in (name, subresource) if part]
         kind, place = f"{verb} {resource.kind} {subresource}".strip(), f"{namespace}/{name}" if namespace else name
-        return Request(
+        request = Request(
             "/".join([_path(resource, namespace), *(quote(part, safe="") for part in parts)]),
             f"{kind} {place}",
             query,
@@ -193,8 +192,8 @@ class KubeCluster:
             _go(body),
             left=self._left,
             dry_run=self.dry_run,
-            of_lease=resource == LEASES,
         )
+        return request._replace(longest=LONGEST_OF_LEASE) if resource == LEASES else request
 
     def _read(self, path: str) -> JSONObject:
         return self._object(Request(path, f"discover {path}"))
@@ -220,10 +219,12 @@ def _path(resource: Resource, namespace: str) -> str:
 
 
 def _go(text: str) -> bytes:
-    """JSON in the spelling of Go's ``encoding/json``.
+    """JSON in the spelling of Go's ``encoding/json``, which escapes characters that JSON need not.
 
     The API server compares strings of a ``test`` as JSON text, not as values (``gopkg.in/evanphx/json-patch.v4``,
     ``patch.go:lazyNode.equal``), and its own side has these characters escaped: without it no template with ``&&``
     in a command would ever equal itself.
     """
-    return exact_json.as_go(text).encode("utf-8", "surrogateescape")
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode("utf-8", "surrogateescape")

@@ -7,6 +7,7 @@ sent again.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -16,20 +17,23 @@ from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes.client import ApiClient
+from kubernetes.client import Configuration
 from urllib3 import exceptions as http
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
 from migrator.kube import connections, responses
-from migrator.kube.kubeconfig import Credentials
+from migrator.kube.credentials import Credentials
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
 
-#: How long the answer to one request may take as a whole, and a page of a list, in seconds.
-_REQUEST_TIMEOUT: Final = 10.0
-_PAGE_TIMEOUT: Final = 60.0
+#: How long the answer to one request may take as a whole, in seconds. A page of a list may take longer, and a request
+#: for a Lease must end well within its duration: client-go halves its renew deadline of 10 s in the same way
+#: (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
+_LONGEST: Final = 10.0
+LONGEST_PAGE: Final = 60.0
+LONGEST_OF_LEASE: Final = 5.0
 
 #: How often one request is sent at most. A server that has never answered is more likely a wrong address than one that
 #: is just being restarted.
@@ -47,10 +51,6 @@ _LONGEST_WAIT: Final = 8.0
 #: Another attempt needs this much time, in seconds: with less it would only lose its reply.
 _LEAST_TIME: Final = 1.0
 
-#: A Lease must be renewed well within its duration, so no request for one may hang for longer; client-go halves its
-#: renew deadline of 10 s in the same way (``tools/leaderelection/resourcelock/interface.go:NewFromKubeconfig``).
-_LEASE_TIMEOUT: Final = 5.0
-
 #: The part of a write's time in which a connection must be made; the server gets the rest.
 _CONNECTING: Final = 1 / 3
 
@@ -67,8 +67,8 @@ NOT_SENT: Final = (
 class Request(NamedTuple):
     """One request; ``what`` names it in messages.
 
-    ``of_lease``, ``of_list``: it has a time limit of its own. ``left``: how many seconds remain in which it may be
-    under way; it may raise.
+    ``longest``: how many seconds the answer may take as a whole. ``left``: how many remain in which it may be under
+    way; it may raise.
     """
 
     path: str
@@ -80,8 +80,7 @@ class Request(NamedTuple):
     accept: str = JSON
     left: Callable[[], float] | None = None
     dry_run: bool = False
-    of_lease: bool = False
-    of_list: bool = False
+    longest: float = _LONGEST
 
     @property
     def repeatable(self) -> bool:
@@ -121,28 +120,24 @@ class Timing:
 class Transport:
     """Sends requests, from any number of threads.
 
-    ``request_timeout`` is how long a write may take with all its attempts, and the answer to a read, in seconds;
-    ``page_timeout`` is that of a page of a list.
-    ``renew`` reads the credentials of the client anew.
+    ``read`` puts address and credentials into the configuration, and returns for how many seconds the credentials are
+    good; nothing is sent yet. No request takes longer than ``longest`` seconds.
     """
 
     def __init__(
         self,
-        api_client: ApiClient,
+        read: Callable[[Configuration], float],
         *,
-        renew: Callable[[], object],
-        request_timeout: float = _REQUEST_TIMEOUT,
-        page_timeout: float = _PAGE_TIMEOUT,
+        longest: float = math.inf,
         deadline: Deadline | None = None,
         timing: Timing | None = None,
     ) -> None:
-        self._request_timeout = request_timeout
-        self._page_timeout = page_timeout
-        self.server = str(api_client.configuration.host)
-        self._pool = api_client.rest_client.pool_manager
-        connections.prepare(self._pool)
+        self._longest = longest
         self._timing = timing or Timing()
-        self._credentials = Credentials(api_client.configuration, renew, self._timing.clock)
+        configuration = Configuration()
+        self._credentials = Credentials(configuration, lambda: read(configuration), self._timing.clock)
+        self.server = str(configuration.host)
+        self._pool = connections.pool_of(configuration)
         self._deadline = deadline or Deadline(self._timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 
@@ -153,8 +148,7 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied; and what the hold on the Lease raises.
         """
-        longest = self._page_timeout if request.of_list else self._request_timeout
-        longest = _LEASE_TIMEOUT if request.of_lease else longest
+        longest = min(request.longest, self._longest)
         patient = request.repeatable and self._has_answered
         until = self._timing.clock() + (BUDGET if patient else longest)
         attempt, in_doubt = 0, False
@@ -214,7 +208,7 @@ class Transport:
         of a write share the time of one. Raises :class:`~migrator.errors.LeaseLost` if no time is left.
         """
         if request.method == "GET":
-            return min(longest, self._request_timeout), longest
+            return min(longest, _LONGEST), longest
         left = LONGEST_WRITE if request.left is None else request.left()
         if left <= 0:
             raise errors.LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")

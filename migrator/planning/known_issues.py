@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 
 from migrator.exact_json import integer
 from migrator.grove import objects
-from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import crds, model
 from migrator.planning.detect import hashes_of
@@ -311,5 +310,5 @@ def _sources(plan: model.SetPlan, options: PlanOptions, running: str | None) -> 
     found: Iterable[Scheme] = (plan.source,) if plan.source is not None else ()
     if plan.source is None:
         pcs, hashes = plan.tree.pcs, hashes_of(plan.tree.pcs)
-        found = (one for one in schemes.released_schemes() if hashes(one).generation == pcs.generation_hash)
+        found = (one for one in table.released_schemes() if hashes(one).generation == pcs.generation_hash)
     return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

@@ -16,7 +16,7 @@ from migrator.grove import places
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHashes
-from migrator.hashing.schemes import Release, Scheme
+from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
 from migrator.planning.detect import HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
@@ -27,6 +27,7 @@ from migrator.planning.known_issues import advise
 from migrator.planning.options import Direction, PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
+from migrator.releases.table import Release
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -112,8 +113,8 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
     Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
     """
-    for scheme in schemes.released_schemes():
-        builds = schemes.releases_with(scheme)
+    for scheme in table.released_schemes():
+        builds = [release for release in table.releases() if release.scheme == scheme]
         if releases := tuple(one.name for one in builds if not one.from_main):
             plan = make_plan(snapshot, replace(options, target=table.Named(scheme.name, scheme)), known)
             yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)

@@ -25,9 +25,8 @@ _PRINTS_BY_UTILS: Final = 36
 
 #: A program that nobody strips or packs has about 100 MiB.
 LARGEST: Final = 256 << 20
-#: What other files begin with: Mach-O for one machine, and for several; PE.
-_OTHER_SYSTEMS: Final = {b"\xcf\xfa\xed\xfe": "macOS", b"\xca\xfe\xba\xbe": "macOS", b"MZ": "Windows"}
-_ELF, _ELF_64_LITTLE = b"\x7fELF", b"\x7fELF\x02\x01"
+#: ELF of 64 bits, little-endian.
+_ELF: Final = b"\x7fELF\x02\x01"
 _ELF_HEADER: Final = struct.Struct("<32xQ14xHH")  # where the table of segments is, the size of a row, their number
 _SEGMENT: Final = struct.Struct("<I4xQ16xQ16x")  # kind, place and size in the file
 _LOADED: Final = 1
@@ -38,11 +37,11 @@ _MAGIC, _INLINE, _HEAD = b"\xff Go buildinf:", b"\x08\x02", 32
 _BEGIN: Final = bytes.fromhex("3077af0c9274080241e1c107e6d618e6")
 _END: Final = bytes.fromhex("f932433186182072008242104116d8f2")
 _RELEASED: Final = re.compile(r"v0\.(\d+)\.\d+")
-_COMMIT: Final = re.compile(r"[./]version\.gitCommit=([0-9a-f]{7,40})")
 
 #: The package of the hash functions, in the name of each: operator/internal/utils/kubernetes/pod.go.
 _FUNCTION: Final = re.compile(rb"/internal/utils/kubernetes\.([^\0]+)\0")
-_OWN: Final = re.compile(rb"[\w./-]+")
+#: What stands before it. The functions that the compiler makes for types begin with ``type:``.
+_MODULE: Final = re.compile(rb"[\w./-]+")
 _AROUND_THE_HASH: Final = re.compile(r"\w*(?:hash|canonical)\w*", re.IGNORECASE)
 #: Every release, and the builds from 94a0105c to the revert.
 _LEGACY_NAMES: Final = frozenset({"ComputeHash"})
@@ -78,7 +77,6 @@ class Operator:
     doubt: str
     libraries: Mapping[str, str]
     go: str
-    commit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +105,22 @@ def read(program: bytes) -> Operator:
     :class:`~migrator.errors.Refused` for one that is known and cannot be migrated.
     """
     _demand_whole(program)
-    go, modules, settings = _build_information(program)
-    algorithm = _algorithm(program)
-    minor, doubts = _layout(modules)
-    commit = _COMMIT.search(settings)
+    go, modules = _build_information(program)
+    algorithm, minor = _algorithm(program), _layout(modules)
     return Operator(
         scheme=schemes.Scheme(algorithm, minor),
-        doubt="; ".join(doubts),
+        doubt="; ".join(_doubts(minor, modules)),
         libraries={name: modules[name].version for name in _needed(minor)},
         go=go,
-        commit=commit[1] if commit else "",
     )
 
 
 def _demand_whole(program: bytes) -> None:
     """Demand a Linux program that is not cut off: without its last functions canonical looks like legacy."""
-    system = next((name for magic, name in _OTHER_SYSTEMS.items() if program.startswith(magic)), None)
-    if system is not None:
-        raise InputError(f"it is a program for {system}, and operators run on Linux; {TAKE_IT}")
+    if not program.startswith(_ELF):
+        raise InputError(f"it is not a Linux program for amd64 or arm64; {TAKE_IT}")
     if len(program) > LARGEST:
         raise InputError(f"it has more than {LARGEST >> 20} MiB, and an operator has less; {TAKE_IT}")
-    if not program.startswith(_ELF):
-        raise InputError(f"it is not a program; {TAKE_IT}")
-    if not program.startswith(_ELF_64_LITTLE):
-        raise InputError(
-            "it is a program for another kind of machine than amd64 and arm64; give the operator's for one of these"
-        )
     try:
         start, size, count = _ELF_HEADER.unpack_from(program)
         rows = [_SEGMENT.unpack_from(program, start + size * index) for index in range(count)]
@@ -143,26 +131,22 @@ def _demand_whole(program: bytes) -> None:
         raise InputError(f"it is cut off: {end - len(program)} bytes are missing; {_AGAIN}")
 
 
-def _build_information(program: bytes) -> tuple[str, Mapping[str, _Module], str]:
-    """The version of Go, the linked modules, and the settings of the build."""
+def _build_information(program: bytes) -> tuple[str, Mapping[str, _Module]]:
+    """The version of Go, and the linked modules."""
     head = _MAGIC + _INLINE
-    if program.count(head) != 1:
-        if b"UPX!" in program:
-            raise InputError("it is packed with UPX: unpack it with `upx -d` and give the result")
-        if _MAGIC in program:
-            raise InputError(
-                f"its build information cannot be read: Go before 1.18 made it, or it is damaged; {_AGAIN}"
-            )
-        raise InputError("it has no Go build information: it is not a Go program, or a packer changed it")
     try:
+        if program.count(head) != 1:
+            raise ValueError  # noqa: TRY301 - the one sentence below
         go, after = _string(program, program.find(head) + _HEAD)
         text, _ = _string(program, after)
         if not (text.startswith(_BEGIN) and text.endswith(_END)):
-            raise ValueError  # noqa: TRY301 - the one sentence below
-        modules, settings = _modules(text[len(_BEGIN) : -len(_END)].decode())
-        return go.decode(), modules, settings
+            raise ValueError  # noqa: TRY301
+        return go.decode(), _modules(text[len(_BEGIN) : -len(_END)].decode())
     except (ValueError, LookupError):
-        raise InputError(f"its build information is damaged or was removed, as garble does; {_AGAIN}") from None
+        raise InputError(
+            "its Go build information cannot be read: it is not a Go program, is packed (unpack it with `upx -d`) or "
+            f"obfuscated, was made by Go before 1.18, or is damaged; {_AGAIN}"
+        ) from None
 
 
 def _string(program: bytes, at: int) -> tuple[bytes, int]:
@@ -176,21 +160,19 @@ def _string(program: bytes, at: int) -> tuple[bytes, int]:
             return program[at : at + size], at + size
 
 
-def _modules(text: str) -> tuple[Mapping[str, _Module], str]:
-    """The modules by path, and the lines about the build. Raises ``ValueError`` for a line that Go does not write."""
-    modules, settings, last = dict[str, _Module](), [], ""
+def _modules(text: str) -> Mapping[str, _Module]:
+    """The modules by path. Raises ``ValueError`` for a line that Go does not write."""
+    modules, last = dict[str, _Module](), ""
     for line in text.removesuffix("\n").split("\n"):
         kind, *rest = line.split("\t")
-        if kind == "build":
-            settings.append(line)
-        elif kind == "=>":
+        if kind == "=>":
             modules[last] = replace(modules[last], instead=" ".join(rest[:2]))
         elif kind in {"mod", "dep"} and len(rest) in {2, 3}:
             last = rest[0]
             modules[last] = _Module(*rest[1:])
-        elif kind not in {"path", ""}:  # an empty line stands behind a replacement
+        elif kind not in {"path", "build", ""}:  # an empty line stands behind a replacement
             raise ValueError(line)
-    return modules, "\n".join(settings)
+    return modules
 
 
 def _algorithm(program: bytes) -> str:
@@ -201,31 +183,24 @@ def _algorithm(program: bytes) -> str:
         )
     if any(name in program for name in _NAMES_WITH_HASH):
         raise Refused("this operator puts the hash into object names, so it cannot be migrated; choose another release")
-    names = set(_names_around_the_hash(program))
-    if not names:
+    names = _names_around_the_hash(program)
+    if names not in (_LEGACY_NAMES, _CANONICAL_NAMES):
         raise InputError(
-            "it is a Go program but not a Grove operator: it has no function ComputeHash in "
-            "internal/utils/kubernetes; give the program grove-operator, or a build that is not obfuscated"
+            f"its functions around the hash are not those of a known operator ({', '.join(sorted(names)) or 'none'}): "
+            "it is no Grove operator, is obfuscated, or hashes in a way that is not known here. Give the program "
+            "grove-operator; a newer grove-migrator may know it"
         )
-    if len({own for own, _ in names}) > 1:
-        raise InputError("it holds more than one Grove operator; give one of them")
-    found = {name for _, name in names}
-    if found not in (_LEGACY_NAMES, _CANONICAL_NAMES):
-        raise InputError(
-            f"its functions around the hash are not those of a known operator ({', '.join(sorted(found))}): it may "
-            "hash in a way that is not known here, so do not migrate to it; a newer grove-migrator may know it"
-        )
-    return schemes.LEGACY if found == _LEGACY_NAMES else schemes.CANONICAL
+    return schemes.LEGACY if names == _LEGACY_NAMES else schemes.CANONICAL
 
 
-def _names_around_the_hash(program: bytes) -> Iterator[tuple[bytes, str]]:
-    """Functions with "hash" or "canonical" in their names, each with the import path of the operator's own code."""
-    for one in _FUNCTION.finditer(program):
-        own = program[program.rfind(b"\0", 0, one.start()) + 1 : one.start()]
-        # The name of a closure contains those of the functions around it.
-        for part in one[1].decode("utf-8", "replace").split(".") if _OWN.fullmatch(own) else ():
-            if _AROUND_THE_HASH.fullmatch(part):
-                yield own, part
+def _names_around_the_hash(program: bytes) -> set[str]:
+    """Functions with "hash" or "canonical" in their names."""
+    names = set[str]()
+    for match in _FUNCTION.finditer(program):
+        if _MODULE.fullmatch(program, program.rfind(b"\0", 0, match.start()) + 1, match.start()):
+            # The name of a closure contains those of the functions around it.
+            names.update(filter(_AROUND_THE_HASH.fullmatch, match[1].decode("utf-8", "replace").split(".")))
+    return names
 
 
 def _needed(minor: str) -> tuple[str, ...]:
@@ -234,25 +209,24 @@ def _needed(minor: str) -> tuple[str, ...]:
     return (API, MACHINERY, SPEW, *((UTILS,) if prints_by_utils else ()))
 
 
-def _layout(modules: Mapping[str, _Module]) -> tuple[str, list[str]]:
-    """The minor whose layout a program has, and what makes that only likely."""
-    minor = _minor_of(API, modules)
-    doubts = list(_doubts(minor, modules))
-    if _minor_of(MACHINERY, modules) != minor:
+def _layout(modules: Mapping[str, _Module]) -> str:
+    """The minor whose layout a program has."""
+    minor, other = (_minor_of(name, modules) for name in (API, MACHINERY))
+    if minor != other:
         versions = f"{modules[API].version} and {MACHINERY} {modules[MACHINERY].version}"
         raise InputError(f"it has {API} {versions}, which were not compared together; {_NAME_IT}")
-    return minor, doubts
+    return minor
 
 
 def _minor_of(name: str, modules: Mapping[str, _Module]) -> str:
     """The layout of a version, by the table or by its own number."""
-    module = _linked(name, modules)
-    known, released = libraries()[name].get(module.version), _RELEASED.fullmatch(module.version)
+    version = _linked(name, modules).version
+    known, released = libraries()[name].get(version), _RELEASED.fullmatch(version)
     minor = known[1] if known else f"1.{released[1]}" if released else ""
     if minor not in layouts.minors():
         first, *_, last = libraries()[name]
         raise InputError(
-            f"it has {name} {module.version}, and only {first} to {last} were compared with the layouts that are known "
+            f"it has {name} {version}, and only {first} to {last} were compared with the layouts that are known "
             f"here: a newer grove-migrator may know it; {_NAME_IT}"
         )
     return minor
@@ -277,12 +251,10 @@ def _doubts(minor: str, modules: Mapping[str, _Module]) -> Iterator[str]:
         recorded = known.get(module.version, ("", ""))[0]
         if not recorded and module.checksum in {checksum for checksum, _ in known.values()}:
             recorded = "that of another version"
-        if recorded and module.checksum != recorded and not vendored:
+        if not recorded:
+            yield f"{name} {module.version} was not compared with the layout of {minor}"
+        elif module.checksum != recorded and not vendored:
             raise InputError(
                 f"its {name} {module.version} has the checksum {module.checksum or '(none)'}, and the published one "
                 f"has {recorded}: the file is damaged, or the library was changed. Get the file again; {_NAME_IT}"
             )
-        if not recorded and name == SPEW:
-            raise InputError(f"it prints with {name} {module.version}, which was not compared; {_NAME_IT}")
-        if not recorded:
-            yield f"{name} {module.version} was not compared with the layout of {minor}"

@@ -1,17 +1,43 @@
-"""Which builds of Grove's operator a name, a scheme or the tag of an image stands for. Pure."""
+"""Which builds of Grove's operator a name, a scheme or the tag of an image stands for. Pure.
+
+``releases.json`` lists them: one JSON object per line, oldest build first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import json
+import pkgutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+from migrator.errors import UnknownScheme
 from migrator.hashing import schemes
-from migrator.hashing.schemes import Release, Scheme
+from migrator.hashing.schemes import Scheme
 
 #: Releases that known issues name and that are not in the table, because nobody has read them; oldest first.
 _LATER: Final = ("v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A build of the operator and the scheme that it uses.
+
+    ``source`` links to where its API minor is said. ``dynamo`` has the minor versions of Dynamo's platform chart that
+    bring it, each with a link to where that is said.
+    """
+
+    name: str
+    scheme: Scheme
+    commit: str | None
+    source: str
+    dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def from_main(self) -> bool:
+        """Whether it is a build of the main branch, named ``main-`` and its commit."""
+        return self.name.startswith("main-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +57,60 @@ class Named:
         return self.text
 
 
+@cache
+def releases() -> tuple[Release, ...]:
+    """The release table, oldest build first. Raises ``ValueError`` for a line that is wrong."""
+    return parse((pkgutil.get_data(__package__, "releases.json") or b"").decode())
+
+
+def parse(text: str) -> tuple[Release, ...]:
+    """Read a release table: one JSON object per line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            scheme = Scheme(row["algorithm"], row["minor"])
+            if scheme not in schemes.all_schemes():
+                raise ValueError(f"there is no scheme {scheme.name}")  # noqa: TRY301
+            found.append(Release(row["release"], scheme, row.get("commit"), row["source"], row.get("dynamo", {})))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"releases.json line {number}: {error}") from error
+    return tuple(found)
+
+
 def named(text: str) -> Named:
-    """What a user names; raises :class:`~migrator.errors.UnknownScheme` for a name that is not known."""
-    release = schemes.requested_release(text)
-    return Named(text, release.scheme if release is not None else schemes.by_name(text), release)
+    """What a user names: a scheme, or a release as ``v0.1.0-alpha.9``, ``0.1.0-alpha.9`` or ``alpha.9``.
+
+    Raises :class:`~migrator.errors.UnknownScheme` for a name that is not known.
+    """
+    for release in releases():
+        if text in {release.name, release.name.removeprefix("v"), release.name.removeprefix("v0.1.0-")}:
+            return Named(text, release.scheme, release)
+    try:
+        return Named(text, schemes.by_name(text))
+    except UnknownScheme:
+        raise UnknownScheme(_unknown(text)) from None
+
+
+def _unknown(text: str) -> str:
+    if text.startswith("dynamo-"):
+        return (
+            f"{text} is a version of Dynamo, not of Grove. Name the release of Grove that its chart brings: "
+            "`helm show chart` lists it under dependencies."
+        )
+    known = "`grove-migrator releases` lists them."
+    if text == "auto":
+        return f"auto is only for --from. Name a release or a scheme. {known}"
+    return (
+        f"{text!r} is not a known release or scheme. {known} For another operator, `grove-migrator scheme PROGRAM` "
+        "reads its scheme."
+    )
 
 
 @cache
 def builds() -> tuple[str, ...]:
     """Every build that has a name here, oldest first."""
-    return tuple(dict.fromkeys((*(release.name for release in schemes.releases()), *_LATER)))
+    return tuple(dict.fromkeys((*(release.name for release in releases()), *_LATER)))
 
 
 def is_before(build: str, other: str) -> bool:
@@ -51,18 +121,23 @@ def is_before(build: str, other: str) -> bool:
 @cache
 def targets_of(target: Named) -> tuple[str, ...]:
     """The builds that ``--to`` may mean. The newest scheme, or a newer one, may be that of one that nobody has read."""
-    table, order, scheme = schemes.releases(), schemes.all_schemes(), target.scheme
-    newest = table[-1].scheme
+    order, scheme, newest = schemes.all_schemes(), target.scheme, releases()[-1].scheme
     if target.release is not None or scheme.algorithm != newest.algorithm:
         return target.builds
-    unread = builds()[len(table) :] if order.index(scheme) >= order.index(newest) else ()
+    unread = builds()[len(releases()) :] if order.index(scheme) >= order.index(newest) else ()
     return (*target.builds, *unread)
 
 
 @cache
 def builds_with(scheme: Scheme) -> tuple[str, ...]:
-    """The builds that use a scheme and can be migrated to."""
-    return tuple(release.name for release in schemes.releases_with(scheme))
+    """The builds that use a scheme and can be migrated to, oldest first."""
+    return tuple(release.name for release in releases() if release.scheme == scheme)
+
+
+@cache
+def released_schemes() -> tuple[Scheme, ...]:
+    """The schemes that some build uses, in table order."""
+    return tuple(filter(builds_with, schemes.all_schemes()))
 
 
 def build_range(names: tuple[str, ...]) -> str:
@@ -87,7 +162,8 @@ def is_target(image: str, target: Scheme, target_image: str | None) -> bool:
 
 def release_in(image: str) -> Release | None:
     """The release that the tag of an image names."""
-    return schemes.release_of(image_tag(image) or "")
+    tag = image_tag(image)
+    return next((release for release in releases() if tag in {release.name, release.name.removeprefix("v")}), None)
 
 
 def knows(image: str, names: Collection[str]) -> bool:

@@ -140,18 +140,18 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
 
 def recreated_with_migration(plan: model.Plan) -> model.Disruption:
     """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total, before = (
-        plan.cluster_disruption,
-        sum((set_plan.disruption for set_plan in plan.set_plans), model.Disruption()),
-    )
-    after = sum(
-        (one.remaining if one.state is model.SetState.MIGRATE else one.disruption for one in plan.set_plans),
-        model.Disruption(),
-    )
+    total = plan.cluster_disruption
+    before = sum((set_plan.disruption for set_plan in plan.set_plans), model.Disruption())
+    after = sum(map(left_of, plan.set_plans), model.Disruption())
     return model.Disruption(
         pods=total.pods - before.pods + after.pods,
         gpus=total.gpus - before.gpus + after.gpus,
     )
+
+
+def left_of(set_plan: model.SetPlan) -> model.Disruption:
+    """The pods of a set that are recreated although it is migrated, if it can be."""
+    return set_plan.remaining if set_plan.state is model.SetState.MIGRATE else set_plan.disruption
 
 
 def refusals_of(plan: model.Plan) -> list[model.Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,8 @@ def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = 
         numbers=json.summary(plan),
         patches=patches,
         rate=PATCHES_PER_SECOND,
+        loading=_loading(one for one in plan.set_plans if one.disruption.pods),
+        loading_left=_loading(one for one in plan.set_plans if json.left_of(one).pods),
         pause=words.count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
         refusals=refusals,
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
@@ -100,6 +102,20 @@ def _template() -> Template:
         SHOWN_SHARES=SHOWN_SHARES,
     )
     return environment.get_template("page.html")
+
+
+def _loading(set_plans: Iterable[model.SetPlan]) -> str:
+    """How long the slowest clique of these sets took to be ready; empty if no pod tells.
+
+    The quickest pod of a clique counts: one that was not ready for a moment, hours after its start, seems slow.
+    """
+    times = [
+        min(seconds)
+        for set_plan in set_plans
+        for clique in set_plan.tree.pod_cliques
+        if (seconds := [pod.loading for pod in clique.pods if pod.loading is not None])
+    ]
+    return f"about {words.count(math.ceil(max(times) / 60) or 1, 'minute')}" if times else ""
 
 
 def _weight(set_plan: model.SetPlan) -> tuple[object, ...]:

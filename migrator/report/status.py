@@ -12,7 +12,6 @@ from migrator.planning import model
 from migrator.planning.planner import Outlook, Target
 from migrator.releases.table import build_range, builds, builds_with
 from migrator.report import json, table
-from migrator.report.json import number
 from migrator.words import row
 
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
@@ -25,11 +24,14 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     plans = newer_plans(rows)
     here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
-    some = any(number(plan, model.SetState.REFUSED) for plan in plans)
+    ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
+    if model.SetState.REFUSED in states:
+        ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
+    elif model.SetState.MIGRATE in states:
+        ready = row("ready", "Nothing blocks a migration.")
     return table.paragraphs(
         "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
-        blocked
-        or row("blocked", "Some releases are blocked: see `plan --to RELEASE`." if some else "No set blocks a run."),
+        blocked or ready,
         _releases(rows),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
@@ -99,8 +101,8 @@ def _unfit(outlook: Outlook, plan: model.Plan) -> str:
     lost = plan.cluster_disruption
     if not lost.pods:
         return ""
-    when = f"{outlook.installed} runs and" if outlook.running else f"If {outlook.installed} starts, it"
-    return row("hashes", f"They are not those of the operator. {when} recreates {table.amount(lost)}.")
+    when = ", which is running: it" if outlook.running else ": if that release starts, it"
+    return row("hashes", f"The stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
 
 
 def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from migrator.words import rows
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
-#: Of more sets those that only migrate are one row.
+#: Of more sets those that can be migrated are one row.
 MANY: Final = 20
 
 #: The GPUs that are not counted.
@@ -61,21 +61,30 @@ def headline(plan: model.Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
     if not plan.set_plans and not plan.cluster_disruption.pods:
         return NOTHING_SELECTED
-    refused = json.number(plan, model.SetState.REFUSED)
+    refused, sets = json.number(plan, model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
+    hold = f"{sets} already {'holds' if len(plan.set_plans) == 1 else 'hold'} the hashes of"
+    if _is_revert(plan):
+        old = ", ".join(sorted({str(one.target) for one in plan.set_plans}))
+        restored = json.number(plan, model.SetState.MIGRATE)
+        stuck = f" {words.count(refused, 'set')} cannot be reverted." if refused else ""
+        restores = f"The revert restores the hashes of {old} in {restored:,} of {sets}.{stuck}"
+        return restores if restored or refused else f"Nothing to revert: {hold} {old}."
     if not plan.cluster_disruption.pods and all(set_plan.state is model.SetState.DONE for set_plan in plan.set_plans):
-        sets = words.count(len(plan.set_plans), "set")
-        hold = "holds" if len(plan.set_plans) == 1 else "hold"
-        return f"Nothing to do: {sets} already {hold} the hashes of {plan.target}. The upgrade recreates no pod."
+        return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
         able = json.number(plan, model.SetState.MIGRATE) + json.number(plan, model.SetState.DONE)
         needs = "needs" if refused == 1 else "need"
-        sets = words.count(len(plan.set_plans), "set")
         return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
     if json.refusals_of(plan):
         return f"{without} The migration is refused."
     remaining = json.recreated_with_migration(plan)
     return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
+
+
+def _is_revert(plan: model.Plan) -> bool:
+    """Whether the sets are to go back from the target."""
+    return any(one.target != plan.target.scheme for one in plan.set_plans)
 
 
 def next_steps(plan: model.Plan) -> list[str]:
@@ -85,7 +94,11 @@ def next_steps(plan: model.Plan) -> list[str]:
         return []
     steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
     migrating = json.number(plan, model.SetState.MIGRATE)
-    if migrating and all(finding.severity is model.Severity.WARNING for finding in plan.findings):
+    if (
+        migrating
+        and not _is_revert(plan)
+        and all(finding.severity is model.Severity.WARNING for finding in plan.findings)
+    ):
         rest = amount(json.recreated_with_migration(plan))
         sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
@@ -129,6 +142,8 @@ def upgrade(plan: model.Plan) -> tuple[str, str]:
     A source that was not named is the release that runs, or all that use the schemes that were found; else empty.
     """
     stored = {set_plan.source for set_plan in plan.set_plans if set_plan.source}
+    if _is_revert(plan):
+        return _with_dynamo(plan.target), _with_dynamo(plan.source) if plan.source else ""
     if plan.source is not None:
         source = _with_dynamo(plan.source)
     elif plan.running is not None and stored <= {(running := named(plan.running)).scheme}:
@@ -146,7 +161,7 @@ def _with_dynamo(end: table.Named) -> str:
 
 def dynamo_of(release: str) -> str:
     """The versions of Dynamo that bring a release of Grove: ``1.1, 1.2, 1.3``; empty if none does."""
-    return ", ".join(version for one in schemes.releases() if one.name == release for version in one.dynamo)
+    return ", ".join(version for one in table.releases() if one.name == release for version in one.dynamo)
 
 
 def codes(findings: Iterable[model.Finding]) -> list[str]:
@@ -199,7 +214,7 @@ def _sets(plan: model.Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
-    # Refused sets first; of many sets those that only migrate are a number.
+    # Refused sets first; of many sets those that can be migrated are a number.
     set_plans = sorted(json.in_order(plan.set_plans), key=lambda one: one.state is not model.SetState.REFUSED)
     plain = [one for one in set_plans if one.state is model.SetState.MIGRATE and not one.findings]
     folded = plain if len(set_plans) > MANY else []
@@ -212,7 +227,7 @@ def _sets(plan: model.Plan) -> str:
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
-    names_of_sets += [f"{len(folded):,} that only migrate"] if folded else []
+    names_of_sets += [words.count(len(folded), "other set" if shown else "set")] if folded else []
     names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"]
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)

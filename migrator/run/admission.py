@@ -8,7 +8,6 @@ own, and all of them while the operator is at zero. So a dry run before the stop
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -22,28 +21,7 @@ from migrator.run import leases, operator, webhooks
 from migrator.run.seen import Observation
 from migrator.words import first_of
 
-WEBHOOK: Final = "authorizer.webhooks.grove.io"
-
-REMEDY: Final = (
-    "disable the authorizer with the old chart first (helm upgrade ... --set config.authorizer.enabled=false "
-    "--set replicaCount=0), migrate, then upgrade to the new chart with both values set back"
-)
 _SHOWN: Final = 12
-
-
-@dataclass
-class _Asked:
-    """The rights that are missing, and the rejections, of all dry runs."""
-
-    missing: list[str] = field(default_factory=list)
-    rejections: list[errors.Refused] = field(default_factory=list)
-
-    def ask(self, right: str, request: Callable[[], object]) -> None:
-        """Note what prevents a request."""
-        try:
-            request()
-        except errors.Forbidden:
-            self.missing.append(right)
 
 
 def prove(cluster: Cluster, seen: Observation) -> None:
@@ -54,39 +32,42 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     """
     if not pending(seen.plan):
         return
-    asked, dry = _Asked(), cluster.in_dry_run()
-    for patch, error in _rejected(dry, seen.patches):
+    missing, rejections = list[str](), list[errors.Refused]()
+    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
         if isinstance(error, errors.Forbidden):
             kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
-            asked.missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
+            missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
         elif error.denied_by not in seen.opened:
-            asked.rejections.append(refusal(patch.ref, error))
-    installed, home = seen.operator, seen.found.home
+            rejections.append(refusal(patch.ref, error))
+    for right, request in _others(cluster, seen):
+        try:
+            request()
+        except errors.Forbidden:
+            missing.append(right)
+    texts = [str(one) for one in rejections]
+    if missing:
+        rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
+        texts.append(f"account {_account(cluster)} lacks the right to {rights}: manifests/job.yaml has the role")
+    if rejections:
+        found = errors.Refused("; ".join(texts))
+        found.details = rejections[0].details
+        raise found
+    if missing:
+        raise errors.Forbidden(texts[0])
+
+
+def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What a run writes beside patches of Grove's objects: the right that it needs, and the dry run that shows it."""
+    dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
     if seen.options.stop_operator and installed is not None and installed.replicas:
         right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.namespace}/{installed.deployment}"
-        asked.ask(right, lambda: operator.scale(dry, installed, 0))
+        yield right, partial(operator.scale, dry, installed, 0)
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"
-        asked.ask(right, partial(leases.try_to_write, cluster, home or "", name))
+        yield right, partial(leases.try_to_write, cluster, home or "", name)
     for name in sorted({one.configuration for one in seen.blocking} & set(OPENED)) if seen.opened else ():
         right = f"get and patch {kinds.VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
-        asked.ask(right, partial(webhooks.try_to_open, dry, name))
-    _tell(cluster, asked)
-
-
-def _tell(cluster: Cluster, asked: _Asked) -> None:
-    """Raise what was found."""
-    texts = [str(one) for one in asked.rejections]
-    if asked.missing:
-        rights = first_of(list(dict.fromkeys(asked.missing)), _SHOWN)
-        texts.append(f"account {_account(cluster)} lacks the right to {rights}: manifests/job.yaml has the role")
-    if asked.rejections:
-        first = asked.rejections[0]
-        error = errors.Refused("; ".join(texts))
-        error.details = first.details
-        raise error
-    if texts:
-        raise errors.Forbidden(texts[0])
+        yield right, partial(webhooks.try_to_open, dry, name)
 
 
 def _account(cluster: Cluster) -> str:
@@ -131,9 +112,8 @@ def _rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, e
 
 
 def refusal(ref: Ref | None, error: errors.Rejected) -> errors.Refused:
-    """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with the remedy of what rejected it."""
+    """The refusal for a patch of ``ref`` that a dry run showed to be rejected, with what is next."""
     if not error.denied_by:
         return errors.Refused(f"a dry run was rejected: {error}", ref=ref)
-    others = f"let {error.denied_by} accept or answer it, or disable that meanwhile"
-    remedy = REMEDY if error.denied_by == WEBHOOK else others
+    remedy = f"let {error.denied_by} accept or answer it, or disable that meanwhile"
     return errors.Refused(f"a dry run was denied: {error}; {remedy}", guard="GM-202", ref=ref)

@@ -46,6 +46,12 @@ QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
+
+#: What is next while it is parked, and every stored hash is as asked.
+LOCKED_OUT: Final = (
+    "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start. "
+    f"{errors.AGAIN}"
+)
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 
@@ -238,7 +244,7 @@ class Leases:
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
-        """Give the operator's Lease back; raises :class:`~migrator.errors.ClusterError` if that fails."""
+        """Give the operator's Lease back; raises :class:`~migrator.errors.HalfWay` if that fails."""
         for _ in range(_ATTEMPTS):
             try:
                 found = read(self._store, self.namespace, OPERATOR_LEASE)
@@ -247,7 +253,7 @@ class Leases:
                 self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
             except (errors.MigratorError, KeyboardInterrupt) as error:
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
-        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released")
+        raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released. {LOCKED_OUT}")
 
     def release(self) -> None:
         """Release our own Lease; that it cannot be is ignored: the next run waits a minute."""

@@ -13,16 +13,18 @@ from dataclasses import replace
 from typing import Final
 
 from migrator import errors
-from migrator.errors import ClusterError, ForeignOperator, HalfWay, LeaseLost, LostReply, MigratorError
+from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import SetState, pending
-from migrator.planning.planner import contradicting, holds_target
+from migrator.planning.planner import holds_target
 from migrator.releases.quirks import compares_idle_sets
-from migrator.releases.table import named, release_in
-from migrator.run import session
-from migrator.run.operator import Operator
-from migrator.run.record import OperatorBefore, Record, State
-from migrator.run.seen import Observation, read_sets
+from migrator.releases.table import release_in
+from migrator.run.leases import LOCKED_OUT
+from migrator.run.record import Record, State
+from migrator.run.seen import Observation
+from migrator.run.session import Session
 from migrator.run.write import SetConflict
+
+Step = Callable[[Session], None]
 
 #: Seconds: to leave, and to go back.
 _TIME_TO_LEAVE: Final = 60.0
@@ -34,17 +36,11 @@ UNREAD: Final = (
     f"{errors.STAY_AT_ZERO[0].lower()}{errors.STAY_AT_ZERO[1:]} {errors.AGAIN}"
 )
 
-#: What is next after an operator's Lease could not be released.
-LOCKED_OUT: Final = (
-    "The operator's Lease could not be released, so an operator that starts waits for up to an hour from its own "
-    f"start. {errors.AGAIN}"
-)
 
-
-def leave(run: session.Session, error: BaseException, close: Callable[[session.Session], None]) -> BaseException | None:
+def leave(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Look, and leave the cluster in order; returns the error that is true, or ``None`` if all is done.
 
-    ``close`` ends a run whose values are all as asked.
+    ``close`` ends a run whose values are all as asked, and ``revert`` writes and reads back those of a revert.
     """
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
@@ -53,16 +49,14 @@ def leave(run: session.Session, error: BaseException, close: Callable[[session.S
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return _half_way(run, error, is_read=False)
         run.look()
-        return _in_order(run, error, close)
+        return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
             run.log.warning("cleanup_failed", error=str(late))
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 
-def _in_order(
-    run: session.Session, error: BaseException, close: Callable[[session.Session], None]
-) -> BaseException | None:
+def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
     record, may_be_dirty = run.seen.open, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
@@ -74,13 +68,18 @@ def _in_order(
     if may_be_dirty and not scheme:
         return _half_way(run, error)
     if scheme:
-        _go_back(run, scheme)
-    if record is not None and not run.restore(record.stopped):
-        return _half_way(run, error, next_step=_changed(run.seen.operator, record.stopped))
-    try:
-        run.let_operators_in()
-    except ClusterError as late:
-        return half_way(late, LOCKED_OUT)
+        run.context.deadline.extend(_TIME_TO_GO_BACK)
+        run.go_back(scheme)
+        revert(run)
+    if record is not None and not run.restore(was := record.stopped):
+        installed = run.seen.operator
+        now = f"{installed} has {installed.image}" if installed is not None else "there is none"
+        next_step = (
+            "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
+            f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
+        )
+        return _half_way(run, error, next_step=next_step)
+    run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
@@ -88,7 +87,7 @@ def _in_order(
     return errors.Reverted(restored) if scheme else _unchanged(error)
 
 
-def _is_known(run: session.Session, error: BaseException) -> bool:
+def _is_known(run: Session, error: BaseException) -> bool:
     """Whether no run has left anything half-way, or may be about to: by records, as our own Lease is not ours."""
     record = run.seen.open
     if record is not None:
@@ -96,20 +95,20 @@ def _is_known(run: session.Session, error: BaseException) -> bool:
     return not (run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
 
 
-def _left_something(run: session.Session) -> bool:
+def _left_something(run: Session) -> bool:
     """Whether a patch of this run has taken effect, or may have: not every planned change is still to be made."""
     present = {change for set_plan in run.seen.plan.set_plans for change in set_plan.changes}
     return run.wrote and any(not present.issuperset(p.changes) for p in pending(run.result.plan))
 
 
-def _complete(run: session.Session, error: BaseException) -> bool:
+def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
     plan, left = run.seen.plan, run.seen.open or run.seen.dirty or run.wrote
     done = bool(left) and not (pending(plan) or plan.refusals or run.seen.other_migration)
     return done and not isinstance(error, ForeignOperator | SetConflict)
 
 
-def _must_go_back(run: session.Session, error: BaseException, record: Record) -> bool:
+def _must_go_back(run: Session, error: BaseException, record: Record) -> bool:
     """Whether no rerun could finish: a lasting rejection, a bug, or an operator that could not be kept out."""
     if run.options.revert or run.seen.other_migration or _beside_target(run, record):
         return False
@@ -119,7 +118,7 @@ def _must_go_back(run: session.Session, error: BaseException, record: Record) ->
     return lasting or (isinstance(error, Exception) and not isinstance(error, MigratorError))
 
 
-def _beside_target(run: session.Session, record: Record) -> bool:
+def _beside_target(run: Session, record: Record) -> bool:
     """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
     installed = run.seen.operator
     images = {was.image for was in (record.operator, record.stopped) if was is not None}
@@ -127,28 +126,7 @@ def _beside_target(run: session.Session, record: Record) -> bool:
     return any(map(run.options.is_target, images))
 
 
-def _go_back(run: session.Session, scheme: str) -> None:
-    """Restore the old hashes of every set, with the operator at zero."""
-    run.context.deadline.extend(_TIME_TO_GO_BACK)
-    run.log.warning("reverting", scheme=scheme)
-    options = replace(run.options, revert=True, plan=replace(run.options.plan, source=named(scheme)))
-    for _ in range(session.READINGS):
-        try:
-            run.look_at_operators()
-            run.keep_at_zero()
-            back = read_sets(run.unfenced, replace(run.seen, options=options), run.context, search=False)
-            if contradicting(back.plan) is not None:
-                raise MigratorError(f"the old hashes are not only those of {scheme}")
-            if not pending(back.plan):
-                return
-            run.send(back.phases, back=True)
-        except (ClusterError, LostReply, SetConflict) as error:
-            run.log.warning("reading_again", error=str(error))
-            run.context.rest(session.BEFORE_RETRY)
-    raise ClusterError("not every old hash could be restored")
-
-
-def _half_way(run: session.Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
+def _half_way(run: Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
     """The error for what is half-way, or not known; the record keeps it."""
     if isinstance(error, HalfWay):
         return error
@@ -160,14 +138,15 @@ def _half_way(run: session.Session, error: BaseException, *, next_step: str = ""
             next_step = LOCKED_OUT
         if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
             next_step = _beside_target_next(run)
-    true = half_way(error, next_step)
+    true = HalfWay(f"{_said(error)}. {next_step}")
+    true.details = getattr(error, "details", {})
     if record is not None and run.leases is not None and run.leases.held:
         with suppress(MigratorError, KeyboardInterrupt):
             run.save(replace(record, error=_said(error)))
     return true
 
 
-def _unknown(run: session.Session, error: BaseException) -> BaseException:
+def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open
     known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
@@ -177,29 +156,13 @@ def _unknown(run: session.Session, error: BaseException) -> BaseException:
     return _half_way(run, error, is_read=False)
 
 
-def _changed(installed: Operator | None, was: OperatorBefore | None) -> str:
-    """What is next where the Deployment is not the one that was stopped."""
-    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
-    return (
-        "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
-        f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
-    )
-
-
-def _beside_target_next(run: session.Session) -> str:
+def _beside_target_next(run: Session) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
     start = f"`{installed.start_command}`" if installed is not None and installed.deployment else "start it"
     return (
         f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
     )
-
-
-def half_way(error: BaseException, next_step: str) -> HalfWay:
-    """The error for what is half-way, or not known."""
-    true = HalfWay(f"{_said(error)}. {next_step}")
-    true.details = getattr(error, "details", {})
-    return true
 
 
 def _next_step(seen: Observation, *, revert: bool) -> str:

@@ -53,7 +53,7 @@ def _run(session: Session) -> RunResult:
     try:
         _migrate(session)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
-        first, final = error, leaving.leave(session, error, _close)
+        first, final = error, leaving.leave(session, error, _close, _write_until_read_back)
     if session.leases is not None:
         session.close_webhooks()
         session.leases.release()
@@ -73,7 +73,7 @@ def _rehearse(run: Session) -> RunResult:
         run.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
         return run.result
     try:
-        begun = run.send(run.seen.phases)
+        begun = run.send()
     except errors.Rejected as error:  # the run would be refused, or reverted
         raise admission.refusal(None, error) from error
     if not begun:
@@ -174,7 +174,7 @@ def _write_once(run: Session) -> bool:
         admission.probe(run.cluster, run.seen.patches, spreading=run.is_spreading)
     run.record_run(state=State.WRITING)
     run.context.stage("patching")
-    run.send(run.seen.phases)
+    run.send()
     return True
 
 
@@ -202,7 +202,7 @@ def _close(run: Session) -> None:
     if run.seen.wrong_operator:
         _close(run)
         return
-    _let_operators_in(run)
+    run.let_operators_in()
     if run.options.revert:
         run.save(None)
 
@@ -228,11 +228,3 @@ def _without_label(run: Session) -> list[object]:
     if _FOREIGN in run.options.plan.allow:
         return []
     return [tree.ref for tree in run.seen.trees if not tree.pcs.on_delete and unlabelled(tree)]
-
-
-def _let_operators_in(run: Session) -> None:
-    """Give the operator's Lease back, also one that a killed run parked."""
-    try:
-        run.let_operators_in()
-    except ClusterError as error:
-        raise leaving.half_way(error, leaving.LOCKED_OUT) from error

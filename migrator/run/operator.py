@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from migrator import errors, kinds, words
@@ -28,8 +29,6 @@ OPERATOR_LABELS: Final = {
     "app.kubernetes.io/part-of": "grove",
 }
 OPERATOR_CONTAINER: Final = "grove-operator"
-
-#: Codes of guards: no leader election; several operators, or one that is not where it seems to be.
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -64,8 +63,8 @@ class OperatorPod:
     image: str
     terminating: bool
     ready: bool
-    restarts: int = 0  # of its containers
-    restarted: datetime | None = None  # when the last one that ended began to run again
+    restarts: int = 0  # of its containers, after an error
+    restarted: datetime | None = None  # when the last of them began to run again
 
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"
@@ -172,7 +171,8 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     if not operator.elects:
         name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
         message = (
-            f"no running pod of the operator holds Lease {name} for its leader election, so perhaps none keeps it out"
+            f"no running pod of the operator holds Lease {name}: if its leader election is off, an operator that "
+            "starts during the run is not kept out"
         )
         findings.append(operators.NO_ELECTION.found(None, None, message))
     return Found(home, operator, tuple(findings), others, parked)
@@ -234,15 +234,7 @@ def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:
     named = list[JSONObject]()
     if flags.deployment is not None:
         named += _named(cluster, flags.namespace or "", flags.deployment)
-    try:
-        found = cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
-    except errors.NotAuthorised as error:
-        if flags.deployment is not None:
-            return named
-        raise errors.NotAuthorised(
-            f"you are not allowed to list Deployments in all namespaces, so an operator could run unseen: {error}. "
-            "Grant `list` on deployments, or name the operator's Deployment with --operator"
-        ) from error
+    found = cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
     return named + [raw for raw in found if _name(raw) not in map(_name, named)]
 
 
@@ -278,7 +270,7 @@ def _pods(cluster: Cluster, namespace: str | None = None, label_selector: str | 
 def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Lease) -> Operator:
     namespace = _namespace(chosen or pods[0])
     spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
-    found = tuple(sorted(map(_pod, pods), key=_by_ref))
+    found = tuple(sorted(map(_pod, pods), key=attrgetter("ref")))
     # client-go's identity is the pod's name, an underscore and a uuid.
     holds = {pod.ref.name for pod in found if not pod.terminating} & {lease.holder.partition("_")[0]}
     elects = bool(holds)
@@ -320,18 +312,14 @@ def _terminating(pod: JSONObject) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
 
 
-def _ref(pod: JSONObject) -> Ref:
-    return Ref("Pod", _namespace(pod), pod["metadata"]["name"], pod["metadata"].get("uid", ""))
-
-
 def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
     containers = status.get("containerStatuses") or ()
     ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
-    again = [one for one in containers if one.get("restartCount")]
+    again = [one for one in containers if one.get("restartCount") and _crashed(one)]
     began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
     return OperatorPod(
-        _ref(raw),
+        Ref("Pod", _namespace(raw), raw["metadata"]["name"], raw["metadata"].get("uid", "")),
         _image(raw["spec"]),
         ending,
         ready,
@@ -340,8 +328,13 @@ def _pod(raw: JSONObject) -> OperatorPod:
     )
 
 
-def _by_ref(pod: OperatorPod) -> Ref:
-    return pod.ref
+def _crashed(container: JSONObject) -> bool:
+    """Whether it ended with an error before it began again.
+
+    With a new certificate Grove's operator ends with 0 (``operator/internal/controller/cert/cert.go``,
+    ``RestartOnSecretRefresh``; cert-controller, ``pkg/rotator/rotator.go:refreshCertIfNeeded``).
+    """
+    return ((container.get("lastState") or {}).get("terminated") or {}).get("exitCode") != 0
 
 
 def _image(pod_spec: JSONObject) -> str:

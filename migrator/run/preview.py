@@ -10,17 +10,16 @@ from typing import Any
 from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
-from migrator.hashing import schemes
 from migrator.planning import crds, model, planner
 from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import release_in
+from migrator.releases.table import release_in, released_schemes
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
-from migrator.run.record import Record, State
+from migrator.run.record import Record
 from migrator.run.seen import Observation, check_there, records, unplanned
 from migrator.run.snapshot import read_snapshot
 
@@ -46,7 +45,7 @@ def first_look(
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
-        hashes_of(tree.pcs)(schemes.released_schemes()[0])
+        hashes_of(tree.pcs)(released_schemes()[0])
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
     forbidden = any(one.code == "GM-122" for one in read.not_checked)
@@ -67,15 +66,8 @@ def first_look(
 
 
 def _story(run: Record) -> str:
-    """What became of the last run."""
-    kind = "A revert of the migration" if run.revert else "A run"
-    if not run.is_open:
-        return f"{kind} from {run.source} to {run.target} has ended. It began at {run.started:%Y-%m-%d %H:%M} UTC."
-    wrote = "may have written" if run.state is State.WRITING else "has written nothing"
-    return (
-        f"{kind} from {run.source} to {run.target} did not end. It began at {run.started:%Y-%m-%d %H:%M} UTC and "
-        f"{wrote}." + (f" Last error: {run.error}" if run.error else "")
-    )
+    """What became of the last run, as sentences."""
+    return f"T{str(run)[1:]}." + (f" Last error: {run.error}" if run.error else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +92,14 @@ class _Read:
             return plan
         options = replace(self.seen.options.plan, target=plan.target)
         seen = replace(self.seen, options=replace(self.seen.options, plan=options))
-        found, installed = seen.findings(), seen.operator
-        if installed is not None and not installed.gone:
-            pod, what = next(iter(installed.pods), None), f"{installed}, which is running ({installed.image})"
-            ref, message = (pod.ref, f"is a pod of {what}") if pod else (None, f"there is {what}")
-            remedy = "the run needs it stopped, with --stop-operator or by hand"
-            found.append(operators.RUNNING.found(ref, None, message, remedy))
-        findings = (*plan.findings, *(finding.as_warning for finding in found))
+        findings = (*plan.findings, *(finding.as_warning for finding in seen.findings()))
         return replace(plan, findings=findings, not_checked=(*plan.not_checked, *self.not_checked))
 
 
 def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -> _Read:
     """Read everything once; what cannot be read about operator and record becomes a ``NotChecked``."""
     snapshot = read_snapshot(cluster, search=True, phases=True, namespace=options.namespace)
-    # As with --stop-operator: `added_to` tells that the operator runs, as a warning.
+    # As with --stop-operator: before a migration an operator runs, and that is no warning.
     seen, unseen = unplanned(RunOptions(options, stop_operator=True)), list[model.NotChecked]()
     if not cluster.is_cluster:
         return _Read(snapshot, seen)

@@ -66,6 +66,19 @@ class Record:
         """Whether the run did not end."""
         return self.state is not State.DONE
 
+    def __str__(self) -> str:
+        """What became of it, in words."""
+        kind = "revert of the run" if self.revert else "run"
+        fate = {
+            State.STOPPING: "did not end, and has written nothing",
+            State.WRITING: "did not end, and may have written",
+        }
+        source = "" if self.source == AUTO else f"from {self.source} "
+        return (
+            f"the {kind} {source}to {self.target} that began at {self.started:%Y-%m-%d %H:%M} UTC "
+            f"{fate.get(self.state, 'has ended')}"
+        )
+
     @property
     def source_scheme(self) -> Scheme | None:
         """The source that explains every set."""

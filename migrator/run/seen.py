@@ -26,7 +26,6 @@ from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
-_WROTE: Final = {False: "has written nothing", True: "may have written"}
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
 
 
@@ -42,9 +41,9 @@ class Witness(NamedTuple):
 class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
-    ``possible_hashes`` are what the last search for hashes in unknown places found. ``fenced``: the run holds its own
-    Lease, and no operator acts. ``dirty``: an earlier run may have written. ``begun``: the uids of the sets that this
-    run writes. ``elsewhere``: our Leases in other namespaces, and ``moving`` where operators renew theirs.
+    ``possible_hashes`` are what the last search for hashes in unknown places found. ``dirty``: an earlier run may have
+    written. ``begun``: the uids of the sets that this run writes. ``elsewhere``: our Leases in other namespaces, and
+    ``moving`` where operators renew theirs.
     """
 
     options: RunOptions
@@ -53,7 +52,6 @@ class Observation:
     record: Record | None = None
     trees: tuple[objects.Tree, ...] = ()
     possible_hashes: tuple[objects.PossibleHash, ...] = ()
-    fenced: bool = False
     dirty: bool = False
     begun: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Lease] = field(default_factory=dict)
@@ -190,11 +188,9 @@ class Observation:
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
         run = self.open
         if self.other_migration and run is not None:
-            what = "the revert of an earlier migration" if run.revert else "an earlier migration"
-            message = f"{what} to {run.target} did not end"
             again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
-            found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
+            found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))
         return found
 
     def elsewhere_findings(self) -> list[model.Finding]:
@@ -212,7 +208,7 @@ class Observation:
 
     def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options
-        if installed is None or installed.gone or self.fenced:
+        if installed is None or installed.gone or (self.locked_out and not self.acts):
             return
         pod = next(iter(installed.pods), None)
         replicas = count(installed.replicas, "replica")
@@ -282,11 +278,9 @@ def _shown(lease: Lease) -> Witness | None:
     except errors.Unreadable:
         return Witness(lease.namespace, "has a record that cannot be read", may_have_written=True)
     if run is not None and run.is_open:
-        wrote = run.state is State.WRITING
-        what = f"has the record of a run to {run.target} that did not end and {_WROTE[wrote]}"
-        return Witness(lease.namespace, what, wrote)
+        return Witness(lease.namespace, f"has a record: {run}", run.state is State.WRITING)
     if lease.holder:
-        what = f"is held by {lease.holder}, whose run {_WROTE[False]} yet"
+        what = f"is held by {lease.holder}, whose run has written nothing yet"
         return Witness(lease.namespace, what, may_have_written=False)
     return None
 

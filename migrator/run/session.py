@@ -14,11 +14,12 @@ from typing import Any, Final
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
+from migrator.planning import model
 from migrator.planning.model import Severity
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows, release_in
+from migrator.releases.table import knows, named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
@@ -100,7 +101,6 @@ class Session:
             new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
             dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
             self.seen, self._judged = replace(self.seen, dirty=dirty), taken
-        self.seen = replace(self.seen, fenced=taken and self.seen.locked_out and not self.seen.acts)
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what :meth:`look_around` would report.
@@ -189,20 +189,20 @@ class Session:
             self._prepared = True
         self.wait_until_free(self._obstacle)
         self.look_at_operators()
-        self.seen = replace(self.seen, fenced=True)
 
     def _obstacle(self) -> str:
         """Stop an operator that runs, and park its Lease once it is gone; returns what is in the way."""
         self.look_at_operators()
         installed = self.seen.operator
         self.seen.found.refuse_several()
-        if installed is not None and installed.replicas:
-            self._stop(installed)
-            return f"{installed} is being stopped"
         if installed is not None and not installed.gone:
-            if not installed.deployment and installed.live:
+            if installed.replicas:
+                self._stop(installed)
+            elif not installed.deployment and installed.live:
                 raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
-            return f"{installed.evidence} still exists"
+            # What is scaled up again and again never ends: a revert keeps it at zero while it writes.
+            if not self.options.revert or self.stops < STOPS or not model.pending(self.seen.plan):
+                return f"{installed.evidence} still exists"
         return self.known_leases.park()
 
     def _stop(self, installed: Operator) -> None:
@@ -211,22 +211,26 @@ class Session:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
         if self.stops == STOPS and not self.options.revert:
             raise ForeignOperator(
-                f"something scales the operator up again ({installed.evidence}), for instance GitOps or an autoscaler: "
-                "pause it, or name the target's image with --target-image"
+                f"something scales the operator up again ({installed.evidence}), for instance GitOps or an "
+                "autoscaler: pause it, or name the target's image with --target-image"
             )
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
-        operator.scale(self.cluster, installed, 0)
-        self.stops += 1
-        self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+        self._scale_to_zero(installed)
 
     def keep_at_zero(self) -> None:
         """Scale an operator that runs to zero, however often: going back is when no operator must act."""
         installed = self.seen.operator
         if installed is not None and installed.replicas and self.options.stop_operator:
-            operator.scale(self.cluster, installed, 0)
-            self.stops += 1
-            self.log.warning("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
-            self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=0)))
+            self._scale_to_zero(installed)
+
+    def _scale_to_zero(self, installed: Operator) -> None:
+        self._scale(installed, 0)
+        self.stops += 1
+        self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
+
+    def _scale(self, installed: Operator, replicas: int) -> None:
+        operator.scale(self.cluster, installed, replicas)
+        self.seen = replace(self.seen, found=replace(self.seen.found, operator=replace(installed, replicas=replicas)))
 
     def restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
@@ -235,10 +239,8 @@ class Session:
             return True
         if installed is None or not _is_same(installed, was):
             return False
-        operator.scale(self.cluster, installed, was.replicas)
+        self._scale(installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
-        restored = replace(installed, replicas=was.replicas)
-        self.seen = replace(self.seen, found=replace(self.seen.found, operator=restored))
         return True
 
     def let_operators_in(self) -> None:
@@ -256,15 +258,15 @@ class Session:
         self._opened_at = self.context.clock()
         webhooks.open_for(self.cluster, self.seen.account, self.seen.blocking)
         self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.opened))
-        while True:
-            try:
-                admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
-            except errors.Rejected as error:
-                self.log.info("waiting", why=str(error))
-                self.heed_signals()
-                self.context.sleep(1.0)
-            else:
-                return
+        self.wait_until_free(self._denied)
+
+    def _denied(self) -> str:
+        """What still denies our patches, at an API server that does not know our condition yet."""
+        try:
+            admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
+        except errors.Rejected as error:
+            return str(error)
+        return ""
 
     def is_spreading(self, error: errors.Rejected) -> bool:
         """Whether a rejection may be of an API server that does not know our condition yet."""
@@ -284,19 +286,23 @@ class Session:
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    def send(self, phases: Sequence[Sequence[Batch]], *, back: bool = False) -> bool:
+    def go_back(self, scheme: str) -> None:
+        """From here on this is a revert to that scheme."""
+        self.log.warning("reverting", scheme=scheme)
+        plan = replace(self.options.plan, source=named(scheme))
+        self.options = replace(self.options, revert=True, plan=plan)
+        self.seen = replace(self.seen, options=self.options)
+
+    def send(self) -> bool:
         """Write, and watch operators; returns whether every set was begun and no operator acts.
 
-        A signal ends this after the sets that are begun, unless it goes ``back``.
+        A signal ends this after the sets that are begun.
         """
-        return all(self._send(batches, back=back) for batches in phases)
+        return all(map(self._send, self.seen.phases))
 
-    def _send(self, batches: Sequence[Batch], *, back: bool) -> bool:
+    def _send(self, batches: Sequence[Batch]) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
-        over = self.context.is_over
-        executor = write.Executor(
-            self.cluster, self.context, check=self._check(back=back), stopping=lambda: not back and over()
-        )
+        executor = write.Executor(self.cluster, self.context, check=self._check(), stopping=self.context.is_over)
         outcomes = list[write.Outcome]()
         try:
             outcomes = executor.run(batches)
@@ -314,11 +320,11 @@ class Session:
             raise worst
         return worst is None and len(outcomes) == len(batches)
 
-    def _check(self, *, back: bool) -> Callable[[], None]:
+    def _check(self) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
         if self.is_rehearsal:
             return lambda: None
-        going_back = back or self.options.revert
+        going_back = self.options.revert
         often = going_back or not self.seen.elects
         due, every = self.context.clock(), _LOOK_OFTEN if often else _LOOK_EVERY
 
@@ -339,10 +345,8 @@ class Session:
 
     def heed_signals(self) -> None:
         """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
-        if self.context.stop.is_set():
-            raise Interrupted("the run was asked to end")
-        if self.context.deadline.remaining() <= 0:
-            raise Interrupted("--timeout has expired")
+        if self.context.is_over():
+            raise Interrupted("the run was asked to end" if self.context.stop.is_set() else "--timeout has expired")
 
 
 def _is_same(installed: Operator, was: OperatorBefore) -> bool:

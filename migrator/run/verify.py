@@ -101,9 +101,8 @@ def _found(
         yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
     for record in found_records:
         if record.is_open:
-            message = f"the run to {record.target} that began at {record.started:%Y-%m-%d %H:%M} did not end"
             yield verification.Problem(
-                Ref("Lease", "", leases.OWN_LEASE), None, f"{message}: run it again", settles=False
+                Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False
             )
     if options.after_upgrade:
         yield from _no_operator(cluster, options, now)

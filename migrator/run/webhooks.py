@@ -18,10 +18,6 @@ from migrator.planning import webhooks
 _ATTEMPTS: Final = 5
 
 
-class NotOpened(errors.MigratorError):
-    """The condition was sent, and is not there: the API server is older than 1.28."""
-
-
 def read(cluster: Cluster) -> tuple[webhooks.Webhook, ...]:
     """Every validating webhook of the cluster."""
     return tuple(one for found in cluster.list(CONFIGURATIONS, webhooks.webhooks_of) for one in found)
@@ -37,13 +33,12 @@ def account_of(cluster: Cluster) -> str:
 def open_for(cluster: Cluster, account: str, blocking: Iterable[webhooks.Webhook]) -> None:
     """Add our condition to the webhooks in the way that we may change; a stale one of another account is replaced.
 
-    Raises :class:`NotOpened` where the server drops the field, and :class:`~migrator.errors.MigratorError`.
+    Raises :class:`~migrator.errors.MigratorError`, also where the server drops the field.
     """
     for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in webhooks.OPENED):
         _change(cluster, name, lambda one: webhooks.adding(one, account) if not one.leaves_out(account) else ())
-        left = [one for one in _configuration(cluster, name) if one.matches_us and not one.leaves_out(account)]
-        if left:
-            raise NotOpened(f"the API server did not keep a matchCondition in {name}: it must be 1.28 or newer")
+        if any(one.matches_us and not one.leaves_out(account) for one in _configuration(cluster, name)):
+            raise errors.MigratorError(f"the API server drops a matchCondition in {name}: it must be 1.28 or newer")
 
 
 def close(cluster: Cluster) -> None:

@@ -1,7 +1,7 @@
 """kind in its pinned version, and what it needs on a machine that has neither Docker nor a registry.
 
 ``engine`` runs Docker in namespaces of its own, ``node_image`` makes the image that nodes run, ``debian`` has the
-packages for both, ``archives`` writes images that nobody pulls, and ``traces`` looks whether anything stays behind.
+packages for both, ``archives`` writes images that nobody pulls, and ``traces`` removes what an engine leaves.
 """
 
 from __future__ import annotations

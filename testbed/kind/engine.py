@@ -35,25 +35,21 @@ _FROZEN_SECONDS: Final = 5
 
 
 def run(command: Sequence[str], *, online: bool = False) -> int:
-    """Run a command with an engine; returns its exit code, or 1 if something was left on this machine."""
+    """Run a command with an engine; returns its exit code."""
     debian.engine()
     name = traces.new()
     namespaces = (*_ALONE, "--mount-proc", *(() if online else ("--net",)))
-    inside = (sys.executable, "-m", "testbed.kind.engine", "online" if online else "closed", *command)
+    inside = (sys.executable, "-m", "testbed.kind.engine", name, "online" if online else "closed", *command)
     try:
         traces.make(name)
-        process = subprocess.Popen([*namespaces, *inside], env={**os.environ, traces.VARIABLE: name})
+        process = subprocess.Popen([*namespaces, *inside])
         try:
-            code = _wait(process, name)
+            return _wait(process, name)
         finally:
             process.kill()
             _wait(process, name)
     finally:
         traces.remove(name)
-    found = traces.left(name)
-    for trace in found:
-        sys.stderr.write(f"left behind: {trace}\n")
-    return code or int(bool(found))
 
 
 def _wait(process: subprocess.Popen[bytes], name: str) -> int:
@@ -147,13 +143,13 @@ def main() -> int:
     """
     if os.getpid() != 1:
         sys.exit("testbed.kind.engine must be the first process of its namespaces")
-    mode, *command = sys.argv[1:]
+    name, mode, *command = sys.argv[1:]
     _own_run()
     if mode == "closed":
         program = shutil.which("ip") or debian.engine() / "bin/ip"
         for arguments in _NETWORK:
             subprocess.run([program, *arguments.split()], check=True)
-    _, environment = _start(traces.home(os.environ[traces.VARIABLE]), online=mode == "online")
+    _, environment = _start(traces.home(name), online=mode == "online")
     child = subprocess.Popen(command, env=environment)
     while True:
         pid, status = os.wait()

@@ -1,4 +1,4 @@
-"""What an engine in namespaces could leave on its machine: processes, control groups, and its directory."""
+"""What an engine in namespaces has on its machine besides processes, which end with it: control groups, a directory."""
 
 from __future__ import annotations
 
@@ -9,30 +9,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: In the environment of every process in there; its value is the name of its control group and of its directory.
-VARIABLE: Final = "GROVE_KIND_ENGINE"
 _NAME: Final = "grove-kind-"
 _HOMES: Final = Path("/tmp")  # noqa: S108 - a random name follows; the paths of sockets must be short
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _SECONDS: Final = 30
-
-
-def left(cgroup: str) -> list[str]:
-    """Processes, control groups and the directory of an engine that are still there; empty is as it must be.
-
-    Mounts, links and rules go with the namespaces.
-    """
-    found = [f"process {pid}" for pid in processes(cgroup)]
-    found += [f"cgroup {path}" for path in _cgroups(cgroup)]
-    return found + [f"directory {path}" for path in [home(cgroup)] if path.exists()]
-
-
-def processes(cgroup: str) -> list[int]:
-    """All processes with an engine's variable in their environment."""
-    wanted = f"{VARIABLE}={cgroup}".encode()
-    return [
-        int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if wanted in _read(path).split(b"\0")
-    ]
 
 
 def home(name: str) -> Path:

@@ -16,34 +16,20 @@ from tests.support.paths import ROOT
 
 #: How long a run may take, in seconds.
 SECONDS: Final = 300
-#: The program beside a network that is slow for patches.
-_SLOWLY: Final = """
-import sys, time
+#: The program, one patch at a time: each is slow, or it is killed before its write of a number.
+_DISTURBED: Final = """
+import os, signal, sys, time
+from itertools import count
 from urllib3 import PoolManager
-send = PoolManager.urlopen
-def late(self, method, url, **options):
-    time.sleep(0.12 if method == "PATCH" else 0)
+send, writes, at = PoolManager.urlopen, count(1), int(sys.argv.pop(1))
+def disturbed(self, method, url, **options):
+    if method == "PATCH" and not at:
+        time.sleep(0.12)
+    counts = method == "PATCH" and "dryRun" not in url and ("webhookconf" in url or "/scale" in url)
+    if counts and next(writes) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
     return send(self, method, url, **options)
-PoolManager.urlopen = late
-from migrator.cli import connect
-connect.CONCURRENCY = 1
-from migrator.__main__ import main
-main()
-"""
-
-#: The program, killed before its write of a number, which are those of no set and one in so many of the others.
-_DYING: Final = """
-import itertools, os, signal, sys
-from urllib3 import PoolManager
-send, writes, others = PoolManager.urlopen, itertools.count(1), itertools.count()
-at, stride = map(int, sys.argv.pop(1).split("/"))
-def dying(self, method, url, **options):
-    if method in {"PATCH", "POST"} and "dryRun" not in url and "selfsubject" not in url:
-        counts = any(part in url for part in ("/leases", "/scale", "webhookconf")) or next(others) % stride == 0
-        if counts and next(writes) == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return send(self, method, url, **options)
-PoolManager.urlopen = dying
+PoolManager.urlopen = disturbed
 from migrator.cli import connect
 connect.CONCURRENCY = 1
 from migrator.__main__ import main
@@ -51,13 +37,12 @@ main()
 """
 
 
-def killed(at: int, stride: int, *arguments: str | Path) -> bool:
-    """A command, killed before its write of this number; false if it ends well before that.
+def killed(at: int, *arguments: str | Path) -> bool:
+    """A command, killed before its write of this number to a webhook configuration or the operator's scale.
 
-    Each write to a Lease, a webhook configuration or the operator's scale has a number, and one in ``stride`` of the
-    patches of sets.
+    False if it ends well before that.
     """
-    command = (sys.executable, "-c", _DYING, f"{at}/{stride}", *map(str, arguments))
+    command = (sys.executable, "-c", _DISTURBED, str(at), *map(str, arguments))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr[-3000:]
     return done.returncode != 0
@@ -70,7 +55,7 @@ class Running:
         self._client = client
         self._before = self._hashes()
         where = ("--kubeconfig", str(kubeconfig), "-o", "json", "--log-format=json")
-        command = (sys.executable, "-c", _SLOWLY, "run", *arguments, "--stop-operator", *where)
+        command = (sys.executable, "-c", _DISTURBED, "0", "run", *arguments, "--stop-operator", *where)
         directory.mkdir()
         self._out, self._err = directory / "out", directory / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:

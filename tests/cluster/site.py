@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from migrator.hashing import podcliqueset, schemes
+from migrator.hashing import podcliqueset
+from migrator.releases.table import named
 from migrator.run.leases import RECORD
 from testbed import operator_installation as installation
 from testbed import workloads
@@ -140,7 +141,7 @@ class Site(Operated):
 
         No operator may run meanwhile that makes what belongs to a set, too.
         """
-        scheme = schemes.resolve(OLD)
+        scheme = named(OLD).scheme
         standalone = workloads.standalone("web", namespace=WORKLOADS, replicas=2)
         for pcs in sets or (standalone, workloads.disaggregated("disagg", namespace=WORKLOADS)):
             self.planted += plant(self.client, pcs, lambda it: podcliqueset.SetHasher(it).under(scheme), _STATE)

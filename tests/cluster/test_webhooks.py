@@ -28,8 +28,6 @@ pytestmark = pytest.mark.controlplane
 SECTION: Final = "Webhooks of the operator"
 RUN: Final = ("run", "--to", NEW, "--stop-operator")
 OURS: Final = {"name": ACCOUNT, "expression": expression(USER)}
-#: Of the patches of sets one in so many is where a run is killed.
-STRIDE: Final = 12
 #: Writes what it was asked to do, as JSON, to the file that the test names.
 KUBECTL = f"""#!{sys.executable}
 import json, os, sys
@@ -101,7 +99,7 @@ def opened(site: ServedSite) -> Iterator[None]:
 def test_a_rerun_or_a_revert_closes_what_a_killed_run_left_open(
     site: ServedSite, account: Invoke, tmp_path: Path
 ) -> None:
-    """Killed before each write; what it leaves concerns our account alone, and others are refused as before.
+    """Killed before each write of a webhook or a scale: what it leaves concerns our account alone, others are refused.
 
     A rerun finishes it, or a revert restores everything, by turns; then no condition is there.
     """
@@ -110,7 +108,7 @@ def test_a_rerun_or_a_revert_closes_what_a_killed_run_left_open(
     before, flags = site.objects(), (*RUN, "--allow", "GM-202")
     after, left = migrated(before, OLD, NEW), list[int]()
     for at in count(1):
-        if not killed(at, STRIDE, *flags, "--kubeconfig", kubeconfig):
+        if not killed(at, *flags, "--kubeconfig", kubeconfig):
             break
         found = conditions(site.client)
         assert all(one == OURS for one in found)

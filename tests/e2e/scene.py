@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
-from migrator.hashing import podcliqueset, schemes
+from migrator.hashing import podcliqueset
+from migrator.releases.table import named
 from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Object, eventually
@@ -114,7 +115,7 @@ class Scene(Site):
 
     def written(self) -> int:
         """How many pods of sets have the hash of the new release."""
-        scheme = schemes.resolve(NEW)
+        scheme = named(NEW).scheme
         sets = self.client.list(GROVE, "PodCliqueSet", WORKLOADS)
         hashes = [podcliqueset.SetHasher(pcs).under(scheme).templates.values() for pcs in sets]
         new = {value for values in hashes for value in values}

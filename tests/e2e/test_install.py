@@ -46,7 +46,7 @@ def test_the_wheel_holds_the_data_and_no_tests(tmp_path: Path) -> None:
         scripts = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     files = (path for path in (ROOT / "migrator").rglob("*") if path.suffix in {".json", ".html", ".css"})
     data = {str(path.relative_to(ROOT)) for path in files}
-    needed = ("hashing/releases.json", "hashing/layouts/1.33.json", "report/page.html", "report/page.css")
+    needed = ("releases/releases.json", "hashing/layouts/1.33.json", "report/page.html", "report/page.css")
     assert {f"migrator/{name}" for name in needed} <= data <= names
     assert "migrator/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

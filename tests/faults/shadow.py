@@ -27,9 +27,9 @@ class ShadowedCluster:
     in what it did. ``moved``: sets that were edited while they had new hashes, or that the old operator saw committed.
     ``begun``: committed sets of which the old operator has begun an update; it replaces hashes there that no revert
     restores. ``marked``: sets in which a user wrote a hash. ``planted``: values that were the target's from the
-    beginning, and ``unplanted`` the sets in which a migrator gave one of them the old value (W1). ``pending``:
-    something happened since a run succeeded. ``restored``: a user gave the operator its
-    replicas back.
+    beginning, and ``unplanted`` the sets in which a migrator gave one of them the old value (W1). ``returned``: new
+    hashes of an earlier template that became those of the present one again (W14). ``pending``: something happened
+    since a run succeeded. ``restored``: a user gave the operator its replicas back.
     """
 
     def __init__(self, objects: Sequence[Object], line: Line = ALPHA_11, *, planted: bool = False) -> None:
@@ -45,6 +45,7 @@ class ShadowedCluster:
         self.marked: set[str] = set()
         self.planted = set(invariants.all_hash_fields(self.here).items()) if planted else set()
         self.unplanted: set[str] = set()
+        self.returned: set[invariants.HashField] = set()
         self.others = {cluster.OLDER, users.FOREIGN, *(value for _, value in self.planted)}
 
     # --- what is there ----------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ class ShadowedCluster:
         found = dict(invariants.translated(self.here, self.there, self.table).items() - self.planted)
         if not found and not self.upgraded:
             self.moved.clear()
+            self.returned.clear()
             self.done, self.pending = False, True
         return found
 
@@ -123,7 +125,9 @@ class ShadowedCluster:
             self.moved.add(name)
         if kind == "mark":
             self.marked |= users.marks(self.world, choice)
+        outdated = self.translated().keys() - self.left().keys()
         self._both(lambda world: users.act(world, kind, choice, number, born=self._born))
+        self.returned |= outdated & self.left().keys()
 
     def old_operator(self, replacing: int | None) -> None:
         """Start the old operator, which ends after so many replaced pods; beside new hashes before it replaces any.
@@ -134,7 +138,7 @@ class ShadowedCluster:
             replacing, self.meddled = 0, True
             self.moved |= committed(dirty)
             self.begun |= committed(dirty)
-        elif self.meddled:  # an update continues here that never began there: its one pod would be another one
+        elif self.meddled or self.unplanted:  # an update continues here, or a pod is old here: its one pod is another
             replacing = None
         self._wake(cluster.SOURCE, ALPHA_9, cluster.OLD_IMAGE, replacing)
         if replacing == 0:
@@ -216,7 +220,7 @@ class ShadowedCluster:
         if isinstance(ending.error, Reverted) and not self.done:
             none(f"left by {ending}", left)
         if self.world.replicas and ending.code != KILLED and not self.upgraded and not self.restored:
-            none(f"the old operator may run after {ending}, beside", left)
+            none(f"the old operator may run after {ending}, beside", left.keys() - self.returned)
 
 
 def _rolled(objects: invariants.Objects, scheme: str, line: Line) -> Counter[str]:

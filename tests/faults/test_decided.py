@@ -173,23 +173,47 @@ def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(im
     assert (len(commits), first, commits[-1] == len(written) - 1) == (3, image == cluster.OLD_IMAGE, not first)
 
 
-def test_no_operator_acts_while_a_run_goes_back() -> None:
-    """Rule 14: one without leader election, and a loop that scales it up every second: it is put to zero each time."""
-    world = World(elects=False)
-    assert world.run().code == DONE
+@table(
+    "elects kill image holder",
+    ("No leader election.", (False, None, cluster.OLD_IMAGE, "")),
+    ("The target's operator, which is no end of a revert.", (False, None, cluster.NEW_IMAGE, "")),
+    ("A killed run has parked the Lease.", (True, _HALF, cluster.OLD_IMAGE, "")),
+    ("The Lease's dead holder is waited for, in more than three stops.", (False, None, cluster.OLD_IMAGE, "dead")),
+)
+def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
+    kill: int | None, image: str, holder: str, *, elects: bool
+) -> None:
+    """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
+    world = World(elects=elects)
+    assert world.run(None if kill is None else kill_at(of_trees()[kill].write, "after")).code in {DONE, KILLED}
+    world.advance(LONGER_THAN_A_LEASE)
+    if holder:
+        world.hand_lease_to(holder)
     world.latency, scaled, acted = 0.02, [0.0], list[str]()
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
-    began = False
 
-    def loop(step: Step) -> None:
-        nonlocal began
-        began = began or step.is_grove
-        if began and not world.replicas and world.seconds - scaled[0] >= 1:
+    def loop(_: Step) -> None:
+        if not world.replicas and world.seconds - scaled[0] >= 1:
             scaled[0] = world.seconds
-            world.deploy(replicas=1)
+            world.deploy(replicas=1, image=image)
 
     ending = world.start(at=loop).run(revert=True)
     assert (ending.code, world.grove() == world.undone, acted) == (DONE, True, []), str(ending)
+
+
+def test_a_revert_ends_though_the_targets_operator_never_does() -> None:
+    """Every hash is old, and something scales it up at once, again and again: 6, after two minutes."""
+    world = World(elects=False)
+    assert world.run().code == DONE
+
+    def loop(step: Step) -> None:
+        if not world.replicas:
+            world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        if step.number > 9999:
+            step.process.kill()
+
+    ending = world.run(loop, revert=True)
+    assert (ending.code, world.grove() == world.undone) == (STUCK, True), str(ending)
 
 
 def test_a_revert_of_what_is_old_already_is_done() -> None:
@@ -302,18 +326,6 @@ def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert()
     ending = world.run(revert=True, source=cluster.SOURCE)
     assert ending.code == DONE, str(ending)
     assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
-
-
-@table(
-    "image code",
-    ("The old operator, which waits for its Lease.", (cluster.OLD_IMAGE, DONE)),
-    ("The target's operator, which knows the hashes.", (cluster.NEW_IMAGE, DONE)),
-)
-def test_a_waiting_operator_at_the_end_is_no_half_way(image: str, code: int) -> None:
-    """Rule 15: every hash is new, so it is stopped again, or let in."""
-    world = World()
-    ending = world.run(do_at(of_trees()[-1].write, "after", lambda _: world.deploy(replicas=1, image=image)))
-    assert (ending.code, world.replicas) == (code, int(image == cluster.NEW_IMAGE)), str(ending)
 
 
 def test_a_message_says_what_the_hashes_are() -> None:

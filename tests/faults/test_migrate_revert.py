@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import Rejected, Reverted
+from migrator.errors import STAY_AT_ZERO, Rejected, Reverted
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH as HASH
-from migrator.run.leases import OWN_LEASE
+from migrator.run.leases import OWN_LEASE, PARKED
+from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
-from tests.faults import cluster, users
+from tests.faults import cluster
 from tests.faults.invariants import HashTable
 from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, At, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
@@ -58,16 +59,6 @@ def test_a_revert_without_a_record_leaves_the_new_operator_at_zero() -> None:
     assert generations(world.grove()) == generations(world.before)
     assert (world.replicas, world.image) == (0, cluster.NEW_IMAGE)
     assert not world.record
-
-
-def test_a_revert_of_sets_that_were_all_made_again_gives_them_the_old_hashes() -> None:
-    """Values decide, whoever wrote them: it stops the next operator, and ends with 0."""
-    world = migrated_world(upgraded=True)
-    users.make_again(world)
-    wanted = cluster.reverted(world.grove())
-    ending = world.run(revert=True)
-    assert (ending.code, world.replicas, world.record) == (DONE, 0, ""), str(ending)
-    assert world.grove() == wanted
 
 
 def test_a_revert_that_dies_without_its_record_leaves_no_parked_lease() -> None:
@@ -116,6 +107,23 @@ def test_a_later_run_that_fails_puts_an_earlier_migration_back_too() -> None:
     assert (world.grove() == world.undone, world.replicas) == (True, 0)
     assert world.run().code == DONE
     assert world.grove() == world.after
+
+
+def test_a_signal_ends_an_automatic_revert_too() -> None:
+    """A patch is rejected for good, and SIGTERM comes while the hashes go back: 6, and `--revert` does the rest."""
+    world = World()
+    rejected = when(lambda step: step.write == of_trees()[8].write, raising(lambda: Rejected("is invalid")), times=1)
+
+    def at(step: Step) -> None:
+        rejected(step)
+        if step.is_grove and '"revert":true' in world.record:
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert (ending.code, world.holder, world.grove() == world.undone) == (STUCK, PARKED, False), str(ending)
+    assert STAY_AT_ZERO in str(ending)
+    world.advance(LONGER_THAN_A_LEASE)
+    assert (world.run(revert=True).code, world.grove() == world.undone, world.replicas) == (DONE, True, 1)
 
 
 @table(
@@ -215,6 +223,34 @@ def test_a_revert_that_stops_an_operator_of_the_old_hashes_starts_it_again() -> 
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
+
+
+def another(world: World) -> None:
+    """Another operator of the old release, which no Lease of ours keeps out."""
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
+
+
+def the_targets(world: World) -> None:
+    """The target's operator, which waits for its Lease."""
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+
+
+@table(
+    "appears replicas",
+    ("The one that was stopped runs again, whoever else does.", (another, 1)),
+    ("It does not know the old hashes: it is put to zero before its Lease is given back.", (the_targets, 0)),
+)
+def test_an_operator_that_appears_once_every_hash_is_old(appears: Callable[[World], None], replicas: int) -> None:
+    """The revert ends with 0 all the same."""
+    flags, world = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT), migrated_world()
+    read_back = when(
+        lambda step: step.target == "podcliquesets/" and world.grove() == world.undone,
+        lambda _: appears(world),
+        times=1,
+    )
+    ending = world.run(read_back, revert=True, flags=flags)
+    assert (ending.code, world.replicas, world.record) == (DONE, replicas, ""), str(ending)
+    assert (world.grove() == world.undone, world.holder != PARKED) == (True, True)
 
 
 def test_a_later_migration_knows_no_operator_of_an_earlier_one() -> None:

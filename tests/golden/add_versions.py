@@ -47,7 +47,6 @@ UTILS_VERSIONS: Final = (
     "v0.0.0-20260707023825-cf1189d6abe3",
     "v0.0.0-20261023123148-ca04ba58ecab",
 )
-RELEASED: Final = MINORS
 
 Row = tuple[str, str, str, str]  # module, version, checksum, layout
 
@@ -144,7 +143,7 @@ def rows(base: Path) -> Iterator[Row]:
     shutil.copytree(HERE / "shared", base / "shared")
     # Without the versions that it requires at least.
     (base / "shared" / "go.mod").write_text("module grovemigrator/oracle\n\ngo 1.24.0\n", encoding="utf-8")
-    for minor in RELEASED:
+    for minor in MINORS:
         same: set[str] = set()
         builds = [(f"-require={API}@{version}", f"-require={MACHINERY}@{version}") for version in versions(minor)]
         if minor == "1.35":

@@ -14,30 +14,16 @@ from testbed.oracle import HERE, MINORS, NEWEST
 from tests.golden import add_minor
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The oracles without the newest."""
+@pytest.mark.slow
+def test_the_newest_minor_can_be_made_anew(tmp_path: Path) -> None:
+    """One call makes of the second newest oracle the newest, as it is checked in."""
     for name in ("shared", *(f"v{minor}" for minor in MINORS[:-1])):
         shutil.copytree(HERE / name, tmp_path / name)
-    return tmp_path
-
-
-@pytest.mark.slow
-def test_the_newest_minor_can_be_made_anew(copy: Path) -> None:
-    """One call makes of the second newest oracle the newest, as it is checked in."""
     checked_in = HERE / f"v{NEWEST}"
     [version] = re.findall(r"k8s\.io/api (\S+)", (checked_in / "go.mod").read_text())
-    made = add_minor.add(NEWEST, version, newest=MINORS[-2], directory=copy)
+    made = add_minor.add(NEWEST, version, newest=MINORS[-2], directory=tmp_path)
     ours, theirs = (
         subprocess.run([go(), "run", ".", "layout"], cwd=directory, capture_output=True, check=True).stdout
         for directory in (made, checked_in)
     )
     assert ours == theirs
-
-
-def test_a_minor_without_modules_leaves_nothing(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the modules cannot be had the new directory goes again."""
-    monkeypatch.setenv("GOPROXY", "off")
-    with pytest.raises(SystemExit, match=r"1\.99 is not added"):
-        add_minor.add("1.99", "v0.99.0", newest=MINORS[-2], directory=copy)
-    assert not (copy / "v1.99").exists()

@@ -27,7 +27,7 @@ def _seed(batch: int) -> int:
 
 @table(
     "kind count",
-    ("Python and Go agree on random templates under all eight schemes, and on which are errors.", ("input", TEMPLATES)),
+    ("Python and Go agree on random templates under every scheme, and on which are errors.", ("input", TEMPLATES)),
     (
         "Python and Go agree on the generation hash and all template hashes of random PodCliqueSets.",
         ("pcs", POD_CLIQUE_SETS),

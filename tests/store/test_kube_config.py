@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +10,18 @@ from typing import Any
 
 import certifi
 import pytest
-import yaml
+from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
-from migrator.kube.kubeconfig import api_client
+from migrator.kube.credentials import Credentials
+from migrator.kube.kubeconfig import find
 from migrator.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -31,13 +32,6 @@ def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pyte
     ask(kubeconfig=kubeconfig(tmp_path / "right", api.url))
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
     assert api.seen[0].headers["User-Agent"].startswith("grove-migrator/")
-
-
-def test_a_token_file_may_end_with_a_line_break(tmp_path: Path, api: FakeApi) -> None:
-    """As an editor writes it and kubectl reads it."""
-    (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(tmp_path / "token")}))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_the_first_file_names_the_current_context(
@@ -65,8 +59,8 @@ def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
 def test_a_kubeconfig_that_can_be_read_once_is_enough(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, variable: bool
 ) -> None:
-    """`--kubeconfig <(...)` is a pipe: it serves two connections, and credentials that are renewed after a 401."""
-    api = serve(status(401, "expired"), POD, POD)
+    """`--kubeconfig <(...)` is a pipe: it serves credentials that are renewed after a 401 too."""
+    api = serve(status(401, "expired"), POD)
     read, write = os.pipe()
     os.write(write, Path(kubeconfig(tmp_path / "config", api.url)).read_bytes())
     os.close(write)
@@ -76,9 +70,8 @@ def test_a_kubeconfig_that_can_be_read_once_is_enough(
     with pytest.raises(NotAuthorised, match="does not accept these credentials"):
         store.get(PODS, "a", "p")
     store.get(PODS, "a", "p")
-    ask(kubeconfig=flag)
     os.close(read)
-    assert [sent.headers["authorization"] for sent in api.seen] == ["Bearer sesame"] * 3
+    assert [sent.headers["authorization"] for sent in api.seen] == ["Bearer sesame"] * 2
 
 
 def text_of(folder: Path, **parts: Any) -> str:
@@ -86,7 +79,6 @@ def text_of(folder: Path, **parts: Any) -> str:
     return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
 
 
-PROVIDER = {"name": "oidc", "config": {"client-secret": "sesame", "refresh-token": "{se}same"}}
 FORM = "cannot be used: it does not have the form of a kubeconfig"
 
 
@@ -101,13 +93,16 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         ("kind: Config\n", None, "has no current context; choose one with --context: it has none"),
+        (
+            "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
+            *(None, "context a names the cluster away, which is not in kubeconfig"),
+        ),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
         ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
         ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
-        ({"user": {"token": "sesame", "auth-provider": PROVIDER}}, None, "`auth-provider` of user me is not supported"),
         ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
         ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
     ],
@@ -145,22 +140,11 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
-@pytest.mark.parametrize("server", ["nonsense", "http://a:b:c", "https://127.0.0.1:99999"])
-def test_a_server_that_is_no_address_is_reported(tmp_path: Path, server: str) -> None:
-    """A server without a scheme, or with a port that is none, is one sentence, without the library's words."""
-    with pytest.raises(
-        UsageError, match=rf"^the kubeconfig's server {re.escape(server)} is not an address: it must be"
-    ):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", server))
-
-
-@pytest.mark.parametrize("proxy", ["socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080"])
-def test_a_proxy_of_the_kubeconfig_is_named_by_its_field(tmp_path: Path, proxy: str) -> None:
-    """The field and a way out, without the proxy's password."""
-    path = kubeconfig(tmp_path / "config", **{"proxy-url": proxy})
-    with pytest.raises(UsageError, match=r"`proxy-url` of cluster main must be http.* run `kubectl proxy`") as caught:
-        kube_store.connect(kubeconfig=path)
-    assert "sesame" not in str(caught.value)
+def test_a_kubeconfig_that_is_no_text_is_reported(tmp_path: Path) -> None:
+    """Without a decoder's words."""
+    (tmp_path / "config").write_bytes(b"\xff\xfe\0")
+    with pytest.raises(UsageError, match=r"config cannot be used: it is not YAML$"):
+        ask(kubeconfig=str(tmp_path / "config"))
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
@@ -186,41 +170,36 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-def test_expired_plugin_credentials_are_renewed(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin is asked again when its token has expired, in the middle of a run, but not every time."""
-    counter = tmp_path / "counter"
-    program = f"""
+#: A plugin whose token says how often it was started.
+COUNTING = """
 import json, pathlib
-counter = pathlib.Path({str(counter)!r})
-asked = len(counter.read_text()) if counter.exists() else 0
-counter.write_text("x" * (asked + 1))
-status = {{"token": f"token-{{asked}}", "expirationTimestamp": "2020-01-01T00:00:00Z"}}
+from datetime import UTC, datetime, timedelta
+counter = pathlib.Path({counter!r})
+counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
+assert counter.read_text() not in {fails}
+expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
+status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
 """
-    now = [100.0]
-    store = kube_store.connect(
-        kubeconfig=kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program)),
-        timing=Timing(clock=lambda: now[0]),
-    )
-    for seconds in (0.0, 0.9, 0.1):
-        now[0] += seconds
+
+
+@table(
+    "seconds fails steps tokens",
+    ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
+    ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
+    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 0.9, 0.1), "1113")),
+)
+def test_plugin_credentials_are_renewed_before_they_expire(
+    tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
+) -> None:
+    """A credential plugin is started again in the middle of a run, but not for every request."""
+    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
+    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    for step in steps:
+        now[0] += step
         store.get(PODS, "a", "p")
-    first, soon, second = (seen.headers["authorization"] for seen in api.seen)
-    assert first.startswith("Bearer token-")
-    assert second.startswith("Bearer token-")
-    assert first == soon, "within a second the plugin is not started again"
-    assert first != second
-
-
-def test_a_failing_plugin_is_not_authorised(tmp_path: Path, api: FakeApi) -> None:
-    """A credential plugin that fails, or is not there, is named at once; a request that could only fail is not sent."""
-    user = plugin(tmp_path / "plugin.py", "raise SystemExit('logged out')")
-    with pytest.raises(NotAuthorised, match="no credentials"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    user["exec"]["command"] = "no-such-plugin"
-    with pytest.raises(NotAuthorised, match=r"no credentials: .* no-such-plugin is not there: install it, or put"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen == []
+    assert [seen.headers["authorization"] for seen in api.seen] == [f"Bearer token-{number}" for number in tokens]
 
 
 ANSWER = """
@@ -234,20 +213,13 @@ print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"tok
 
 
 def test_a_plugin_asks_for_a_login_on_our_stderr(
-    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its prompt is shown although stdout is no terminal, and it is told that nobody can type."""
-    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False}))
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert capfd.readouterr().err == "log in at https://example.test\n"
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-
-
-def test_a_slow_plugin_is_named(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for it is told so once, and gets its token."""
+    """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
     monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
     user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
+    assert capfd.readouterr().err == "log in at https://example.test\n"
     assert waited == [sys.executable]
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
@@ -262,20 +234,41 @@ def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("raise SystemExit(3)", "ended with exit code 3"),
-        ("print('sesame')", "printed no ExecCredential with a status"),
+NO_STATUS = "printed no ExecCredential with a status"
+
+
+@table(
+    "program said",
+    ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
+    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
+    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    (
+        "An expiry that is no time.",
+        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
+    ),
+    (
+        "Another API.",
         ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
-    ],
+    ),
+    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
 )
-def test_what_a_plugin_prints_is_never_quoted(tmp_path: Path, api: FakeApi, program: str, message: str) -> None:
-    """Its output may hold a token."""
-    path = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
-    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {message}") as caught:
-        ask(kubeconfig=path)
+def test_a_plugin_that_gives_no_credentials_is_named(
+    tmp_path: Path, api: FakeApi, program: str | None, said: str
+) -> None:
+    """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
+    user = plugin(tmp_path / "plugin.py", program or "")
+    user["exec"]["command"] = sys.executable if program else "no-such-plugin"
+    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert "sesame" not in str(caught.value)
+    assert api.seen == []
+
+
+def test_a_token_beside_a_plugin_is_taken(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl takes it; the plugin is not started."""
+    user = {"token": "sesame", **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,26 +280,26 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    client, context, _ = api_client(None, None)
-    configuration = client.configuration
+    now, configuration = [0.0], Configuration()
+    context, read = find(None, None, print)
     assert context is None
+    credentials = Credentials(configuration, lambda: read(configuration), lambda: now[0])
     assert configuration.host == "https://127.0.0.1:443"
-    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer first"
+    assert credentials.headers("get")["authorization"] == "bearer first"
     token.write_text("second", encoding="utf-8")
-    loader = configuration.refresh_api_key_hook.__closure__[0].cell_contents
-    loader.token_expires_at = loader.token_expires_at.replace(year=2020)
-    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer second"
+    now[0] += 60
+    assert credentials.headers("get")["authorization"] == "bearer second"
 
 
 def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, serve: Serve) -> None:
-    """After a 401 the credentials are read anew; a token file that has disappeared is no traceback."""
+    """After a 401 the credentials are read anew, without a line break; a file that has disappeared is no traceback."""
     expired = status(401, "expired")
     api, token = serve(expired, POD, expired), tmp_path / "token"
     token.write_text("first", encoding="utf-8")
     store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)}))
     with pytest.raises(NotAuthorised, match="does not accept these credentials"):
         store.get(PODS, "a", "p")
-    token.write_text("second", encoding="utf-8")
+    token.write_text("second\n", encoding="utf-8")
     store.get(PODS, "a", "p")
     assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer first", "Bearer second"]
     token.unlink()
@@ -314,23 +307,6 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
         store.get(PODS, "a", "p")
     with pytest.raises(NotAuthorised, match="the credentials cannot be renewed"):
         store.get(PODS, "a", "p")
-
-
-def test_another_context_does_not_change_the_credentials_of_a_run(tmp_path: Path, serve: Serve) -> None:
-    """After `kubectl config use-context` and a 401, the token of the other cluster is not sent to this one."""
-    api = serve(status(401, "expired"), POD)
-    path = kubeconfig(tmp_path / "config", api.url, user={"token": "ours"})
-    store = kube_store.connect(kubeconfig=path)
-    document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    document["users"].append({"name": "other", "user": {"token": "theirs"}})
-    other = {**document["contexts"][0]["context"], "user": "other"}
-    document["contexts"].append({"name": "elsewhere", "context": other})
-    document["current-context"] = "elsewhere"
-    Path(path).write_text(yaml.safe_dump(document), encoding="utf-8")
-    with pytest.raises(NotAuthorised):
-        store.get(PODS, "a", "p")
-    store.get(PODS, "a", "p")
-    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer ours"] * 2
 
 
 @pytest.mark.parametrize("token", ["alibaba\nsesame", "alibaba\r\nImpersonate-User: sesame", "sésame"])

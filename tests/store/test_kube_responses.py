@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 from urllib3 import HTTPHeaderDict
 
-from migrator.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Expired,
-    Forbidden,
-    NotAuthorised,
-    NotFound,
-    Rejected,
-    TestFailed,
-)
+from migrator import errors
 from migrator.kube.responses import Failure, retry_after
 
 SECRET = "hunter2"
@@ -40,30 +30,40 @@ def causes(*fields: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("code", "body", "kind", "said"),
     [
-        (401, {"reason": "Unauthorized"}, NotAuthorised, "log in again, or use another context"),
-        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, Forbidden, "lacks the permission"),
-        (403, {"reason": "Forbidden", "message": POLICY_DENIES}, Rejected, "denied by grove-migrator-labels"),
-        (403, {"message": WEBHOOK_DENIES}, Rejected, "HTTP 403: denied by other.example"),
+        (401, {"reason": "Unauthorized"}, errors.NotAuthorised, "log in again, or use another context"),
+        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, errors.Forbidden, "with SECURITY.md"),
+        (403, {"reason": "Forbidden", "message": POLICY_DENIES}, errors.Rejected, "denied by grove-migrator-labels"),
+        (403, {"message": WEBHOOK_DENIES}, errors.Rejected, "HTTP 403: denied by other.example"),
         *(
-            (code, {"message": WEBHOOK_DENIES}, Rejected, f"HTTP {code}: denied by other.example")
+            (code, {"message": WEBHOOK_DENIES}, errors.Rejected, f"HTTP {code}: denied by other.example")
             for code in (400, 503)
         ),
-        (400, {"reason": "BadRequest", "message": f"decoding: {SECRET}"}, ApiError, "HTTP 400 BadRequest"),
-        (404, {"reason": "NotFound"}, NotFound, "HTTP 404 NotFound"),
-        (409, {"reason": "AlreadyExists"}, AlreadyExists, "HTTP 409 AlreadyExists"),
-        (409, {"reason": "Conflict"}, Conflict, "HTTP 409 Conflict"),
-        (409, {}, Conflict, "HTTP 409"),
-        (410, {"reason": "Expired"}, Expired, "HTTP 410 Expired"),
-        (415, {"reason": "UnsupportedMediaType"}, ApiError, "HTTP 415 UnsupportedMediaType"),
-        (422, {"reason": "Invalid", "details": {}}, TestFailed, "a test of the patch does not hold"),
-        (422, {"reason": "Invalid"}, TestFailed, "a test of the patch does not hold"),
-        (422, {"reason": "Invalid", "details": {"name": "x"}, "message": SECRET}, Rejected, "HTTP 422 Invalid"),
-        (422, {"reason": "Invalid", "details": causes("spec.env[0].value")}, Rejected, "Invalid: spec.env[0].value"),
-        (422, {"reason": "Invalid", "details": causes(f"{SECRET} \n")}, Rejected, "HTTP 422 Invalid"),
-        (422, {"details": causes(*"abcde")}, Rejected, "HTTP 422: a; b; c; and 2 more"),
-        (422, {}, Rejected, "HTTP 422"),
-        (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, ApiError, "HTTP 500"),
-        (500, {"reason": "InternalError", "message": WEBHOOK_DOWN}, Rejected, "webhook authorizer.webhooks.grove.io"),
+        (400, {"reason": "BadRequest", "message": f"decoding: {SECRET}"}, errors.ApiError, "HTTP 400 BadRequest"),
+        (404, {"reason": "NotFound"}, errors.NotFound, "HTTP 404 NotFound"),
+        (409, {"reason": "AlreadyExists"}, errors.AlreadyExists, "HTTP 409 AlreadyExists"),
+        (409, {"reason": "Conflict"}, errors.Conflict, "HTTP 409 Conflict"),
+        (409, {}, errors.Conflict, "HTTP 409"),
+        (410, {"reason": "Expired"}, errors.Expired, "HTTP 410 Expired"),
+        (415, {"reason": "UnsupportedMediaType"}, errors.ApiError, "HTTP 415 UnsupportedMediaType"),
+        (422, {"reason": "Invalid", "details": {}}, errors.TestFailed, "a test of the patch does not hold"),
+        (422, {"reason": "Invalid"}, errors.TestFailed, "a test of the patch does not hold"),
+        (422, {"reason": "Invalid", "details": {"name": "x"}, "message": SECRET}, errors.Rejected, "HTTP 422 Invalid"),
+        (
+            422,
+            {"reason": "Invalid", "details": causes("spec.env[0].value")},
+            errors.Rejected,
+            "Invalid: spec.env[0].value",
+        ),
+        (422, {"reason": "Invalid", "details": causes(f"{SECRET} \n")}, errors.Rejected, "HTTP 422 Invalid"),
+        (422, {"details": causes(*"abcde")}, errors.Rejected, "HTTP 422: a; b; c; and 2 more"),
+        (422, {}, errors.Rejected, "HTTP 422"),
+        (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, errors.ApiError, "HTTP 500"),
+        (
+            500,
+            {"reason": "InternalError", "message": WEBHOOK_DOWN},
+            errors.Rejected,
+            "webhook authorizer.webhooks.grove.io",
+        ),
     ],
 )
 def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception], said: str) -> None:
@@ -83,7 +83,7 @@ def test_error_of_a_patch(code: int, body: dict[str, Any], kind: type[Exception]
 
 def test_422_of_a_create_is_no_failed_test() -> None:
     """Only a patch has tests that can fail."""
-    assert type(Failure(422, {"reason": "Invalid"}).error("create Lease a/l", patching=False)) is Rejected
+    assert type(Failure(422, {"reason": "Invalid"}).error("create Lease a/l", patching=False)) is errors.Rejected
 
 
 @pytest.mark.parametrize(

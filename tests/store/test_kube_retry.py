@@ -11,38 +11,14 @@ from typing import Any
 import pytest
 from urllib3 import exceptions as http
 
+from migrator import errors
 from migrator.cluster import LONGEST_WRITE, Deadline
-from migrator.errors import (
-    ClusterError,
-    LeaseLost,
-    LostReply,
-    MigratorError,
-    NotAuthorised,
-    NotFound,
-    Rejected,
-    Unreachable,
-)
-from migrator.errors import TestFailed as FailedTest
 from migrator.kinds import PODS
 from migrator.kube.store import KubeCluster
 from migrator.kube.transport import ATTEMPTS, BUDGET, NOT_SENT, delay
+from tests.support import fake_api
 from tests.support.clock import Clock
-from tests.support.fake_api import (
-    FAILED_TEST,
-    OPS,
-    POD,
-    RESTARTING,
-    THROTTLED,
-    Answer,
-    FakeApi,
-    Hang,
-    Reset,
-    Serve,
-    Step,
-    closed_port,
-    status,
-    store_on,
-)
+from tests.support.fake_api import POD, Answer, Reset, Serve, status, store_on
 from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
@@ -58,7 +34,7 @@ def get(store: KubeCluster) -> Any:
 
 def patch(store: KubeCluster) -> Any:
     """A write."""
-    return store.patch(PODS, "a", "p", OPS)
+    return store.patch(PODS, "a", "p", fake_api.OPS)
 
 
 def create(store: KubeCluster) -> Any:
@@ -70,7 +46,7 @@ Act = Callable[[KubeCluster], Any]
 
 
 @pytest.mark.parametrize("act", [get, patch, create])
-@pytest.mark.parametrize("trouble", [THROTTLED, RESTARTING, HICCUP])
+@pytest.mark.parametrize("trouble", [fake_api.THROTTLED, fake_api.RESTARTING, HICCUP])
 def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
     """Throttling and errors of the server are retried for reads and writes alike."""
     api = serve(trouble, trouble, POD)
@@ -78,48 +54,55 @@ def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: An
     act(store_on(api.url, time=time))
     assert len(api.seen) == 3
     assert len(time.slept) == 2
-    assert sum(time.slept) >= (2 if trouble is THROTTLED else 0), "the server is not asked before it wants to be"
+    assert sum(time.slept) >= (2 if trouble is fake_api.THROTTLED else 0), (
+        "the server is not asked before it wants to be"
+    )
 
 
 WRITES: tuple[Act, ...] = (patch, create)
 DEFINITE = "What will not change by asking again is not asked again; a webhook that is down above all."
-FINAL: list[tuple[Answer, type[MigratorError]]] = [
-    (FAILED_TEST, FailedTest),
-    (status(404, "gone", reason="NotFound"), NotFound),
-    (status(403, 'User "x" cannot patch', reason="Forbidden"), NotAuthorised),
-    (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), Rejected),
+FINAL: list[tuple[Answer, type[errors.MigratorError]]] = [
+    (fake_api.FAILED_TEST, errors.TestFailed),
+    (status(404, "gone", reason="NotFound"), errors.NotFound),
+    (status(403, 'User "x" cannot patch', reason="Forbidden"), errors.NotAuthorised),
+    (status(500, 'failed calling webhook "a.b": no endpoints', reason="InternalError"), errors.Rejected),
 ]
 
 LOST = "After a write that may have been applied nothing more is sent: the caller must look."
 #: A sentence, and which requests, what they are answered with, the error and its text, and how many are sent: 0 for as
 #: many as the bound permits.
-ENDINGS: list[tuple[str, tuple[Sequence[Act], Sequence[Step], type[MigratorError], str | None, int]]] = [
-    *((LOST, (WRITES, (lost, POD), LostReply, None, 1)) for lost in (Reset, CUT, GARBAGE)),
+ENDINGS: list[
+    tuple[str, tuple[Sequence[Act], Sequence[fake_api.Step], type[errors.MigratorError], str | None, int]]
+] = [
+    *((LOST, (WRITES, (lost, POD), errors.LostReply, None, 1)) for lost in (Reset, CUT, GARBAGE)),
     (
         "Bounds are kept, and the last answer is in the message; nothing can have been written.",
-        ((get, *WRITES), (THROTTLED,), Unreachable, r"429.*gave up after", 0),
+        ((get, *WRITES), (fake_api.THROTTLED,), errors.Unreachable, r"429.*gave up after", 0),
     ),
     (
         "A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write.",
-        (WRITES, (HICCUP,), LostReply, "HTTP 500", 0),
+        (WRITES, (HICCUP,), errors.LostReply, "HTTP 500", 0),
     ),
-    ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), Unreachable, "HTTP 500", 0)),
-    ("A captive portal's page is reported as what it is.", ((get,), (GARBAGE,), ClusterError, "not a JSON object", 1)),
+    ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), errors.Unreachable, "HTTP 500", 0)),
+    (
+        "A captive portal's page is reported as what it is.",
+        ((get,), (GARBAGE,), errors.ClusterError, "not a JSON object", 1),
+    ),
     (
         "Our own first attempt may be what made the test fail, so it proves nothing.",
-        ((patch,), (HICCUP, FAILED_TEST), LostReply, None, 2),
+        ((patch,), (HICCUP, fake_api.FAILED_TEST), errors.LostReply, None, 2),
     ),
     (
         "Nor does a refusal that comes after it.",
-        ((patch,), (HICCUP, status(403, "no", reason="Forbidden")), LostReply, "may have been applied", 2),
+        ((patch,), (HICCUP, status(403, "no", reason="Forbidden")), errors.LostReply, "may have been applied", 2),
     ),
     (
         "An object that is gone holds nothing that was written.",
-        ((patch,), (HICCUP, status(404, "gone", reason="NotFound")), NotFound, None, 2),
+        ((patch,), (HICCUP, status(404, "gone", reason="NotFound")), errors.NotFound, None, 2),
     ),
     (
         "Throttling applied nothing, so the failed test is somebody else's doing.",
-        ((patch,), (THROTTLED, FAILED_TEST), FailedTest, None, 2),
+        ((patch,), (fake_api.THROTTLED, fake_api.FAILED_TEST), errors.TestFailed, None, 2),
     ),
     *((DEFINITE, ((patch,), (answer,), error, None, 1)) for answer, error in FINAL),
 ]
@@ -127,7 +110,13 @@ ENDINGS: list[tuple[str, tuple[Sequence[Act], Sequence[Step], type[MigratorError
 
 @table("act steps error said sent", *((s, (act, *rest)) for s, (acts, *rest) in ENDINGS for act in acts))
 def test_what_is_sent_again_and_how_it_ends(
-    serve: Serve, act: Act, steps: Sequence[Step], *, error: type[MigratorError], said: str | None, sent: int
+    serve: Serve,
+    act: Act,
+    steps: Sequence[fake_api.Step],
+    *,
+    error: type[errors.MigratorError],
+    said: str | None,
+    sent: int,
 ) -> None:
     """An answer decides whether a request is sent again, and what the caller is told in the end."""
     api = serve(*steps)
@@ -138,7 +127,7 @@ def test_what_is_sent_again_and_how_it_ends(
 
 @pytest.mark.parametrize("lost", [Reset, CUT])
 @pytest.mark.parametrize(("act", "dry_run"), [(get, False), (patch, True)])
-def test_what_changes_nothing_is_repeated(serve: Serve, act: Act, lost: Step, *, dry_run: bool) -> None:
+def test_what_changes_nothing_is_repeated(serve: Serve, act: Act, lost: fake_api.Step, *, dry_run: bool) -> None:
     """Reading twice does no harm, and a dry run cannot have been applied: the lost answer is asked for again."""
     api = serve(lost, POD)
     act(store_on(api.url, dry_run=dry_run))
@@ -147,20 +136,20 @@ def test_what_changes_nothing_is_repeated(serve: Serve, act: Act, lost: Step, *,
 
 def test_a_server_that_never_answers(serve: Serve) -> None:
     """A write that nobody answers in time is a lost reply, a read is unreachable, both within their bounds."""
-    store = store_on(serve(Hang).url, request_timeout=0.2)
-    with pytest.raises(LostReply, match=r"patch Pod a/p: .*timed out"):
+    store = store_on(serve(fake_api.Hang).url, longest=0.2)
+    with pytest.raises(errors.LostReply, match=r"patch Pod a/p: .*timed out"):
         patch(store)
-    with pytest.raises(Unreachable, match=r"^cannot reach the API server .*timed out"):
+    with pytest.raises(errors.Unreachable, match=r"^cannot reach the API server .*timed out"):
         get(store)
 
 
 @pytest.mark.parametrize("act", [get, patch])
-@pytest.mark.parametrize("address", [closed_port, lambda: "http://no-such-host.invalid"])
+@pytest.mark.parametrize("address", [fake_api.closed_port, lambda: "http://no-such-host.invalid"])
 def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> None:
     """A wrong address is reported within a second of waiting, and a write that was never sent is not a lost reply."""
     time, url = Clock(), address()
     said = rf"^cannot reach the API server {url}: .*\(gave up after 3 attempts\)"
-    with pytest.raises(Unreachable, match=said) as caught:
+    with pytest.raises(errors.Unreachable, match=said) as caught:
         act(store_on(url, time=time))
     assert caught.value.exit_code == 1
     assert sum(time.slept) < 1
@@ -168,13 +157,13 @@ def test_no_server_at_all_ends_soon(act: Act, address: Callable[[], str]) -> Non
 
 def test_a_second_failure_has_only_its_own_cause() -> None:
     """A request that is sent while an error is handled, as at the end of a run, does not quote that error."""
-    store = store_on(closed_port(), time=Clock())
-    with pytest.raises(Unreachable) as first:
+    store = store_on(fake_api.closed_port(), time=Clock())
+    with pytest.raises(errors.Unreachable) as first:
         get(store)
     try:
         raise first.value
-    except Unreachable:
-        with pytest.raises(Unreachable) as second:
+    except errors.Unreachable:
+        with pytest.raises(errors.Unreachable) as second:
             get(store)
     assert str(second.value) == str(first.value)
 
@@ -182,15 +171,15 @@ def test_a_second_failure_has_only_its_own_cause() -> None:
 @pytest.mark.parametrize("act", [get, patch])
 def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     """Refused connections of a server that has answered before are retried, writes included."""
-    back, again = ExitStack(), list[FakeApi]()
+    back, again = ExitStack(), list[fake_api.FakeApi]()
 
     class UntilItIsBack(Clock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             if len(self.slept) == 3:
-                again.append(back.enter_context(FakeApi(POD, port=int(api.url.rpartition(":")[2])).running()))
+                again.append(back.enter_context(fake_api.FakeApi(POD, port=int(api.url.rpartition(":")[2])).running()))
 
-    with FakeApi(Answer(200, POD.body, {"Connection": "close"})).running() as api:
+    with fake_api.FakeApi(Answer(200, POD.body, {"Connection": "close"})).running() as api:
         store = store_on(api.url, time=UntilItIsBack())
         get(store)
     with back:
@@ -201,17 +190,17 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
     """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
     time = Clock()
-    with pytest.raises(Unreachable):
-        patch(store_on(serve(status(429, "slow down", Retry_After="2")).url, time=time, request_timeout=9.0))
+    with pytest.raises(errors.Unreachable):
+        patch(store_on(serve(status(429, "slow down", Retry_After="2")).url, time=time, longest=9.0))
     assert sum(time.slept) < 9
 
 
 def test_a_read_may_take_longer_than_one_request(serve: Serve) -> None:
     """Reads go on for the whole budget of retries."""
     time = Clock()
-    store = store_on(serve(POD, status(429, "slow down", Retry_After="12")).url, time=time, request_timeout=5.0)
+    store = store_on(serve(POD, status(429, "slow down", Retry_After="12")).url, time=time, longest=5.0)
     get(store)
-    with pytest.raises(Unreachable):
+    with pytest.raises(errors.Unreachable):
         get(store)
     assert 48 <= sum(time.slept) < BUDGET
 
@@ -224,7 +213,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(serve: Serve) -> None:
     deadline = Deadline(time, 3)
     store = store_on(api.url, time=time, deadline=deadline)
     get(store)
-    with pytest.raises(Unreachable):
+    with pytest.raises(errors.Unreachable):
         get(store)
     deadline.extend(60)
     assert get(store)["kind"] == "Pod"
@@ -237,12 +226,15 @@ def _hold(time: Clock, seconds: float) -> Callable[[], float]:
 
 @table(
     "code seconds error sent",
-    ("A retry that would come later is not sent: the Lease may be somebody else's by then.", (429, 3.0, LeaseLost, 1)),
-    ("A timeout of the server leaves open what happened: the caller must look.", (504, 3.0, LostReply, 1)),
-    ("However long a pause took.", (429, 0.0, LeaseLost, 0)),
+    (
+        "A retry that would come later is not sent: the Lease may be somebody else's by then.",
+        (429, 3.0, errors.LeaseLost, 1),
+    ),
+    ("A timeout of the server leaves open what happened: the caller must look.", (504, 3.0, errors.LostReply, 1)),
+    ("However long a pause took.", (429, 0.0, errors.LeaseLost, 0)),
 )
 def test_nothing_is_sent_past_the_end_of_the_hold(
-    serve: Serve, code: int, *, seconds: float, error: type[MigratorError], sent: int
+    serve: Serve, code: int, *, seconds: float, error: type[errors.MigratorError], sent: int
 ) -> None:
     """Once the hold has ended no attempt of a write begins."""
     api = serve(status(code, "later", Retry_After="4"), POD)
@@ -263,8 +255,8 @@ def test_a_write_asks_for_no_more_time_than_the_hold_has(serve: Serve) -> None:
     assert 5 < asked[1] < LONGEST_WRITE
 
 
-@pytest.mark.parametrize("error", [LeaseLost, NotAuthorised])
-def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: type[MigratorError]) -> None:
+@pytest.mark.parametrize("error", [errors.LeaseLost, errors.NotAuthorised])
+def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: type[errors.MigratorError]) -> None:
     """The hold or the credentials may end; what an earlier attempt may have done counts for more than why it ended."""
     store, asked = store_on(serve(status(504, "later")).url), list[str]()
 
@@ -274,7 +266,7 @@ def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: 
             raise error("another has it")
         return 30.0
 
-    with pytest.raises(LostReply, match="another has it; an attempt may have been applied"):
+    with pytest.raises(errors.LostReply, match="another has it; an attempt may have been applied"):
         patch(store.within(left))
 
 
@@ -282,12 +274,12 @@ def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: 
 def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int) -> None:
     """A token may be rotated at any time, so the next attempt of the caller has the new one."""
     api, renewed = serve(status(code, "no"), POD, POD), list[str]()
-    store = store_on(api.url, renew=lambda: renewed.append("renewed"))
-    with pytest.raises(NotAuthorised):
+    store = store_on(api.url, renewed=lambda: renewed.append("renewed"))
+    with pytest.raises(errors.NotAuthorised):
         get(store)
     get(store)
     get(store)
-    assert renewed == ["renewed"]
+    assert renewed == ["renewed"] * 2
 
 
 #: Errors of urllib3 after which the server may have the request.
@@ -325,7 +317,7 @@ def test_a_write_that_a_proxy_has_passed_on_is_a_lost_reply(serve: Serve) -> Non
     api = serve(POD, Reset, POD)
     store = store_on("http://127.0.0.1:9", proxy=api.url)
     get(store)
-    with pytest.raises(LostReply):
+    with pytest.raises(errors.LostReply):
         patch(store)
     assert len(api.seen) == 2
 

@@ -12,6 +12,7 @@ from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreach
 from migrator.exact_json import JSONNumber
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
 from migrator.kube.store import MAX_LIST_STARTS, KubeCluster
+from migrator.kube.transport import Request, Transport
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
 from tests.support.memory_objects import CONFIG_MAPS, NAMESPACES
 from tests.support.tables import table
@@ -32,23 +33,38 @@ def name(item: dict[str, Any]) -> str:
     return found
 
 
-@pytest.mark.parametrize(
-    ("resource", "at", "subresource", "path"),
-    [
-        (PODS, ("a", "n"), "", "/api/v1/namespaces/a/pods/n"),
-        (POD_CLIQUES, ("a", "n"), "status", "/apis/grove.io/v1alpha1/namespaces/a/podcliques/n/status"),
-        (DEPLOYMENTS, ("a", "n"), "scale", "/apis/apps/v1/namespaces/a/deployments/n/scale"),
-        (NAMESPACES, ("", "n"), "", "/api/v1/namespaces/n"),
-        pytest.param(
-            *(PODS, ("a", "../../nodes?x=y"), "", "/api/v1/namespaces/a/pods/..%2F..%2Fnodes%3Fx%3Dy"),
-            id="A name from a file is a name, whatever it spells.",
-        ),
-    ],
+@table(
+    "resource at subresource path brief",
+    ("A pod.", (PODS, ("a", "n"), "", "/api/v1/namespaces/a/pods/n", True)),
+    (
+        "A kind of Grove.",
+        (POD_CLIQUES, ("a", "n"), "status", "/apis/grove.io/v1alpha1/namespaces/a/podcliques/n/status", True),
+    ),
+    ("A Lease.", (LEASES, ("a", "n"), "", "/apis/coordination.k8s.io/v1/namespaces/a/leases/n", False)),
+    (
+        "A subresource.",
+        (DEPLOYMENTS, ("a", "n"), "scale", "/apis/apps/v1/namespaces/a/deployments/n/scale", False),
+    ),
+    ("No namespace.", (NAMESPACES, ("", "n"), "", "/api/v1/namespaces/n", False)),
+    (
+        "A name from a file is a name, whatever it spells.",
+        (PODS, ("a", "../../nodes?x=y"), "", "/api/v1/namespaces/a/pods/..%2F..%2Fnodes%3Fx%3Dy", True),
+    ),
 )
-def test_paths(api: FakeApi, resource: Resource, at: tuple[str, str], subresource: str, path: str) -> None:
-    """Core and grouped, namespaced and cluster-scoped resources, and subresources, are where Kubernetes has them."""
-    store_on(api.url).patch(resource, *at, OPS, subresource=subresource)
+def test_a_patch_goes_to_its_object_and_brings_back_what_is_looked_at(
+    api: FakeApi,
+    store: KubeCluster,
+    *,
+    resource: Resource,
+    at: tuple[str, str],
+    subresource: str,
+    path: str,
+    brief: bool,
+) -> None:
+    """Where Kubernetes has it. Nobody looks at a patched pod, but a Lease's answer holds its new version and spec."""
+    store.patch(resource, *at, OPS, subresource=subresource)
     assert api.seen[0].path == path
+    assert ("PartialObjectMetadata;" in api.seen[0].headers["Accept"]) is brief
 
 
 def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeCluster) -> None:
@@ -62,6 +78,17 @@ def test_patch_is_strict_named_and_complete(api: FakeApi, store: KubeCluster) ->
         {"op": "test", "path": "/a", "value": None},
         {"op": "add", "path": "/b", "value": JSONNumber("1e3")},
     ]
+
+
+def test_a_list_may_take_longer_and_a_lease_less_than_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is large; a Lease must be renewed well within its duration."""
+    store, sent = store_on("http://127.0.0.1:1"), list[Request]()
+    monkeypatch.setattr(Transport, "send", lambda _, request: sent.append(request) or b'{"items":[]}')
+    store.list(LEASES, dict)
+    store.get(LEASES, "a", "l")
+    store.patch(LEASES, "a", "l", OPS)
+    store.patch(PODS, "a", "p", OPS)
+    assert [request.longest for request in sent] == [60, 5, 5, 10]
 
 
 def test_kinds_of_a_group_are_those_that_can_be_listed(serve: Serve) -> None:
@@ -94,33 +121,6 @@ def test_numbers_keep_their_spelling(serve: Serve) -> None:
     assert api.seen[2].body == [{"op": "test", "path": "/spec", "value": spec}]
 
 
-@pytest.mark.parametrize(
-    ("resource", "subresource", "brief"),
-    [
-        (PODS, "", True),
-        (POD_CLIQUES, "status", True),
-        (LEASES, "", False),
-        (CONFIG_MAPS, "", False),
-        (DEPLOYMENTS, "scale", False),
-    ],
-)
-def test_answers_to_large_patches_are_metadata_only(
-    api: FakeApi, store: KubeCluster, resource: Resource, subresource: str, *, brief: bool
-) -> None:
-    """Nobody looks at a patched pod, but a Lease's answer holds its new version and spec."""
-    store.patch(resource, "a", "n", OPS, subresource=subresource)
-    assert ("PartialObjectMetadata;" in api.seen[0].headers["Accept"]) is brief
-
-
-def test_a_list_is_of_all_namespaces_or_of_one(serve: Serve) -> None:
-    """Without a namespace the path has none, or a cluster would look empty."""
-    api = serve(ok(items=[]), ok(items=[]))
-    store = store_on(api.url)
-    store.list(PODS, lambda raw: raw)
-    store.list(PODS, lambda raw: raw, namespace="a")
-    assert [seen.path for seen in api.seen] == ["/api/v1/pods", "/api/v1/namespaces/a/pods"]
-
-
 def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster) -> None:
     """Patch and create both say dryRun=All."""
     store = store.in_dry_run()
@@ -131,10 +131,11 @@ def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster) -> None:
 
 
 def test_list_reads_every_page_consistently(serve: Serve) -> None:
-    """Pages to the end, never from a cache of unknown age; every item has its kind."""
+    """Pages to the end, of all namespaces, never from a cache of unknown age; every item has its kind."""
     api = serve(page("a", "b", more="t1"), page("c", more="t2"), page("d"))
     listing = store_on(api.url).list(PODS, lambda item: (item["kind"], item["apiVersion"], name(item)))
     assert listing == tuple(("Pod", "v1", which) for which in "abcd")
+    assert {seen.path for seen in api.seen} == {"/api/v1/pods"}
     assert [seen.query for seen in api.seen] == [
         {"limit": str(PAGE_SIZE)},
         {"limit": str(PAGE_SIZE), "continue": "t1"},

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +10,15 @@ import certifi
 import pytest
 
 from migrator.errors import Unreachable, UsageError
+from migrator.kinds import PODS
 from migrator.kube import store as kube_store
 from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Serve
-from tests.support.kubeconfigs import ask, kubeconfig
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
 #: Shows the client certificate of the tests.
 USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
-
-#: A program that opens 32 connections at once, twenty times, to the server of a kubeconfig.
-AT_ONCE = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from migrator.kinds import PODS
-from migrator.kube.store import connect
-
-def ask(store):
-    together.wait()
-    store.get(PODS, "a", "p")
-
-together = Barrier(32)
-for _ in range(20):
-    with ThreadPoolExecutor(32) as threads:
-        list(threads.map(ask, [connect(kubeconfig=sys.argv[1])] * 32))
-"""
 
 
 def with_certificate(path: Path, server: str) -> str:
@@ -49,11 +31,23 @@ def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve
     ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
 
 
-def test_connections_can_be_made_at_once(tmp_path: Path, serve: Serve) -> None:
-    """None loads the certificate into the TLS context that others use: OpenSSL would crash the process."""
-    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url)
-    done = subprocess.run([sys.executable, "-c", AT_ONCE, path], check=False, timeout=120, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_the_client_certificate_of_a_plugin_is_shown(tmp_path: Path, serve: Serve) -> None:
+    """A credential plugin may answer with a certificate and its key instead of a token."""
+    status = dict.fromkeys(("clientCertificateData", "clientKeyData"), CERTIFICATE.read_text(encoding="utf-8"))
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    user = plugin(tmp_path / "plugin.py", f"import json; print(json.dumps({answer!r}))")
+    cluster = {"certificate-authority": str(AUTHORITY)}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=user, **cluster))
+
+
+@pytest.mark.parametrize("method", ["load_cert_chain", "load_verify_locations", "set_alpn_protocols"])
+def test_connections_can_be_made_at_once(
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """None changes the TLS context that other threads use meanwhile: OpenSSL could crash the process."""
+    store = kube_store.connect(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
+    monkeypatch.setattr(ssl.SSLContext, method, lambda *_, **__: pytest.fail(f"{method} changes the context"))
+    store.get(PODS, "a", "p")
 
 
 @pytest.mark.parametrize("authority", ["the system's", "the kubeconfig's"])

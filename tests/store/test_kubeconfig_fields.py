@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 
 VERSION = "client.authentication.k8s.io/v1"
 TEXT, BOOLEAN = "must be a text, and is", "must be true or false without quotes, and is"
+PROXY = "must be http://HOST:PORT or https://HOST:PORT. If kubectl can use it, run `kubectl proxy`"
 ENCRYPTED = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nsame\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
 
@@ -47,32 +48,42 @@ def plugin(**fields: Any) -> dict[str, Any]:
     ("An empty label.", ("tls-server-name", "x..y", "is not the name of a host")),
     ("Too long a label.", ("tls-server-name", "x" * 300, "is not the name of a host")),
     ("Too long a name.", ("tls-server-name", ".".join(["x" * 60] * 5), "is not the name of a host")),
+    ("An address with half a bracket.", ("server", "https://[::1:6443", "is not an address: it must be")),
     ("A proxy.", ("proxy-url", 5, f"{TEXT} a number")),
     ("A proxy without a scheme.", ("proxy-url", "127.0.0.1:9", "must be http://HOST:PORT or https://HOST:PORT")),
-    ("A proxy with a password.", ("proxy-url", "ftp://me:sesame@a:9", "must be http://HOST:PORT or https://HOST:PORT")),
+    *(
+        ("A proxy of another kind, or with a password, and a way out.", ("proxy-url", proxy, PROXY))
+        for proxy in ("ftp://me:sesame@a:9", "socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080")
+    ),
     ("A proxy with a bad port.", ("proxy-url", "http://a:b:9", "must be http://HOST:PORT or https://HOST:PORT")),
     ("Bad base64.", ("certificate-authority-data", "sesame!", "is not base64")),
     ("No certificate.", ("certificate-authority-data", base64.b64encode(b"same").decode(), "is not a PEM certificate")),
+    ("Extensions, which a plugin may be told.", ("extensions", {}, "must be a list, and is a mapping")),
     ("A list.", ("certificate-authority", [], f"{TEXT} a list")),
+    *(
+        (
+            "Every message of a run has the server in it, so it must hold no secret.",
+            ("server", server, "has a user or p"),
+        )
+        for server in ("https://me:sesame@127.0.0.1:1", "https://me@127.0.0.1:1", "me:sesame@127.0.0.1:1")
+    ),
+    *(
+        ("Nor if it is no address.", ("server", server, "has a user or password"))
+        for server in ("https:/me:sesame@127.0.0.1:1", "https://me:sesame@127.0.0.1:99999")
+    ),
+    *(
+        (
+            "An address has a scheme, and a port.",
+            ("server", server, "is not an address: it must be http://HOST:PORT or"),
+        )
+        for server in ("nonsense", "http://a:b:c", "https://127.0.0.1:99999")
+    ),
+    ("A server that is a number.", ("server", 5, f"{TEXT} a number")),
+    ("No server: the client would take http://localhost.", ("server", "", "is missing")),
 )
 def test_a_field_of_the_cluster_is_named(tmp_path: Path, field: str, value: object, said: str) -> None:
     """The client would fail in words of its libraries, or do something else."""
     assert refused(tmp_path, **{field: value}).startswith(f": `{field}` of cluster main {said}")
-
-
-@table(
-    "server said",
-    ("A number.", (5, f"{TEXT} a number")),
-    ("A password.", ("https://me:sesame@127.0.0.1:1", "has a user or password")),
-    ("A user.", ("https://me@127.0.0.1:1", "has a user or password")),
-    ("Without a scheme.", ("me:sesame@127.0.0.1:1", "has a user or password")),
-    ("With half of one.", ("https:/me:sesame@127.0.0.1:1", "has a user or password")),
-    ("Before an address that is none.", ("https://me:sesame@127.0.0.1:99999", "has a user or password")),
-    ("The client would take http://localhost.", ("", "is missing")),
-)
-def test_a_server_that_cannot_be_used_is_named(tmp_path: Path, server: object, said: str) -> None:
-    """Every message of a run has the server in it, so it must hold no secret."""
-    assert refused(tmp_path, server=server).startswith(f": `server` of cluster main {said}")
 
 
 @table(
@@ -124,15 +135,6 @@ def test_an_encrypted_key_in_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(ENCRYPTED, encoding="utf-8")
     user = {"client-certificate": str(CERTIFICATE), "client-key": str(tmp_path / "key")}
     assert refused(tmp_path, user=user).startswith(": `client-key` of user me is encrypted")
-
-
-def test_a_context_whose_cluster_is_not_there_is_named(tmp_path: Path) -> None:
-    """As for a user that is not there."""
-    path = tmp_path / "config"
-    text = Path(kubeconfig(path)).read_text(encoding="utf-8").replace("cluster: main", "cluster: away")
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="context main names the cluster away, which is not in kubeconfig"):
-        kube_store.connect(kubeconfig=str(path))
 
 
 @table(

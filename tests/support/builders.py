@@ -153,20 +153,6 @@ class World:
         jsonpatch.apply_patch(self.of(kind, name), [{"op": "remove", "path": field}], in_place=True)
         return self
 
-    def begin(self, written: int | None = None) -> None:
-        """Write the first changes of a run, or all of them."""
-        self.apply(self.decide().changes[:written])
-
-    def edit_and_roll(self, scheme: str, *, seen: bool = True) -> None:
-        """Edit clique ``work`` and let an operator of a scheme begin to roll that out: hash first, then progress."""
-        self.edit("work", "app:2")
-        self.pcs["metadata"]["generation"] = 2
-        if seen:
-            found = self.hashes(scheme)
-            self.pcs["status"]["currentGenerationHash"] = found.generation
-            self.pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
-            self.put("PodClique", "web-0-front", LABEL, found.templates["front"])
-
     def remove(self, *names: str) -> None:
         """Take objects away, by name."""
         self.objects = [o for o in self.objects if o["metadata"]["name"] not in names]

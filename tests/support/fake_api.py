@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import ssl
 import struct
@@ -12,10 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import Configuration
 
 from migrator import exact_json
 from migrator.cluster import Deadline
@@ -48,9 +49,24 @@ class Answer:
     cut: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """An answer that begins so, and goes on with a byte now and then for 12 s."""
+
+    begin: bytes
+
+    def send(self, file: BinaryIO, released: threading.Event) -> None:
+        """Write it, until it is released."""
+        file.write(self.begin)
+        for _ in range(120):
+            if released.wait(0.1):
+                return
+            file.write(b" ")
+
+
 Reset = object()  #: the connection is reset once the request was read
 Hang = object()  #: nothing ever comes back
-Step = Any  #: an Answer, Reset, Hang, or a function of the request that returns one
+Step = Any  #: an Answer, Drip, Reset, Hang, or a function of the request that returns one
 
 
 def ok(**body: Any) -> Answer:
@@ -151,6 +167,9 @@ class FakeApi:
                 if step is Hang:
                     api._released.wait()
                     self.close_connection = True
+                elif isinstance(step, Drip):
+                    self.close_connection = True
+                    step.send(self.wfile, api._released)
                 elif step is Reset:
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
@@ -190,21 +209,23 @@ def store_on(
     url: str,
     *,
     time: Clock | None = None,
-    request_timeout: float = 15.0,
+    longest: float = math.inf,
     dry_run: bool = False,
     deadline: Deadline | None = None,
-    renew: Callable[[], None] = lambda: None,
+    renewed: Callable[[], object] = lambda: None,
     proxy: str | None = None,
 ) -> KubeCluster:
     """A store on that server whose waits take no time."""
     time = time or Clock()
-    configuration = Configuration(host=url)
-    configuration.proxy = proxy  # not the environment's: the server is on the loopback
+
+    def read(configuration: Configuration) -> float:
+        renewed()
+        configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
+        return math.inf
+
     transport = Transport(
-        ApiClient(configuration),
-        request_timeout=request_timeout,
-        page_timeout=request_timeout,
-        renew=renew,
+        read,
+        longest=longest,
         deadline=deadline,
         timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
     )

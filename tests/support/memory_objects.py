@@ -19,12 +19,9 @@ T = TypeVar("T")
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
 RESOURCES: Final = (
     *(resource for resource in vars(kinds).values() if isinstance(resource, Resource)),
-    *(CONFIG_MAPS, NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS),
+    *(CONFIG_MAPS, NAMESPACES),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
 _WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, kinds.LEASES, NAMESPACES})

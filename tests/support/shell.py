@@ -17,8 +17,8 @@ _CHATTY: Final = """#!/bin/sh
 case "$1" in pull | show | template) printf 'Pulled: registry.example/grove-charts:1\\nDigest: sha256:0\\n' ;; esac
 exec {helm} "$@"
 """
-#: How Helm may be on PATH: each line of versions, and one that prints more than it is asked for.
-HELMS: Final = ("helm3", "helm4", "helm4 that prints what it pulls")
+#: How Helm may be on PATH: each line of versions, the newer one printing more than it is asked for.
+HELMS: Final = ("helm3", "helm4 that prints what it pulls")
 
 
 class Shell:

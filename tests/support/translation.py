@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from migrator.hashing import podcliqueset
-from migrator.hashing.schemes import Scheme, resolve
+from migrator.hashing.schemes import Scheme
+from migrator.releases.table import named
 from testbed.controlplane.client import Client
 from testbed.trees import Object
 
@@ -38,7 +39,7 @@ def stored(client: Client, namespace: str) -> dict[tuple[str, str], Object]:
 
 def migrated(objects: Mapping[Key, Object], old: str, new: str) -> dict[Key, Object]:
     """What objects must be after a migration from one release to another."""
-    return translated(objects, new_hashes(objects.values(), resolve(old), resolve(new)))
+    return translated(objects, new_hashes(objects.values(), named(old).scheme, named(new).scheme))
 
 
 def new_hashes(objects: Iterable[Object], source: Scheme, target: Scheme) -> dict[str, str]:

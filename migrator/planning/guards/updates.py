@@ -19,6 +19,8 @@ from datetime import datetime
 from itertools import product
 from typing import Any, Final
 
+import durationpy
+
 from migrator.exact_json import integer
 from migrator.grove import objects
 from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
@@ -158,7 +160,7 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
     began = objects.kubernetes_time(since)
     try:
-        seconds = objects.go_duration(str(delay))
+        seconds = durationpy.from_str(str(delay)).total_seconds()
     except ValueError:
         return -math.inf
     return -math.inf if began is None else seconds - (now - began).total_seconds()

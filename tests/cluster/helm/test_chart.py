@@ -22,6 +22,7 @@ HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=exampl
 HOOKED: Final = (*HOOK, f"operator.image.tag={NEW}")
 ARGO: Final = ("mode=argocd", f"target={NEW}")
 
+#: What a chart means is the same to both; how it is read in is not.
 helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 
@@ -122,26 +123,24 @@ def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
     assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
 
 
-@helms
-def test_planners_get_their_roles_where_they_are_named(helm: str) -> None:
+def test_planners_get_their_roles_where_they_are_named() -> None:
     """By default nobody gets any; for the subjects of the values there is a role to list, and no other."""
     values = ("mode=job", f"target={NEW}")
     name = "grove-migrator-planner"
-    assert name not in {item["metadata"]["name"] for item in template(helm, OURS, *values)}
+    assert name not in {item["metadata"]["name"] for item in template("helm4", OURS, *values)}
     subject = "planner.subjects[0].kind=Group,planner.subjects[0].name=grove-planners"
-    named = [item for item in template(helm, OURS, *values, subject) if item["metadata"]["name"] == name]
+    named = [item for item in template("helm4", OURS, *values, subject) if item["metadata"]["name"] == name]
     assert len(named) == len(documents("planner.yaml"))
     [role] = of_kind(named, "ClusterRole")
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
 
 
-@helms
-def test_the_exemption_from_webhooks_is_flag_right_and_policy(helm: str) -> None:
+def test_the_exemption_from_webhooks_is_flag_right_and_policy() -> None:
     """None of them by default; all three with the value, which needs the policies."""
     values = ("mode=job", f"target={NEW}")
-    plain = template(helm, OURS, *values)
+    plain = template("helm4", OURS, *values)
     assert "podclique-validating-webhook" not in str(plain)
-    opened = template(helm, OURS, *values, "exemptFromWebhooks=true")
+    opened = template("helm4", OURS, *values, "exemptFromWebhooks=true")
     [container] = job(opened)["spec"]["template"]["spec"]["containers"]
     assert "--allow=GM-202" in container["args"]
     rules = [rule for role in of_kind(opened, "ClusterRole") for rule in role["rules"]]
@@ -150,11 +149,10 @@ def test_the_exemption_from_webhooks_is_flag_right_and_policy(helm: str) -> None
     policies = {item["metadata"]["name"] for item in of_kind(opened, "ValidatingAdmissionPolicyBinding")}
     assert "grove-migrator-webhooks" in policies
     with pytest.raises(AssertionError, match="exemptFromWebhooks needs policies"):
-        template(helm, OURS, *values, "exemptFromWebhooks=true", "policies=false")
+        template("helm4", OURS, *values, "exemptFromWebhooks=true", "policies=false")
 
 
-@helms
-def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
+def test_every_value_arrives(tmp_path: Path) -> None:
     """Image by digest, pull secrets, resources, placement, priority, and how to find the operator."""
     values = {
         "target": NEW,
@@ -171,7 +169,7 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     }
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    objects = template(helm, OURS, namespace="tools", file=file)
+    objects = template("helm4", OURS, namespace="tools", file=file)
     pod = job(objects)["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert container["image"] == f"example.test/gm@sha256:{'0' * 64}"
@@ -196,18 +194,15 @@ def test_every_value_arrives(helm: str, tmp_path: Path) -> None:
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 
 
-@helms
 @pytest.mark.parametrize(
     "values", [(f"target={NEW}",), (*HOOKED, "verify.enabled=true"), ARGO], ids=["job", "hook", "argo"]
 )
-def test_labels_and_annotations_are_on_every_job_and_its_pod(
-    helm: str, values: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_labels_and_annotations_are_on_every_job_and_its_pod(values: tuple[str, ...], tmp_path: Path) -> None:
     """As policies and cost reports ask for them, beside ours."""
     more = {"labels": {"team": "serving", "cost": "7"}, "annotations": {"example.test/owner": "me"}}
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(more), encoding="utf-8")
-    plain, labelled = (of_kind(template(helm, OURS, *values, file=one), "Job") for one in (None, file))
+    plain, labelled = (of_kind(template("helm4", OURS, *values, file=one), "Job") for one in (None, file))
     for before, after in zip(plain, labelled, strict=True):
         for old, new in ((before, after), (before["spec"]["template"], after["spec"]["template"])):
             for kind, added in more.items():
@@ -280,7 +275,6 @@ def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
     assert (hook[:2], f"--target-image={image}" in hook) == (["run", "--to=legacy-1.37"], True)
 
 
-@helms
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -308,18 +302,17 @@ def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
         ((f"target={NEW}", "annotations.linkerd\\.io/inject=enabled"), "annotations: linkerd.io/inject is set"),
     ],
 )
-def test_what_cannot_be_right_is_refused(helm: str, values: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_right_is_refused(values: tuple[str, ...], message: str) -> None:
     """Helm stops before it sends anything, and says which value it is."""
-    template(helm, OURS, *values, fails=message)
+    template("helm4", OURS, *values, fails=message)
 
 
-@helms
 @pytest.mark.parametrize("mode", ["job", "verify", "revert", "manifest"])
-def test_a_subchart_runs_before_the_operator_or_not_at_all(helm: str, mode: str, tmp_path: Path) -> None:
+def test_a_subchart_runs_before_the_operator_or_not_at_all(mode: str, tmp_path: Path) -> None:
     """Beside the chart that installs the operator, the Job of these modes would come after it."""
     chart = wrapper("grove", tmp_path, NEW)
     values = (f"grove-migrator.mode={mode}", f"grove-migrator.target={NEW}", f"grove-migrator.from={OLD}")
-    template(helm, chart, *values, fails=f"mode {mode} is for a release of its own: in a chart that installs")
+    template("helm4", chart, *values, fails=f"mode {mode} is for a release of its own: in a chart that installs")
 
 
 def test_names_that_look_like_numbers_stay_names() -> None:

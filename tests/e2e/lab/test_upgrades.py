@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from tests.e2e.lab.builds import Build
 from tests.e2e.lab.cluster import RUN_SECONDS
 from tests.e2e.lab.lab import Lab
 from tests.e2e.lab.matrix import NEXT, PAIRS, TWO, Pair, compare, go_back, prepare, record, upgrade_twice
+from tests.e2e.lab.photo import Photo
 
 pytestmark = pytest.mark.upgrade
 
@@ -37,51 +38,45 @@ def test_an_upgrade_recreates_no_pod_with_the_tool_and_all_without(pair: Pair, t
 @pytest.mark.parametrize("pair", [*NEXT, *TWO], ids=lambda pair: pair.name)
 def test_after_a_kill_nothing_rolls(pair: Pair, tmp_path: Path, *, reverted: bool) -> None:
     """Killed in mid-run: the old operator after --revert recreates no pod, nor does the new one after a rerun."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab") as lab:
-        prepare(lab, source)
-        with lab.undisturbed() as before:
-            with lab.in_mid_run(target, *pair.flags) as run:
-                run.process.kill()
-            lab.migrate(target, "--from", source.scheme, *pair.flags, *(["--revert"] if reverted else []))
-            if reverted:
-                assert lab.photo().labels() == before.labels()
-            lab.install(source if reverted else target)
-            compare(before, lab.settle(), source if reverted else target)
+    source, target = pair.builds
+    with _upgrading(pair, tmp_path) as (lab, before):
+        with lab.in_mid_run(target, *pair.flags) as run:
+            run.process.kill()
+        lab.migrate(target, "--from", source.scheme, *pair.flags, *(["--revert"] if reverted else []))
+        if reverted:
+            assert lab.photo().labels() == before.labels()
+        lab.install(source if reverted else target)
+        compare(before, lab.settle(), source if reverted else target)
 
 
 @pytest.mark.parametrize("pair", NEXT, ids=lambda pair: pair.name)
 def test_the_next_upgrade_can_be_taken_back(pair: Pair, tmp_path: Path) -> None:
     """Reverted before the new operator starts, and migrated back from the one that runs: no pod is recreated."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab") as lab:
-        prepare(lab, source)
-        with lab.undisturbed() as before:
-            lab.migrate(target, *pair.flags)
-            lab.migrate(target, *pair.flags, "--revert")
-            assert lab.photo().labels() == before.labels()
-            lab.install(source)
-            compare(before, lab.settle(), source)
-            lab.migrate(target, *pair.flags)
-            lab.install(target)
-            go_back(lab, pair)
+    source, target = pair.builds
+    with _upgrading(pair, tmp_path) as (lab, before):
+        lab.migrate(target, *pair.flags)
+        lab.migrate(target, *pair.flags, "--revert")
+        assert lab.photo().labels() == before.labels()
+        lab.install(source)
+        compare(before, lab.settle(), source)
+        lab.migrate(target, *pair.flags)
+        lab.install(target)
+        go_back(lab, pair)
 
 
 @pairs
 def test_beside_a_controller_that_restores_replicas_no_pod_is_recreated(pair: Pair, tmp_path: Path) -> None:
     """GitOps scales the operator up again each time: 3, or 6 if something was written; once it is paused, 0."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab") as lab:
-        _prepare_one(lab, source)
-        with lab.undisturbed() as before:
-            with _gitops(lab):
-                refused = lab.tool("run", *target.target, "--stop-operator")
-            unchanged = lab.photo().labels() == before.labels()
-            assert (refused.code, unchanged) in {(_REFUSED, True), (_STUCK, False)}, refused.err
-            assert "pause it" in refused.err
-            lab.migrate(target)
-            lab.install(target)
-            lab.settle()
+    _, target = pair.builds
+    with _upgrading(pair, tmp_path, _prepare_one) as (lab, before):
+        with _gitops(lab):
+            refused = lab.tool("run", *target.target, "--stop-operator")
+        unchanged = lab.photo().labels() == before.labels()
+        assert (refused.code, unchanged) in {(_REFUSED, True), (_STUCK, False)}, refused.err
+        assert "pause it" in refused.err
+        lab.migrate(target)
+        lab.install(target)
+        lab.settle()
 
 
 @beside_many
@@ -89,30 +84,26 @@ def test_a_revert_beside_a_controller_that_restores_replicas_keeps_the_operator_
     pair: Pair, tmp_path: Path
 ) -> None:
     """Leader election is off. A run ended among its writes, with 6; its revert ends with 0, and 480 pods stay."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab", elects=False) as lab:
-        _prepare_many(lab, source)
-        with lab.undisturbed() as before:
-            with lab.in_mid_run(target) as run:
-                run.process.terminate()
-            assert run.process.returncode == _STUCK, run.log[-3000:]
-            with lab.in_mid_run(target, "--revert", pods=1) as run, _gitops(lab):
-                run.process.wait(RUN_SECONDS)
-            assert run.process.returncode == 0, run.log[-3000:]
-            assert lab.photo().labels() == before.labels()
+    _, target = pair.builds
+    with _upgrading(pair, tmp_path, _prepare_many, elects=False) as (lab, before):
+        with lab.in_mid_run(target) as run:
+            run.process.terminate()
+        assert run.process.returncode == _STUCK, run.log[-3000:]
+        with lab.in_mid_run(target, "--revert", pods=1) as run, _gitops(lab):
+            run.process.wait(RUN_SECONDS)
+        assert run.process.returncode == 0, run.log[-3000:]
+        assert lab.photo().labels() == before.labels()
 
 
 @beside_many
 def test_a_run_that_gives_up_beside_a_controller_that_restores_replicas_goes_back(pair: Pair, tmp_path: Path) -> None:
     """Leader election is off. After three stops the run restores every old hash, says so with 3, and 480 pods stay."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab", elects=False) as lab:
-        _prepare_many(lab, source)
-        with lab.undisturbed() as before:
-            with lab.in_mid_run(target) as run, _gitops(lab):
-                run.process.wait(RUN_SECONDS)
-            assert run.process.returncode == _REFUSED, run.log[-3000:]
-            assert lab.photo().labels() == before.labels()
+    _, target = pair.builds
+    with _upgrading(pair, tmp_path, _prepare_many, elects=False) as (lab, before):
+        with lab.in_mid_run(target) as run, _gitops(lab):
+            run.process.wait(RUN_SECONDS)
+        assert run.process.returncode == _REFUSED, run.log[-3000:]
+        assert lab.photo().labels() == before.labels()
 
 
 @pytest.mark.parametrize(
@@ -124,18 +115,16 @@ def test_webhooks_that_fail_closed_refuse_a_run_and_are_opened_for_it_only(
     pair: Pair, tmp_path: Path, *, authorizer: bool
 ) -> None:
     """Without --allow GM-202 the operator is left alone; with it all pods stay, and no condition of ours is left."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab", authorizer=authorizer) as lab:
-        _prepare_one(lab, source)
-        with lab.undisturbed() as before:
-            refused = lab.tool("run", *target.target, "--stop-operator")
-            assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
-            assert "GM-202" in refused.err
-            assert lab.photo().labels() == before.labels()
-            lab.migrate(target, "--allow", "GM-202")
-            assert not _conditions(lab)
-            lab.install(target)
-            lab.settle()
+    source, target = pair.builds
+    with _upgrading(pair, tmp_path, _prepare_one, authorizer=authorizer) as (lab, before):
+        refused = lab.tool("run", *target.target, "--stop-operator")
+        assert (refused.code, lab.has_ended(source)) == (_REFUSED, False), refused.err
+        assert "GM-202" in refused.err
+        assert lab.photo().labels() == before.labels()
+        lab.migrate(target, "--allow", "GM-202")
+        assert not _conditions(lab)
+        lab.install(target)
+        lab.settle()
 
 
 @pairs
@@ -143,33 +132,41 @@ def test_without_leader_election_an_operator_that_is_started_in_mid_run_is_stopp
     pair: Pair, tmp_path: Path
 ) -> None:
     """No Lease keeps it out. It is scaled up among the writes; no pod is recreated, and the run ends with 0."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab", elects=False) as lab:
-        prepare(lab, source)
-        with lab.undisturbed():
-            with lab.in_mid_run(target) as run:
-                lab.start_operator()
-            assert run.process.returncode == 0, run.log[-3000:]
-            assert "leader election" in run.log
-            lab.install(target)
-            lab.settle()
+    _, target = pair.builds
+    with _upgrading(pair, tmp_path, elects=False) as (lab, _):
+        with lab.in_mid_run(target) as run:
+            lab.start_operator()
+        assert run.process.returncode == 0, run.log[-3000:]
+        assert "leader election" in run.log
+        lab.install(target)
+        lab.settle()
 
 
 @pairs
 def test_without_leader_election_a_rerun_beside_the_next_operator_ends_well(pair: Pair, tmp_path: Path) -> None:
     """A run was killed, somebody upgraded; the rerun ends with 0, and deletes no pod."""
-    source, target = pair.need()
-    with Lab(tmp_path / "lab", elects=False) as lab:
-        _prepare_one(lab, source)
+    _, target = pair.builds
+    with _upgrading(pair, tmp_path, _prepare_one, elects=False) as (lab, before):
+        with lab.in_mid_run(target, pods=len(before.pods())) as run:
+            run.process.kill()
+        lab.install(target)
+        # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
+        lab.settle(at_rest=False, quiet=10)
+        lab.migrate(target)
+        lab.install(target)
+        lab.settle()
+
+
+@contextmanager
+def _upgrading(
+    pair: Pair, directory: Path, begin: Callable[[Lab, Build], object] = prepare, **options: bool
+) -> Iterator[tuple[Lab, Photo]]:
+    """A new cluster as the first of a pair leaves it, and how everything is; in the block no pod may go or come."""
+    source, _ = pair.need()
+    with Lab(directory / "lab", **options) as lab:
+        begin(lab, source)
         with lab.undisturbed() as before:
-            with lab.in_mid_run(target, pods=len(before.pods())) as run:
-                run.process.kill()
-            lab.install(target)
-            # alpha.11 does not end an update that replaces nothing (Grove #671), so there is something left to write.
-            lab.settle(at_rest=False, quiet=10)
-            lab.migrate(target)
-            lab.install(target)
-            lab.settle()
+            yield lab, before
 
 
 def _prepare_one(lab: Lab, source: Build) -> None:

@@ -88,23 +88,14 @@ def test_json_lines_end_at_newlines_only(tmp_path: Path) -> None:
     assert documents(path) == [odd, odd]
 
 
-def test_lists_within_lists_and_typed_lists(tmp_path: Path) -> None:
-    """What `kubectl get --raw` prints is a PodList whose items have no kind of their own."""
+@pytest.mark.parametrize("form", [json.dumps, as_yaml], ids=["json", "yaml"])
+def test_items_have_the_kind_of_their_list(tmp_path: Path, form: Callable[[Any], str]) -> None:
+    """`kubectl get --raw` prints a PodList whose items have none of their own; its kind may come last, or be within."""
     bare = {key: value for key, value in POD.items() if key not in {"kind", "apiVersion"}}
-    pods = {"apiVersion": "v1", "kind": "PodList", "items": [bare]}
-    nested = {"apiVersion": "v1", "kind": "List", "items": [pods, PCS]}
-    for text in (json.dumps(nested), as_yaml(nested)):
-        assert documents(dump(tmp_path, text)) == [POD, PCS]
-
-
-def test_items_of_a_list_whose_kind_comes_last(tmp_path: Path) -> None:
-    """Items that leave their kind to their List wait for it; those that have one do not."""
-    bare = [{"metadata": {"name": name, "uid": name}} for name in "ab"]
-    text = json.dumps({"items": bare, "apiVersion": "v1", "kind": "PodList"})
-    found = read(tmp_path, text).list(PODS, lambda item: item["metadata"]["name"])
-    assert found == ("a", "b")
-    text = json.dumps({"items": OBJECTS, "apiVersion": "v1", "kind": "List"})
-    assert documents(dump(tmp_path, text)) == OBJECTS
+    pods = {"items": [bare, SERVICE], "apiVersion": "v1", "kind": "PodList"}
+    for value in (pods, {"apiVersion": "v1", "kind": "List", "items": [pods]}):
+        found = documents(dump(tmp_path, form(value)))
+        assert sorted(found, key=lambda item: str(item["kind"])) == [POD, SERVICE]
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ def renamed(**metadata: Any) -> str:
         ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {MESSAGES}"),
         ("error: the server is away\n", f"lacks apiVersion: {MESSAGES}"),
         ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {MESSAGES}"),
+        (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {MESSAGES}"),
+        ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {MESSAGES}"),
         ("apiVersion: v1\n", f"it lacks kind: {CUT}"),
         ("apiVersion: v1\nkind: 5\n", "it lacks kind"),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items is not a list but a mapping"),
@@ -108,12 +110,10 @@ def renamed(**metadata: Any) -> str:
             "Pod a/p is in it twice",
             id="Two dumps in one file may be of two times, and nobody could say which is true.",
         ),
-        pytest.param(
-            json.dumps(POD) + renamed(name="q"),
-            "Pod a/q has the uid u2 of Pod a/p",
-            id="No API server gives one uid to two objects, and by their uids objects are joined.",
+        *(
+            (form({**LIST, "metadata": {"continue": "abc"}}), r"document 1 is one page of a longer list \(metadata")
+            for form in (json.dumps, as_yaml)
         ),
-        (json.dumps(PCS) + renamed(uid="u1"), "Pod a/p has the uid u1 of PodCliqueSet a/demo"),
         (gzip.compress(b"a: b\n", mtime=0), "is gzip: unpack it"),
     ],
 )

@@ -95,13 +95,6 @@ def test_structures(text: str, value: Any) -> None:
     assert read(text) == value
 
 
-def test_items_of_a_list_come_before_it_but_the_last() -> None:
-    """So that a List of any length is in memory item by item; the last one may be cut off, and then has no List."""
-    found = kubectl_yaml.documents(io.BytesIO(b"items: [{kind: a}, b, {kind: c}, {kind: d}]\nkind: List\n"))
-    whole = {"items": ["b"], "kind": "List"}
-    assert [value for value, _ in found] == [{"kind": "a"}, {"kind": "c"}, whole, {"kind": "d"}]
-
-
 #: Nine lines for a billion values.
 BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(2, 10)

@@ -20,9 +20,10 @@ from click.shell_completion import ShellComplete
 
 from migrator import __version__, cli
 from migrator.cli import connect
-from migrator.cli.options import Seconds
+from migrator.cli.flags import Seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
+from migrator.releases.table import releases
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
@@ -119,7 +120,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "-o", "html", "--group-by", "team"], "usage", "--group-by needs a target: give --to"),
         (["plan", "-f", "x.yaml", "-o", "html"], "usage", "html needs a target: give --to or --to-binary"),
         (["plan", "-f", "-", "-f", "-"], "usage", "-f - is given twice: give it once"),
-        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once"),
+        (["hash", "-f", "x", "--filename=y"], "usage", "-f is given more than once: give it once"),
+        (["plan", "--to", "alpha.9", "--to=alpha.11"], "usage", "--to is given more than once: give it once"),
+        (["run", *TO, "--wait", "5m", "--wait", "1s"], "usage", "--wait is given more than once: give it once"),
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
         (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),
@@ -138,7 +141,8 @@ def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, s
 def test_a_shell_completes_releases_and_schemes(command: str, flag: str) -> None:
     """The newest release comes first, as most people go there."""
     typed = ShellComplete(cli.cli, {}, "grove-migrator", "").get_completions
-    assert next(one.value for one in typed([command, flag], "v0.1.0-alpha.1")) == "v0.1.0-alpha.12-rc1"
+    newest = [release.name for release in releases() if release.name.startswith("v0.1.0-alpha.1")][-1]
+    assert next(one.value for one in typed([command, flag], "v0.1.0-alpha.1")) == newest
     assert [one.value for one in typed([command, flag], "legacy-1.35")] == ["legacy-1.35"]
 
 
@@ -237,13 +241,15 @@ def test_durations_are_those_of_kubectl() -> None:
     """Kubectl's durations are Go durations and plain seconds; what Go refuses or runs backwards is refused."""
     seconds = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}
     assert {text: Seconds().convert(text, None, None) for text in seconds} == seconds
-    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣"):
+    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣", "٣s", "1d", "1h x 5m"):
         with pytest.raises(click.BadParameter):
             Seconds().convert(text, None, None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first sets the stop event; a closed terminal sends two. Afterwards the handler of before is back."""
     before, stop = signal.getsignal(number), threading.Event()
     received = []
@@ -253,8 +259,9 @@ def test_a_signal_asks_a_run_to_stop_and_a_second_one_ends_it(number: signal.Sig
             os.kill(os.getpid(), number)
             assert stop.wait(5)
             assert received == []
+            assert ("Ctrl-C" in capsys.readouterr().err) is (number == signal.SIGINT), "for somebody who pressed it"
             os.kill(os.getpid(), number)
-            assert received == (["default"] if number == signal.SIGTERM else [])
+            assert received == ([] if number == signal.SIGHUP else ["default"])
         received.clear()
         os.kill(os.getpid(), number)
         assert received == ["default"]

@@ -11,6 +11,7 @@ import pytest
 
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHasher
+from migrator.releases.table import releases
 from tests.support.command_line import Invoke
 
 
@@ -118,7 +119,7 @@ def test_a_manifest_is_hashed_with_one_warning(tmp_path: Path, invoke: Invoke) -
 def test_releases_are_the_table(invoke: Invoke) -> None:
     """Every release and every scheme, with who uses it."""
     document = invoke("releases", "-o", "json").json
-    assert [release["release"] for release in document["releases"]] == [one.name for one in schemes.releases()]
+    assert [release["release"] for release in document["releases"]] == [one.name for one in releases()]
     assert [scheme["scheme"] for scheme in document["schemes"]] == [s.name for s in schemes.all_schemes()]
     used = {scheme["scheme"]: scheme["releases"] for scheme in document["schemes"]}
     assert all(one["release"] in used[one["scheme"]] for one in document["releases"])

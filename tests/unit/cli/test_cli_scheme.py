@@ -12,6 +12,7 @@ from migrator.releases.program import API, MACHINERY
 from tests.support.command_line import DUMP, Invoke, objects
 from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
+from tests.support.tables import table
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
 HOME = ("--operator", "grove-system/grove-operator")
@@ -30,31 +31,39 @@ def written(path: Path, text: str | None = None, names: tuple[str, ...] = LEGACY
     return file
 
 
-def test_a_scheme_is_described_for_people(tmp_path: Path, invoke: Invoke) -> None:
-    """Scheme, libraries and commit are printed, and a commit that contradicts the table is named."""
-    flags = 'build\t-ldflags="-X x/internal/version.gitCommit=611224c1"'
-    text = " ".join(invoke("scheme", written(tmp_path, lines("1.35", rest=flags))).out.split())
-    for part in (
-        "scheme legacy-1.35 (used by v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb",
-        "built go1.26.8, k8s.io/api v0.35.",
-        "commit 611224c1",
-        "warning its commit is that of v0.1.0-alpha.8, built as legacy-1.34; the program decides",
-    ):
-        assert part in text
+USED_BY = "v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb"
 
 
-def test_a_scheme_that_no_release_uses_is_named(tmp_path: Path, invoke: Invoke) -> None:
-    """A build of the future is described too."""
-    text = invoke("scheme", written(tmp_path, lines("1.37"), CANONICAL)).out
-    assert "canonical-1.37 (used by no release in the table)" in text
-
-
-def test_a_scheme_that_is_only_likely_is_called_that(tmp_path: Path, invoke: Invoke) -> None:
-    """The doubt is printed with what a person can do, and the exit code is 0."""
-    text = " ".join(invoke("scheme", written(tmp_path, UNKNOWN_PATCH)).out.split())
-    assert "scheme likely legacy-1.35 (used by" in text
-    assert f"doubt {API} v0.35.99 was not compared with the layout of 1.35" in text
-    assert "If you are sure, name the scheme: --to legacy-1.35" in text
+@table(
+    "text names said",
+    (
+        "Scheme and libraries.",
+        (
+            lines("1.35"),
+            LEGACY,
+            (f"scheme legacy-1.35 (used by {USED_BY}", "built go1.26.8, k8s.io/api v0.35."),
+        ),
+    ),
+    ("A build of the future.", (lines("1.37"), CANONICAL, ("canonical-1.37 (used by no release in the table)",))),
+    (
+        "A scheme that is only likely, with what a person can do.",
+        (
+            UNKNOWN_PATCH,
+            LEGACY,
+            (
+                "scheme likely legacy-1.35 (used by",
+                f"doubt {API} v0.35.99 was not compared",
+                "the scheme: --to legacy-1.35",
+            ),
+        ),
+    ),
+)
+def test_a_scheme_is_described_for_people(
+    text: str, names: tuple[str, ...], said: tuple[str, ...], tmp_path: Path, invoke: Invoke
+) -> None:
+    """What the operator computes, and by which of its parts that is known; the exit code is 0."""
+    printed = " ".join(invoke("scheme", written(tmp_path, text, names)).out.split())
+    assert [part for part in said if part not in printed] == []
 
 
 @COMMANDS
@@ -89,26 +98,18 @@ def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_pat
 
 
 @ON_A_CLUSTER
-def test_a_target_image_of_another_schemes_release_is_a_usage_error(command: list[str], invoke: Invoke) -> None:
+@pytest.mark.parametrize("by_binary", [False, True], ids=["a name", "a program"])
+def test_a_target_image_of_another_scheme_is_a_usage_error(
+    command: list[str], tmp_path: Path, invoke: Invoke, *, by_binary: bool
+) -> None:
     """The image of the operator that runs now is not taken for the next one, which a run would start again."""
     invoke.on(MemoryCluster(NAMESPACE, *objects()))
-    args = (*command, "--to", "v0.1.0-alpha.12-rc1", "--target-image")
+    target = ("--to-binary", written(tmp_path)) if by_binary else ("--to", "v0.1.0-alpha.12-rc1")
+    args, named = (*command, *target, "--target-image"), "legacy-1.35" if by_binary else "v0.1.0-alpha.12-rc1"
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
-    assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is v0.1.0-alpha.12-rc1" in said
-    for image in ("example.test/op:v0.1.0-alpha.11", "example.test/op:ours"):
+    assert f"is v0.1.0-alpha.8 (legacy-1.34), and the target is {named}" in said
+    for image in ("example.test/op:v0.1.0-alpha.11", "example.test/op:v0.1.0-alpha.13", "example.test/op:ours"):
         invoke(*args, image, code=7 if command == ["verify"] else 0)
-
-
-@ON_A_CLUSTER
-def test_a_target_image_of_another_scheme_than_the_binary_is_a_usage_error(
-    command: list[str], tmp_path: Path, invoke: Invoke
-) -> None:
-    """The binary says what the next operator computes: a release of another scheme is the operator that runs now."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
-    args = (*command, "--to-binary", written(tmp_path), "--target-image")
-    said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
-    assert "is v0.1.0-alpha.8 (legacy-1.34), and the target is legacy-1.35" in said
-    invoke(*args, "example.test/op:v0.1.0-alpha.13", code=7 if command == ["verify"] else 0)
 
 
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:

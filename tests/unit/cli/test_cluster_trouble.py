@@ -34,7 +34,7 @@ COMMANDS = {
 TROUBLE: dict[str, tuple[Step | None, str]] = {
     "refused": (None, "cannot reach the API server http://127.0.0.1:"),
     "401": (status(401, "Unauthorized", reason="Unauthorized"), "the API server does not accept these credentials"),
-    "403": (status(403, 'User "x" cannot list', reason="Forbidden"), "this account lacks the permission"),
+    "403": (status(403, 'User "x" cannot list', reason="Forbidden"), r"lacks the permission: .* with\s+SECURITY\.md"),
     "404": (
         status(404, "the server could not find the requested resource", reason="NotFound"),
         "HTTP 404|is this the right cluster|CRDs are not installed",
@@ -50,9 +50,9 @@ def trouble(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with ExitStack() as stack:
         url = closed_port() if step is None else stack.enter_context(FakeApi(step).running()).url
 
-        def store(_cluster: object, **_options: Any) -> object:
+        def store(*_: object, **_options: Any) -> object:
             seconds = 0.2 if step is Hang else 15.0
-            return store_on(url, time=Clock(), request_timeout=seconds)
+            return store_on(url, time=Clock(), longest=seconds)
 
         monkeypatch.setattr(connect, "connect", store)
         yield said

@@ -6,18 +6,18 @@ import io
 import json
 import re
 import sys
+import time
 
 import click
 import pytest
 
 from migrator.cli import log, progress
-from migrator.cli.options import Session
+from migrator.cli.flags import Session
 from testbed import operator_installation as installation
-from tests.support.command_line import DUMP, TO, Invoke
+from tests.support.command_line import TO, Invoke
 from tests.support.memory_site import Site
 from tests.support.tables import table
 from tests.support.terminal import Watched as Terminal
-from tests.support.terminal import show
 
 
 def test_off_a_terminal_every_event_is_one_json_object() -> None:
@@ -59,20 +59,6 @@ def test_colour_follows_no_color_and_term(
     assert ("\x1b" in terminal.getvalue(), "\x1b" in pipe.getvalue()) == (coloured, False)
 
 
-def test_a_log_without_reader_stops_nothing() -> None:
-    """A closed or full stderr is ignored: a migration must not stop half-way because of its log."""
-
-    class Gone(io.StringIO):
-        def write(self, _: str) -> int:
-            raise BrokenPipeError
-
-    closed = io.StringIO()
-    loggers = log.logger(Gone()), log.logger(closed)
-    closed.close()
-    for logger in loggers:
-        logger.info("patched")
-
-
 @pytest.mark.parametrize("shown", [True, False])
 def test_people_read_a_few_lines_whatever_the_number_of_pods(*, shown: bool) -> None:
     """500 pods that are patched are no line for people, nor are findings that a screen has shown; JSON has all."""
@@ -88,17 +74,6 @@ def test_people_read_a_few_lines_whatever_the_number_of_pods(*, shown: bool) -> 
             logger.info("summary", outcome="done")
     assert len(person.getvalue().splitlines()) == (1 if shown else 500)
     assert len(machine.getvalue().splitlines()) == 1002
-
-
-def test_verbose_people_read_everything() -> None:
-    """A line for each event, as a program would."""
-    quiet, stream = Terminal(), Terminal()
-    logger = log.logger(stream, verbose=True)
-    for number in range(10):
-        logger.info("patched", kind="Pod", name=f"{number}")
-        logger.warning("guard_warning", code="GM-112", message="the same")
-    log.logger(quiet).info("patched", kind="Pod", name="0")
-    assert (len(stream.getvalue().splitlines()), quiet.getvalue()) == (20, "")
 
 
 @pytest.mark.parametrize(
@@ -165,12 +140,17 @@ def test_a_stage_is_gone_when_it_is_over() -> None:
     assert stream.getvalue().rstrip("\r").endswith("\x1b[2K\x1b[?25h")
 
 
-def test_the_stage_shows_what_a_run_tells_of_itself() -> None:
-    """Its patches become a bar, whether people read the log or not."""
+def test_a_stage_with_a_known_end_shows_the_time_that_is_left() -> None:
+    """Once the speed is known, and never for one whose end is not."""
     stream = Terminal()
     with progress.Progress(stream) as shown, shown.stage("migrating"):
-        shown.show("patching", 1008, 1200)
-    assert re.search(r" patching 1,008 of 1,200 +\u2501", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
+        for done in (0, 400, 800):
+            shown.show("patching", done, 1200)
+            time.sleep(0.02)
+    with progress.Progress(stream) as shown, shown.stage("reading"):
+        pass
+    assert re.search(r"800 of 1,200 [^\r]*0:00:01 left", re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()))
+    assert "left" not in stream.getvalue().partition("reading")[2]
 
 
 def test_log_lines_appear_whole_above_the_progress() -> None:
@@ -183,18 +163,14 @@ def test_log_lines_appear_whole_above_the_progress() -> None:
     assert stream.getvalue().endswith("afterwards\n")
 
 
-def test_a_terminal_that_goes_away_stops_nothing() -> None:
-    """Whatever becomes of the window, the run goes on."""
+def test_a_stream_that_goes_away_stops_nothing() -> None:
+    """Whatever becomes of the window, the pipe or the disk, the run goes on."""
+    closed = io.StringIO()
+    closed.close()
     with progress.Progress(Gone()) as shown, shown.stage("reading"):
         shown.stream.write("a line\n")
-
-
-def test_a_command_shows_progress_on_stderr_and_data_on_stdout(invoke: Invoke) -> None:
-    """With stderr on a terminal stdout is what it is without one, byte for byte, and so is the exit code."""
-    typed = ["plan", "-f", str(DUMP), *TO]
-    shown = show("migrator", typed, piped=True)
-    assert (shown.code, shown.data) == (0, invoke(*typed).out)
-    assert "\x1b[?25l" in shown.raw, "the bar was drawn"
+    for stream in (Gone(), closed):
+        log.logger(stream, log_format="json").info("patched")
 
 
 def test_names_of_files_are_no_markup() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from migrator.hashing import schemes
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.releases.table import releases
 from testbed import operator_installation as installation
 from testbed.trees import as_list
 from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, written
@@ -118,7 +118,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     lines = invoke("plan", "-f", DUMP).out.splitlines()
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."
     assert "v0.1.0-alpha.12-rc1   1.4        25    134                     0" in lines
-    newest = [release.name for release in schemes.releases() if not release.from_main][-1]
+    newest = [release.name for release in releases() if not release.from_main][-1]
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to {newest}"
     lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to {newest}"
@@ -190,6 +190,17 @@ def test_every_code_is_explained_offline(invoke: Invoke) -> None:
         assert entry.remedy[1:] in said
         assert ("--allow" in said) is getattr(entry, "overridable", False)
     assert "A member below its minimum ends its gang." in invoke("guards", "update-in-flight", "301").out
+
+
+def test_a_label_that_no_set_has_is_named(invoke: Invoke) -> None:
+    """A mistyped --group-by is a page that looks right, with one group in which everything is."""
+    page = ("plan", "-f", DUMP, *TO, "-o", "html", "--group-by")
+    (warned,) = invoke(*page, "taem").events
+    assert (warned["event"], warned["message"]) == ("unknown_label", "No PodCliqueSet has the label taem (--group-by).")
+    items = objects()
+    label = next(iter(next(item for item in items if item["kind"] == "PodCliqueSet")["metadata"]["labels"]))
+    printed = invoke(*page, label)
+    assert (f"by label {label}" in printed.out, printed.err) == (True, "")
 
 
 def test_no_form_prints_a_control_character(tmp_path: Path, invoke: Invoke) -> None:

@@ -7,6 +7,7 @@ import pytest
 from migrator.errors import Forbidden
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import SetState, Severity
+from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site
@@ -17,6 +18,7 @@ from tests.unit.report.test_table import finding, plan, tree_plan
 RUN = ("run", "--to", NEW, "--stop-operator")
 VERIFY = f"grove-migrator verify --to {NEW} --after-upgrade --wait 5m"
 LOST = "recreates 19 pods with 78 GPUs."
+NEWEST = [release.name for release in releases() if release.name.startswith("v")][-1]
 
 
 @pytest.fixture
@@ -27,25 +29,35 @@ def site(invoke: Invoke) -> Site:
     return found
 
 
-def upgraded(site: Site) -> None:
+def upgraded(site: Site, release: str = NEW) -> None:
     """Install the next operator."""
-    site.replace_crds(NEW)
-    site.install(NEW, 1)
+    site.replace_crds(release)
+    site.install(release, 1)
 
 
 @table(
     "does first last",
-    ("Before a run nothing is amiss.", ("", "operator Deployment", f"next      grove-migrator plan --to {NEW}")),
-    ("After a run the old operator must not start.", ("run", f"If {OLD} starts, it {LOST}", VERIFY)),
+    (
+        "Before a run nothing is amiss.",
+        ("", "ready Nothing blocks a migration.", f"next      grove-migrator plan --to {NEWEST}"),
+    ),
+    (
+        "After a run the old operator must not start.",
+        ("run", f"do not match {OLD}: if that release starts, it {LOST}", VERIFY),
+    ),
     ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
-    ("An operator beside foreign hashes.", ("upgrade", f"{NEW} runs and {LOST}", "next      grove-migrator releases")),
+    (
+        "The newest beside foreign hashes.",
+        ("newest", f"do not match {NEWEST}, which is running: it {LOST}", "next      grove-migrator releases"),
+    ),
 )
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
     """Each state has its row and its next command, in 80 columns."""
     for step in does.split():
-        upgraded(site) if step == "upgrade" else invoke(*RUN)
+        invoke(*RUN) if step == "run" else upgraded(site, NEWEST if step == "newest" else NEW)
     text = invoke("plan").out
     assert first in " ".join(text.split())
+    assert ("\nready " in text) is (not does), "there is a release to go to"
     assert text.splitlines()[-1].endswith(last)
 
 
@@ -95,10 +107,13 @@ def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:
     odd = tree_plan("z", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "z"),))
     few = [tree_plan(f"s{number}") for number in range(MANY)]
     rows = [
-        line.split()[0] for line in plan_text(plan(*few, odd)).splitlines() if line.startswith(("default/z", "20 that"))
+        line.split()[0]
+        for line in plan_text(plan(*few, odd)).splitlines()
+        if line.startswith(("default/z", "20 other sets"))
     ]
     assert rows == ["default/z", "20"]
     lines = [" ".join(line.split()) for line in plan_text(plan(*few, odd)).splitlines()]
-    assert "20 that only migrate migrate 80 40 320" in lines
+    assert "20 other sets migrate 80 40 320" in lines
     assert "total: 21 sets 84 42 336" in lines
     assert "default/s7 " in plan_text(plan(*few))
+    assert "\n21 sets  " in plan_text(plan(*few, tree_plan("one")))

@@ -70,12 +70,18 @@ def test_absent_parts_are_empty(kind: str) -> None:
     assert not (found.labels if kind == "PodCliqueSet" else found.set_index)
 
 
-def test_only_a_controller_owns() -> None:
-    """An owner that does not control an object says nothing of the tree that it belongs to."""
-    body = raw("PodClique")
-    owner = body["metadata"]["ownerReferences"][0]
-    body["metadata"]["ownerReferences"] = [{**owner, "uid": "other", "controller": False}, owner]
-    assert parse.pod_clique(body).owner_uid == owner["uid"]
+@pytest.mark.parametrize(
+    ("owners", "uid"),
+    [
+        ([{"uid": "other", "controller": False}, {"uid": "u", "controller": True}], "u"),
+        *(([{"uid": "u", **more}], None) for more in ({}, {"controller": False}, {"controller": "true"})),
+        ([{"uid": 5, "controller": True}], None),
+        *((owners, None) for owners in (None, [], ["PodClique"], {"controller": True}, True)),
+    ],
+)
+def test_only_a_controller_owns(owners: object, uid: str | None) -> None:
+    """Any other owner says nothing of the tree that an object belongs to; a file may hold anything."""
+    assert parse.controller_uid({"ownerReferences": owners}) == uid
 
 
 @pytest.mark.parametrize(("generation", "expected"), [(3, 3), (None, 0), ("3", 0)])

@@ -159,27 +159,6 @@ def test_what_belongs_to_nobody_joins_no_tree() -> None:
     assert (tree.pod_cliques, tree.scaling_groups, tree.pod_gang_maps, tree.pod_gangs) == ((), (), (), ())
 
 
-@pytest.mark.parametrize(
-    "owners",
-    [
-        None,
-        [],
-        [{"kind": "PodClique", "uid": "uid-default-PodClique-web-0-front"}],
-        [{"kind": "PodClique", "uid": "uid-default-PodClique-web-0-front", "controller": False}],
-        [{"kind": "PodClique", "uid": 5, "controller": True}],
-        ["PodClique"],
-        {"controller": True},
-        True,
-    ],
-)
-def test_only_a_controller_owns(owners: object) -> None:
-    """An owner reference that is not the controller's, or names no uid, joins nothing."""
-    world = World().grow()
-    world.of("Pod", "web-0-front-0")["metadata"]["ownerReferences"] = owners
-    (tree,) = world.snapshot().trees
-    assert "web-0-front-0" not in {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods}
-
-
 @pytest.mark.parametrize("gone", ["grove.io~1podclique", "app.kubernetes.io~1managed-by"])
 def test_a_pod_is_groves_by_its_pod_clique_whatever_else_its_labels_say(gone: str) -> None:
     """Grove finds pods by their controller from alpha.12-rc1 on, so one that lacks a label is read like any other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +17,7 @@ from migrator.report import json as report
 from migrator.report import page as page_module
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
+from tests.support.tables import table
 from tests.unit.report.test_table import many, plan, tree, tree_plan
 
 ORIGIN = report.PlanHeader(None, "2026-02-01T00:00:00+00:00", "1.2.3")
@@ -228,9 +230,38 @@ def test_costs_are_counted_and_their_assumptions_stated() -> None:
     text = Page(render(made)).text
     assert "pods recreated 5 2" in text
     assert "GPUs of these pods 40 16" in text
-    assert "operator away for the writing * - about 1 minute" in text
+    assert "operator stopped while hashes are written * - about 1 minute" in text
     assert "4 patches at an assumed 100 a second" in text
     assert "about 1 minute" in Page(render(plan(*(tree_plan(f"s{number}") for number in range(30))))).text
+
+
+READY = "until the slowest model is ready **"
+
+
+@table(
+    "minutes said",
+    (
+        "The quickest pod of a clique; the slowest clique.",
+        ({"a": [12, 9000], "b": [3, 3]}, f"{READY} about 12 minutes -"),
+    ),
+    ("One minute is no plural.", ({"a": [1, 1]}, f"{READY} about 1 minute -")),
+    ("No pod is ready.", ({"a": [0, 0]}, "How long the models need to load is not known: only a dump")),
+    ("A cluster.", ({}, "How long the models need to load is not known: only a dump")),
+)
+def test_the_page_says_how_long_the_models_need(minutes: dict[str, list[int]], said: str) -> None:
+    """From when a pod was scheduled until it was ready, as a dump has it; one with 0 minutes never was."""
+    world = World().grow(cliques=[clique("a"), clique("b")], groups={})
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for name, times in minutes.items():
+        for number, time in enumerate(times):
+            ends = {"PodScheduled": start, "Ready": start + timedelta(minutes=time)}
+            world.of("Pod", f"web-0-{name}-{number}")["status"] = {
+                "conditions": [
+                    {"type": kind, "status": str(time > 0), "lastTransitionTime": end.isoformat()}
+                    for kind, end in ends.items()
+                ]
+            }
+    assert said in Page(render(world.plan())).text
 
 
 def test_totals_by_namespace_and_by_label_add_up() -> None:

@@ -13,7 +13,7 @@ from migrator.hashing import schemes
 from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import source_of
 from migrator.planning.planner import Known, Outlook, plans_for_all_releases
-from migrator.releases.table import named
+from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
 from migrator.report.status import newer_plans, outlook_text, target_rows
@@ -84,6 +84,30 @@ ATTENTION = "1 of 2 sets can be migrated; 1 needs attention."
 def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str) -> None:
     """What is recreated without the migration, and with it, or that it is refused."""
     assert table.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
+
+
+@pytest.mark.parametrize(
+    ("refused", "again", "said"),
+    [
+        (False, False, "The revert restores the hashes of legacy-1.34 in 1 of 1 set."),
+        (False, True, "Nothing to revert: 1 set already holds the hashes of legacy-1.34."),
+        (True, False, "The revert restores the hashes of legacy-1.34 in 1 of 2 sets. 1 set cannot be reverted."),
+    ],
+    ids=["it restores", "it has restored already", "it is refused"],
+)
+def test_the_headline_of_a_revert_says_what_it_restores(*, refused: bool, again: bool, said: str) -> None:
+    """Nobody reads of an upgrade, or of hashes that the sets do not hold."""
+    world = World().grow()
+    if not again:
+        world.apply(world.decide().changes)
+    made = world.revert()
+    if refused:
+        stuck = replace(made.set_plans[0], state=SetState.REFUSED, findings=(finding(Severity.REFUSAL),))
+        made = replace(made, set_plans=(stuck, *made.set_plans))
+    text = plan_text(made)
+    assert " ".join(text.split()).startswith(said)
+    assert "Stored hashes: legacy-1.35. Target: legacy-1.34.\n" in text
+    assert "--skip-refused" not in text
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:
@@ -223,10 +247,10 @@ def test_the_first_look_fits_one_screen() -> None:
 def test_the_release_that_runs_is_not_a_next_one() -> None:
     """The image of the operator decides which releases are newer; without it the newest of the stored scheme does."""
     snapshot = World().grow().snapshot()
-    releases = [release.name for release in schemes.releases() if not release.from_main]
+    names = [release.name for release in releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
         rows = target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert len(newer_plans(rows)) == len(releases) - releases.index(shown) - 1
+        assert len(newer_plans(rows)) == len(names) - names.index(shown) - 1
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:

@@ -161,10 +161,7 @@ def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
 
 @table(
     "error resource words",
-    (
-        "Deployments that may not be listed are not absent.",
-        (NotAuthorised("forbidden"), DEPLOYMENTS, "could run unseen"),
-    ),
+    ("Deployments that may not be listed are not absent.", (NotAuthorised("forbidden"), DEPLOYMENTS, "forbidden")),
     ("Pods that may not be listed are not absent.", (NotAuthorised("pods: forbidden"), PODS, "pods: forbidden")),
     ("An API server that does not answer never looks like zero pods.", (Unreachable("no answer"), PODS, "no answer")),
 )
@@ -174,13 +171,6 @@ def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resou
     cluster.fail(error, resource=resource, times=9)
     with pytest.raises(type(error), match=words):
         look(cluster)
-
-
-def test_deployments_of_one_namespace_are_enough_where_that_is_named() -> None:
-    """Who may not list all of them says where the operator is."""
-    cluster = installed()
-    cluster.fail(NotAuthorised("forbidden"), resource=DEPLOYMENTS, namespace="", times=9)
-    assert found_in(cluster, namespace=NAMESPACE, name="grove-operator").deployment == "grove-operator"
 
 
 def test_pods_without_a_deployment_are_an_operator() -> None:

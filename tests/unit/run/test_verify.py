@@ -11,6 +11,7 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import Unreadable, VerificationFailed
+from migrator.exact_json import JSONObject
 from migrator.hashing import podcliqueset, schemes
 from migrator.kinds import Resource
 from migrator.run import migration
@@ -289,18 +290,24 @@ def test_a_pod_that_does_not_run_the_operator_proves_nothing(
     migrated.fails(r"no operator of legacy-1\.35 runs .*: its pods do not run or are not ready")
 
 
-def _restarted(seconds_ago: int) -> Change:
+def _restarted(seconds_ago: int, last: JSONObject) -> Change:
     """An operator without a readiness probe: its container ended, and runs again since then."""
     began = (datetime(2026, 3, 1, tzinfo=UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
     container = {"name": "grove-operator", "ready": True, "restartCount": 7, "state": {"running": {"startedAt": began}}}
-    return lambda pod: pod["status"].update(containerStatuses=[container])
+    return lambda pod: pod["status"].update(containerStatuses=[{**container, "lastState": last}])
 
 
-def test_between_two_restarts_an_operator_is_not_ready(migrated: Site) -> None:
-    """It looks well for as long as its container lives; the pod is named, and one restart long ago is forgiven."""
-    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(20))
+@pytest.mark.parametrize("last", [{"terminated": {"exitCode": 1}}, {}], ids=["a crash", "not known"])
+def test_between_two_restarts_an_operator_is_not_ready(migrated: Site, last: JSONObject) -> None:
+    """It looks well for as long as its container lives; the pod is named."""
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(20, last))
     assert "operator Pod grove-system/new-1" in migrated.fails("has restarted 7 times, and again at 23:59:40 UTC")
-    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(200))
+
+
+@pytest.mark.parametrize(("seconds_ago", "code"), [(200, 1), (20, 0)], ids=["long ago", "a renewed certificate"])
+def test_a_restart_that_is_no_crash_loop_is_forgiven(migrated: Site, seconds_ago: int, code: int) -> None:
+    """It was long ago, or the container ended by itself and without an error."""
+    migrated.edit(kinds.PODS, NAMESPACE, "new-1", _restarted(seconds_ago, {"terminated": {"exitCode": code}}))
     migrated.verified()
 
 
@@ -316,7 +323,7 @@ def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Si
 def test_the_record_of_a_run_that_did_not_end_fails(migrated: Site) -> None:
     """In any namespace: it is to be run again, which closes the record."""
     migrated.recorded(state=RunState.WRITING)
-    migrated.fails("did not end: run it again")
+    migrated.fails("did not end, and may have written: run it again")
 
 
 def test_without_a_record_only_values_and_operators_are_verified(migrated: Site) -> None:

@@ -296,3 +296,11 @@ def test_a_plan_and_the_first_reading_of_a_run_search_for_hashes() -> None:
     ahead = look_ahead(store, RunOptions(options), context_of(lambda: 0.0, lambda: NOW))
     for plan in (preview(store, options, now=lambda: NOW), ahead.plan):
         assert [code for code, _, _ in refusals(plan.set_plans[0].findings)] == ["GM-136"]
+
+
+@pytest.mark.parametrize("old", ["head", "work"])
+def test_one_old_member_has_its_whole_replica_replaced(old: str) -> None:
+    """The others are current, and the old one is at zero: what the group's status says is not late, but to be done."""
+    world = World().grow(cliques=[clique("head"), clique("work")], groups={"sg": ["head", "work"]})
+    world.put("PodClique", f"web-0-sg-1-{old}", LABEL).at_zero(f"web-0-sg-1-{old}").put(*GROUP, GENERATION)
+    assert ("GM-101", GROUP[1], GENERATION) in refusals(world.findings())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,10 @@ from textwrap import indent
 from typing import Any, Final, TypeVar
 
 import click
+import durationpy
 from click.core import ParameterSource
 
 from migrator.errors import UsageError
-from migrator.grove.objects import go_duration
 
 #: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
 #: about that.
@@ -32,18 +33,22 @@ _REPEATED_BY_ITSELF: Final = ("--allow", "--skip-refused", "--wait", "--timeout"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
+_DURATION: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+")
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
     """A duration, in seconds: ``15s``, ``1m30s``, ``0``, or a plain number of seconds; at most ``24h``."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Parse what Go accepts, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
+        """Parse Go's durations, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
         text = str(value).strip()
-        try:
-            seconds = float(text) if text.isascii() and text.replace(".", "", 1).isdecimal() else go_duration(text)
-        except ValueError:
+        plain = text.isascii() and text.replace(".", "", 1).isdecimal()
+        if not (plain or _DURATION.fullmatch(text)):
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
+        seconds = float(text) if plain else durationpy.from_str(text).total_seconds()
         if seconds < 0:
             self.fail(f"{text!r} is negative.", param, ctx)
         if seconds > 24 * 3600:
@@ -67,13 +72,14 @@ def session() -> Session:
 
 
 class Command(click.Command):
-    """A command that refuses an empty value, and a second ``-f`` that would be dropped."""
+    """A command that refuses an empty value, and a second one that would replace the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a second -f of a command that reads one file is refused, because Click would drop the first."""
+        """Parse; of two values Click would drop the first, so that one of two targets would be nobody's choice."""
         typed = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
-        if any("-f" in param.opts and not param.multiple and typed.count(param) > 1 for param in typed):
-            ctx.fail("-f is given more than once, and this command reads one file.")
+        for param in typed:
+            if isinstance(param, click.Option) and not param.multiple | param.is_flag and typed.count(param) > 1:
+                ctx.fail(f"{param.opts[0]} is given more than once: give it once.")
         rest = super().parse_args(ctx, args)
         for param in self.params:
             value = ctx.params.get(str(param.name))
@@ -127,9 +133,10 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes: the newest release first, then the schemes."""
-    from migrator.hashing import schemes
+    from migrator.hashing.schemes import all_schemes
+    from migrator.releases.table import releases
 
-    known = (*(one.name for one in reversed(schemes.releases())), *(one.name for one in schemes.all_schemes()))
+    known = (*(one.name for one in reversed(releases())), *(one.name for one in all_schemes()))
     return [name for name in known if name.startswith(typed)]
 
 
