@@ -11,6 +11,7 @@ from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, certain_source, make_plan
+from migrator.releases.table import release_in
 from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
 from tests.support.memory_store import MemoryCluster
@@ -90,7 +91,7 @@ def test_the_source_to_be_recorded_is_the_only_one(
 ) -> None:
     """An edit in a pause may tell apart what is equal now."""
     world = World().grow(cliques=[clique("front", containers=containers)], groups={})
-    found = certain_source(world.plan().set_plans, options_of().direction, release and schemes.release_of(release))
+    found = certain_source(world.plan().set_plans, options_of().direction, release_in(f"operator:{release}"))
     assert (found and found.name) == source
 
 
