@@ -10,9 +10,10 @@ import pytest
 from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Known, make_plan
+from migrator.planning.planner import Known, certain_source, make_plan
+from migrator.releases.table import release_in
 from migrator.run.preview import preview
-from tests.support.builders import DELETION, LABEL, LATER, NOW, World, options_of, refusals, warnings
+from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
@@ -77,6 +78,21 @@ def test_a_refused_set_that_a_run_may_have_begun_cannot_be_skipped(written: int,
     world.grow("good", namespace="a")
     states = {p.tree.ref.name: p.state for p in world.plan(skip_refused=True, resumes=resumes).set_plans}
     assert states["bad"] is (SetState.REFUSED if written and resumes else SetState.SKIPPED)
+
+
+@table(
+    "containers release source",
+    ("One scheme explains the set.", (("b", "a"), None, "legacy-1.34")),
+    ("Legacy and canonical hashes are equal.", (("a", "b"), None, None)),
+    ("And a release tells which they are.", (("a", "b"), "v0.1.0-alpha.9", "legacy-1.34")),
+)
+def test_the_source_to_be_recorded_is_the_only_one(
+    containers: tuple[str, ...], release: str | None, source: str | None
+) -> None:
+    """An edit in a pause may tell apart what is equal now."""
+    world = World().grow(cliques=[clique("front", containers=containers)], groups={})
+    found = certain_source(world.plan().set_plans, options_of().direction, release_in(f"operator:{release}"))
+    assert (found and found.name) == source
 
 
 def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
