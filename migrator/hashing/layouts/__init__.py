@@ -48,5 +48,16 @@ def alike(older: str, newer: str, kind: str) -> bool:
     return all(alike(older, newer, child) for _, _, child in before)
 
 
+@cache
+def lost(minor: str, other: str) -> frozenset[str]:
+    """The JSON names of the fields that ``minor`` has and ``other`` has not, in types that both have."""
+    before, after = load(minor), load(other)
+    return frozenset(key for kind in before.keys() & after.keys() for key in _keys(before[kind]) - _keys(after[kind]))
+
+
+def _keys(definition: tuple[Field, ...] | str) -> frozenset[str]:
+    return frozenset() if isinstance(definition, str) else frozenset(key for _, key, _ in definition if key)
+
+
 def _definition(definition: Any) -> tuple[Field, ...] | str:  # noqa: ANN401 - JSON
     return definition if isinstance(definition, str) else tuple((go, key, kind) for go, key, kind in definition)

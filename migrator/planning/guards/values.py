@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from migrator.grove import objects, places
+from migrator.hashing import layouts
 from migrator.kinds import pointer
 from migrator.planning.detect import Verdict
 from migrator.planning.disruption import clique_gpus
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
-from migrator.releases import quirks
+from migrator.releases import quirks, table
 
 _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
@@ -87,6 +88,8 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
             yield base.IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
+            if stored.ref.kind == "PodCliqueSet":
+                remedy += _pruned(facts)
             message = _holds(facts, stored)
             yield FOREIGN.found(stored.ref, stored.field, message, remedy, overridable=overridable, settles=True)
     yield from (finding for finding, _ in causes.values())
@@ -151,6 +154,22 @@ def _holds(facts: base.SetFacts, stored: places.StoredHash) -> str:
     source = f"{facts.source.name}'s {facts.pair.source.of(stored.clique)}"
     target = f"{facts.target.name}'s {facts.pair.target.of(stored.clique)}"
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
+
+
+def _pruned(facts: base.SetFacts) -> str:
+    """What else to do if the CRDs of the next release came first: the API server returns no field that they lack.
+
+    If no value is explained, the source may be that of any known release.
+    """
+    is_known = bool(facts.values[Verdict.SOURCE])
+    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in table.released_schemes()}
+    lost = sorted({name for minor in minors for name in layouts.lost(minor, facts.target.minor)})
+    if not lost:
+        return ""
+    return (
+        f"; if the next release's CRDs are installed already, they may have removed a field that this hash covers "
+        f"({', '.join(lost)}): install the running release's CRDs again, and set the field again if it is gone"
+    )
 
 
 def _not_in_template(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:

@@ -304,3 +304,40 @@ def test_one_old_member_has_its_whole_replica_replaced(old: str) -> None:
     world = World().grow(cliques=[clique("head"), clique("work")], groups={"sg": ["head", "work"]})
     world.put("PodClique", f"web-0-sg-1-{old}", LABEL).at_zero(f"web-0-sg-1-{old}").put(*GROUP, GENERATION)
     assert ("GM-101", GROUP[1], GENERATION) in refusals(world.findings())
+
+
+def without_a_field(field: str, scheme: str, *, alone: bool = False) -> World:
+    """A set that was hashed with a field in clique ``front``, which the API server does not return any more."""
+    front = clique("front")
+    front["spec"]["podSpec"][field] = {} if field != "hostnameOverride" else "h"
+    cliques, groups = ([front], {}) if alone else ([front, clique("work")], None)
+    world = World().grow(cliques=cliques, groups=groups, scheme=scheme)
+    del world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"][field]
+    return world
+
+
+@table(
+    "field source target alone said",
+    ("It exists in one minor alone.", ("workloadRef", "legacy-1.35", "legacy-1.37", False, "workloadRef")),
+    ("Nothing of the set is explained.", ("workloadRef", "legacy-1.35", "legacy-1.36", True, "workloadRef")),
+    (
+        "The way back.",
+        ("hostnameOverride", "legacy-1.34", "legacy-1.33", False, "fileKeyRef, hostnameOverride, "),
+    ),
+    ("All are named.", ("schedulingGroup", "legacy-1.37", "legacy-1.35", False, "protocol, schedulingGroup, user")),
+)
+def test_a_field_that_other_crds_may_have_removed_is_named(
+    field: str, source: str, target: str, said: str, *, alone: bool
+) -> None:
+    """With the CRDs of the target, the API server leaves out what their release does not know, and the hash moves."""
+    found = without_a_field(field, source, alone=alone).findings("auto", target)
+    (remedy,) = (one.remedy for one in found if one.ref and one.ref.kind == "PodCliqueSet" and one.code == "GM-101")
+    assert "if the next release's CRDs are installed already" in remedy
+    assert said in remedy
+
+
+def test_crds_that_keep_every_field_are_not_blamed() -> None:
+    """From 0.34 to 0.35 no field goes."""
+    world = World().grow()
+    world.edit("front", "app:2")
+    assert not any("CRDs" in one.remedy for one in world.findings("auto", "legacy-1.35"))
