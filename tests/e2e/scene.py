@@ -132,8 +132,8 @@ class Scene(Site):
         job["metadata"]["name"] = name
         [container] = job["spec"]["template"]["spec"]["containers"]
         if wait:
-            waits = [word.partition("=")[0] for word in container["args"] if word.startswith("--wait")]
-            container["args"] += [f"{word}={wait}" for word in waits]
+            args = container["args"]
+            container["args"] = [f"--wait={wait}" if word.startswith("--wait=") else word for word in args]
         self.client.create(job)
 
     def job(self, name: str = JOB) -> Object:

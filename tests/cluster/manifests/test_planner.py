@@ -73,7 +73,7 @@ def test_a_planner_sees_what_the_administrator_sees(site: ServedSite, planner: I
     found = plan(planner)
     assert found == plan(invoke, "--kubeconfig", site.server.kubeconfig)
     assert found["summary"]["podCliqueSets"] == 2
-    assert {warning["code"] for warning in found["warnings"]} == {"GM-122", "GM-207"}
+    assert {warning["code"] for warning in found["warnings"]} == {"GM-207"}
     assert found["notChecked"] == []
 
 
