@@ -102,7 +102,8 @@ class _Chosen(NamedTuple):
                 answered, lifetime = plugin.run(user.fields["exec"], self.cluster.fields, user.folder, waiting)
             except NotAuthorised as error:
                 raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
-            user = user._replace(fields={**user.fields, **answered})
+            kept = {field: value for field, value in user.fields.items() if field != "exec"}
+            user = user._replace(fields=kept | answered)  # else the client starts it again for a certificate
         context = _Entry(self.name, {"cluster": self.cluster.name, "user": user.name})
         lists = {
             "contexts": [context.node("context")],
@@ -171,7 +172,10 @@ def _explained(files: str) -> Iterator[None]:
     except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # the last has a letter of a password
         raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, ValueError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
+        said = _first_line(error)
+        if said.startswith("Invalid kube-config file. Expected"):  # it names an entry by all that is in it
+            said = "it does not have the form of a kubeconfig"
+        raise UsageError(f"kubeconfig {files} cannot be used: {said}") from None
 
 
 def _first_line(error: Exception) -> str:

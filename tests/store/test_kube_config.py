@@ -97,6 +97,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
+        ("users: [{name: null, user: {token: sesame}}, {name: me}]\n", None, FORM),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
