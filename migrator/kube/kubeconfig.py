@@ -22,8 +22,9 @@ DEFAULT: Final = "~/.kube/config"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
-#: For how long the token of a pod is good after it was read, in seconds: the kubelet rotates it long before it expires.
-_POD_TOKEN: Final = 120.0
+#: For how long the token of a file is good after it was read, in seconds: the kubelet rotates it long before it
+#: expires. So it is read each minute, as by client-go (``transport/token_source.go:NewCachedFileTokenSource``).
+_FILE_TOKEN: Final = 120.0
 
 #: Puts address and credentials into a configuration, and returns for how many seconds the credentials are good.
 Read = Callable[[Configuration], float]
@@ -66,7 +67,7 @@ def _read_pod(configuration: Configuration) -> float:
             f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
             f"in-cluster configuration ({_first_line(error).rstrip('.')})"
         ) from error
-    return _POD_TOKEN
+    return _FILE_TOKEN
 
 
 class _Entry(NamedTuple):
@@ -96,13 +97,15 @@ class _Chosen(NamedTuple):
 
     def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> float:
         """See :data:`Read`."""
-        user, lifetime = self.user, math.inf
+        user = self.user
+        lifetime = _FILE_TOKEN if "tokenFile" in user.fields and "token" not in user.fields else math.inf
         if "exec" in user.fields and not user.fields.keys() & {"token", "tokenFile"}:
             try:
                 answered, lifetime = plugin.run(user.fields["exec"], self.cluster.fields, user.folder, waiting)
             except NotAuthorised as error:
                 raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
-            user = user._replace(fields={**user.fields, **answered})
+            kept = {field: value for field, value in user.fields.items() if field != "exec"}
+            user = user._replace(fields=kept | answered)  # else the client starts it again for a certificate
         context = _Entry(self.name, {"cluster": self.cluster.name, "user": user.name})
         lists = {
             "contexts": [context.node("context")],
@@ -171,7 +174,10 @@ def _explained(files: str) -> Iterator[None]:
     except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # the last has a letter of a password
         raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, ValueError) as error:
-        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from error
+        said = _first_line(error)
+        if said.startswith("Invalid kube-config file. Expected"):  # it names an entry by all that is in it
+            said = "it does not have the form of a kubeconfig"
+        raise UsageError(f"kubeconfig {files} cannot be used: {said}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -97,6 +97,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
+        ("users: [{name: null, user: {token: sesame}}, {name: me}]\n", None, FORM),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
@@ -289,6 +290,19 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     token.write_text("second", encoding="utf-8")
     now[0] += 60
     assert credentials.headers("get")["authorization"] == "bearer second"
+
+
+def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, api: FakeApi) -> None:
+    """As client-go reads it each minute: whoever rotates the file does so before its token expires."""
+    token, now = tmp_path / "token", [0.0]
+    token.write_text("first", encoding="utf-8")
+    config = kubeconfig(tmp_path / "config", api.url, user={"tokenFile": "token"})
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    token.write_text("second", encoding="utf-8")
+    for step in (59, 1):
+        now[0] += step
+        store.get(PODS, "a", "p")
+    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer first", "Bearer second"]
 
 
 def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, serve: Serve) -> None:

@@ -31,13 +31,17 @@ def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve
     ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
 
 
-def test_the_client_certificate_of_a_plugin_is_shown(tmp_path: Path, serve: Serve) -> None:
-    """A credential plugin may answer with a certificate and its key instead of a token."""
+def test_the_client_certificate_of_a_plugin_is_shown(
+    tmp_path: Path, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A credential plugin may answer with a certificate and its key instead of a token; it is started once."""
     status = dict.fromkeys(("clientCertificateData", "clientKeyData"), CERTIFICATE.read_text(encoding="utf-8"))
     answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    user = plugin(tmp_path / "plugin.py", f"import json; print(json.dumps({answer!r}))")
+    program = f"import json; open({str(tmp_path / 'starts')!r}, 'x'); print(json.dumps({answer!r}))"
+    user = plugin(tmp_path / "plugin.py", program)
     cluster = {"certificate-authority": str(AUTHORITY)}
     ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=user, **cluster))
+    assert not caplog.records, "the client started it again"
 
 
 @pytest.mark.parametrize("method", ["load_cert_chain", "load_verify_locations", "set_alpn_protocols"])
