@@ -15,6 +15,8 @@ from migrator.errors import NotAuthorised, UsageError
 _EARLY: Final = 60.0
 #: How soon they are read again at the earliest, in seconds: a plugin may print a token that has expired.
 _LEAST: Final = 1.0
+#: How soon after a failure, in seconds.
+_AFTER_FAILURE: Final = 10.0
 
 
 class Credentials:
@@ -36,15 +38,22 @@ class Credentials:
 
     def headers(self, what: str) -> Mapping[str, str]:
         """The headers for a request, which ``what`` names; raises ``NotAuthorised`` if they cannot be read again."""
-        with self._lock:
+        if not self._lock.acquire(blocking=self._clock() >= self._until):
+            return self._headers  # another thread reads them again, and these are still good
+        try:
             if self._clock() >= self._again:
-                try:
-                    self._renew()
-                except (UsageError, NotAuthorised) as error:
-                    if self._clock() >= self._until:
-                        raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
-                    self._again = self._clock() + _LEAST
+                self._try_again(what)
             return self._headers
+        finally:
+            self._lock.release()
+
+    def _try_again(self, what: str) -> None:
+        try:
+            self._renew()
+        except (UsageError, NotAuthorised) as error:
+            if self._clock() >= self._until:
+                raise NotAuthorised(f"{what}: the credentials cannot be renewed: {error}") from error
+            self._again = self._clock() + _AFTER_FAILURE
 
     def expire(self) -> None:
         """Read the credentials anew before the next request: the API server did not accept these."""

@@ -169,7 +169,7 @@ def _explained(files: str) -> Iterator[None]:
     """Raise a ``UsageError`` for what is wrong in kubeconfig files; it quotes no value, because values are secrets."""
     try:
         yield
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise UsageError(f"kubeconfig {files} cannot be used: it is not YAML") from None
     except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # the last has a letter of a password
         raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None

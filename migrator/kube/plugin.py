@@ -64,7 +64,7 @@ def run(
     try:
         answer = json.loads(printed)
         fields, lifetime = _user(answer["status"]), _lifetime(answer["status"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise NotAuthorised(f"{plugin} printed no ExecCredential with a status that has credentials") from None
     if answer.get("apiVersion") != version:
         raise NotAuthorised(f"{plugin} does not speak {version}, see apiVersion")

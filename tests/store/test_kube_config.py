@@ -141,9 +141,10 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
-def test_a_kubeconfig_that_is_no_text_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"[" * 5_000])
+def test_a_kubeconfig_that_nobody_can_read_is_reported(tmp_path: Path, content: bytes) -> None:
     """Without a decoder's words."""
-    (tmp_path / "config").write_bytes(b"\xff\xfe\0")
+    (tmp_path / "config").write_bytes(content)
     with pytest.raises(UsageError, match=r"config cannot be used: it is not YAML$"):
         ask(kubeconfig=str(tmp_path / "config"))
 
@@ -188,7 +189,7 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
     "seconds fails steps tokens",
     ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
     ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
-    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 0.9, 0.1), "1113")),
+    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 9.5, 0.5), "1113")),
 )
 def test_plugin_credentials_are_renewed_before_they_expire(
     tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
@@ -242,6 +243,7 @@ NO_STATUS = "printed no ExecCredential with a status"
     "program said",
     ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
     ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
+    ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
     ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
     (
         "An expiry that is no time.",
