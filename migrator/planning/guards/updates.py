@@ -14,6 +14,7 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
@@ -29,6 +30,8 @@ from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
 
+#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
+_DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 IN_FLIGHT: Final = base.refuses(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
@@ -159,11 +162,12 @@ def _is_left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: S
 def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
     began = objects.kubernetes_time(since)
-    try:
-        seconds = durationpy.from_str(str(delay)).total_seconds()
-    except ValueError:
+    if began is None or not _DURATION.fullmatch(str(delay)):
         return -math.inf
-    return -math.inf if began is None else seconds - (now - began).total_seconds()
+    try:
+        return durationpy.from_str(str(delay)).total_seconds() - (now - began).total_seconds()
+    except ValueError:  # longer than any duration
+        return -math.inf
 
 
 def open_progress(item: objects.GroveObject) -> str | None:
