@@ -117,7 +117,7 @@ def _releases(rows: Sequence[TargetRow]) -> str:
     """A row for each newer release, and the older ones in one line."""
     newer = [one for one in rows if one.is_newer]
     if not newer:
-        return "No newer release is known.\n"
+        return "No newer release that changes the hashes is known.\n"
     shown = [(one.release, table.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
     others = [one.release for one in rows if not one.is_newer]
