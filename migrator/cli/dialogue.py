@@ -57,7 +57,8 @@ def announce(
         words.row("operator", words.sentence(_described(preview.operator))),
         words.rows("steps", _steps(preview, options)),
     ]
-    log.Unbreakable(sys.stderr).write(paragraphs(plan_text(preview.plan), "".join(steps)))
+    known = preview.plan.set_plans or preview.plan.refusals or not options.revert  # a revert of nothing has no plan
+    log.Unbreakable(sys.stderr).write(paragraphs(plan_text(preview.plan) if known else "", "".join(steps)))
     if cluster.dry_run or yes or not preview.writes:
         return
     try:
@@ -144,9 +145,13 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     if not preview.writes:
         yield "Nothing is written."
         return
-    if options.stop_operator and preview.operator is not None and preview.operator.live:
+    installed = preview.operator
+    is_old = options.revert and installed is not None and not options.is_target(installed.image)
+    if options.stop_operator and installed is not None and installed.live:
         until = "you start the old operator again" if options.revert else "you upgrade"
-        yield f"Stop the operator. It stays at zero replicas until {until}."
+        yield f"Stop the operator. It stays at zero replicas until {'the revert ends' if is_old else until}."
+    elif is_old and preview.record is not None and preview.record.operator is not None:
+        yield f"Give {installed} its replicas back when the revert ends."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Exempt {preview.account} from {names} until the run ends: its other edits pass unchecked."

@@ -97,6 +97,19 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: 
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
+def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+    """It starts what the run has stopped; a second revert has nothing to say of sets that are there."""
+    site = Site()
+    invoke.on(site.store)
+    invoke(*RUN)
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    first, second = (invoke(*RUN, "--revert", "--yes").err for _ in range(2))
+    assert "its replicas back when the revert ends." in " ".join(first.split())
+    assert site.replicas == 1
+    assert "No PodCliqueSet" not in second
+    assert "no PodCliqueSet" not in second
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_the_question_ends_the_run(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
