@@ -161,7 +161,8 @@ class Machine(RuleBasedStateMachine):
         an unfinished run cannot be reverted: the advice is to let that operator run first. After an unfinished revert
         there is no such advice: some hashes may be old again.
         """
-        dirty, here = bool(self.clusters.translated()), self.clusters.here
+        left, here = self.clusters.world.record_state is not None, self.clusters.here
+        dirty = left and bool(self.clusters.translated())  # what an edit hid from a clean revert is no run's (W14)
         ending = self._run(())
         if self.clusters.upgraded and ending.code == STUCK:
             assert self.clusters.here == here, f"written beside the next operator, which then ended with {ending}"
