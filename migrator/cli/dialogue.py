@@ -123,8 +123,7 @@ def _crd_steps(
     """
     operator, release = result.operator, options.plan.target.release
     if options.revert:
-        is_old = operator is not None and not options.is_target(operator.image)
-        seen = table.release_in(operator.image) if operator is not None and is_old else None
+        seen = table.release_in(operator.image) if operator is not None and _is_old(operator, options) else None
         release = seen or (options.plan.source.release if options.plan.source else None)
     targets = sorted({one.target for one in result.plan.set_plans}, key=str)
     builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
@@ -134,6 +133,11 @@ def _crd_steps(
     except errors.MigratorError:  # later, `verify` names what is missing
         return () if only_missing else (crds.application(version),)
     return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()
+
+
+def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:
+    """Whether there is an operator, and it is not the target's."""
+    return operator is not None and not options.is_target(operator.image)
 
 
 def _described(operator: Operator | None) -> str:
@@ -146,11 +150,12 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
         yield "Nothing is written."
         return
     installed = preview.operator
-    is_old = options.revert and installed is not None and not options.is_target(installed.image)
+    gives_back = options.revert and _is_old(installed, options)
     if options.stop_operator and installed is not None and installed.live:
         until = "you start the old operator again" if options.revert else "you upgrade"
-        yield f"Stop the operator. It stays at zero replicas until {'the revert ends' if is_old else until}."
-    elif is_old and preview.record is not None and preview.record.operator is not None:
+        until = "the revert ends" if gives_back else until
+        yield f"Stop the operator. It stays at zero replicas until {until}."
+    elif gives_back and preview.record is not None and preview.record.operator is not None:
         yield f"Give {installed} its replicas back when the revert ends."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))

@@ -44,7 +44,7 @@ def first_look(
         for target in planner.plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
-    for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path; each plan needs it
+    for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path
         hashes_of(tree.pcs)(released_schemes()[0])
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record

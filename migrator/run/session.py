@@ -15,7 +15,6 @@ from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
 from migrator.planning import model
-from migrator.planning.model import Severity
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
@@ -116,7 +115,7 @@ class Session:
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
         for finding in self.seen.elsewhere_findings():
-            if finding.severity is Severity.REFUSAL:
+            if finding.severity is model.Severity.REFUSAL:
                 raise errors.Refused(str(finding), guard=finding.code)
 
     def read(self, *, search: bool = False) -> None:
