@@ -6,6 +6,7 @@ Whatever is decided is decided by what was read last: :attr:`Session.seen`.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -286,8 +287,12 @@ class Session:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def go_back(self, scheme: str) -> None:
-        """From here on this is a revert to that scheme."""
+        """From here on this is a revert to that scheme, which the first signal does not end.
+
+        It is the way out of a run that failed, and to stop half-way would cost pods beside an operator that acts.
+        """
         self.log.warning("reverting", scheme=scheme)
+        self.context = replace(self.context, stop=threading.Event(), sleep=self.context.rest)
         plan = replace(self.options.plan, source=named(scheme))
         self.options = replace(self.options, revert=True, plan=plan)
         self.seen = replace(self.seen, options=self.options)
