@@ -84,13 +84,8 @@ class ShadowedCluster:
         return found
 
     def translated(self) -> dict[invariants.HashField, str]:
-        """The new hashes that migrators wrote; if there are none, all is as without us."""
-        found = dict(invariants.translated(self.here, self.there, self.table).items() - self.planted)
-        if not found and not self.upgraded:
-            self.moved.clear()
-            self.returned.clear()
-            self.done, self.pending = False, True
-        return found
+        """The new hashes that migrators wrote."""
+        return dict(invariants.translated(self.here, self.there, self.table).items() - self.planted)
 
     def left(self) -> dict[invariants.HashField, str]:
         """The new hashes that matter to an old operator.
@@ -175,6 +170,10 @@ class ShadowedCluster:
 
         No object holds a hash that is neither of its own nor was there before, and the hash of a set comes last.
         """
+        if not self.translated() and not self.upgraded:  # all is as without us
+            self.moved.clear()
+            self.returned.clear()
+            self.done, self.pending = False, True
         self._note_unplanted()
         none("strange values", invariants.strange(self.here, self.table, self.others))
         if not self.upgraded:  # an operator commits first, and then updates
