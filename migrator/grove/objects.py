@@ -117,6 +117,12 @@ class PodCliqueSet(GroveObject):
         return value if isinstance(value, str) and value else None
 
     @property
+    def is_observed(self) -> bool:
+        """Whether the operator has reconciled the newest spec."""
+        observed = self.status.get("observedGeneration")
+        return isinstance(observed, int) and observed >= self.generation
+
+    @property
     def template(self) -> Mapping[str, Any]:
         """``spec.template``."""
         template: Mapping[str, Any] = self.spec.get("template") or {}

@@ -69,12 +69,14 @@ class Known:
     """What is known and is in no object: the time, the running release, and whether an earlier run may have written.
 
     Then no set that holds hashes of the target is skipped, nor one that this run has ``begun`` and not written whole.
+    ``recorded`` is the source by the record of a run that has written: with ``--from auto`` there is no other then.
     ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
     """
 
     now: datetime | None = None
     running: str | None = None
     resumes: bool = False
+    recorded: Scheme | None = None
     begun: frozenset[str] = frozenset()
     short_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -145,8 +147,12 @@ def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
 def contradicting(plan: model.Plan) -> tuple[places.StoredHash, Scheme] | None:
     """A value that another scheme than those of a revert explains, and that scheme: the source is not the only one."""
     for found in plan.set_plans:
-        hashes = hashes_of(found.tree.pcs)
+        pcs = found.tree.pcs
+        hashes = hashes_of(pcs)
         others = [one for one in schemes.all_schemes() if one not in {found.source, found.target}]
+        if not pcs.is_observed or pcs.generation_hash == hashes(found.target).generation:
+            # It may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
+            others = [one for one in others if one.algorithm != schemes.CANONICAL]
         for item in places.stored_hashes(found.tree):
             if found.hashes is not None and found.hashes.classify(item) is Verdict.FOREIGN:
                 for one in others:
@@ -171,7 +177,10 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
-    source, nearest = detect(stored, options.direction, hashes)
+    direction, recorded = options.direction, known.recorded
+    if options.source is None and recorded is not None:
+        direction = Direction((recorded,), target)
+    source, nearest = detect(stored, direction, hashes)
     other = None
     if source is None and options.source is not None:
         other = detect(stored, Direction(schemes.all_schemes(), target), hashes).source
@@ -187,7 +196,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
         explained=source is not None,
         pair=pair,
         values=verdicts,
-        resumes=known.resumes,
+        recorded=recorded is not None,
         now=known.now if snapshot.is_cluster else None,
         downtime=downtime,
         possible_hashes=snapshot.possible_hashes,

@@ -121,5 +121,5 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)
-    known = planner.Known(now(), seen.release, seen.open is not None, short_names=short_names)
+    known = planner.Known(now(), seen.release, seen.open is not None, seen.recorded, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

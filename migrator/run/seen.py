@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from migrator import errors
 from migrator.cluster import Cluster
 from migrator.grove import objects
+from migrator.hashing.schemes import Scheme
 from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
@@ -180,6 +181,13 @@ class Observation:
         run = self.open
         return run is not None and run.state is State.WRITING and not is_same_target(run, self.options)
 
+    @property
+    def recorded(self) -> Scheme | None:
+        """The source by the record of a run to this target that may have written; ``None`` if that was not certain."""
+        run = self.open
+        same = run is not None and run.state is State.WRITING and not self.other_migration
+        return run.source_scheme if run is not None and same else None
+
     def findings(self) -> list[model.Finding]:
         """The objections of operators, webhooks and records to a run."""
         found = [one for one in self.found.findings if one.code != operators.NO_ELECTION.code or not self.elects]
@@ -245,7 +253,8 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     if options.revert:
         plan = _revert_plan(snapshot, seen)
     else:
-        known = planner.Known(context.now(), seen.release, seen.dirty and not seen.other_migration, seen.begun)
+        resumes = seen.dirty and not seen.other_migration
+        known = planner.Known(context.now(), seen.release, resumes, seen.recorded, seen.begun)
         plan = planner.make_plan(snapshot, options.plan, known)
     told = seen.elsewhere_findings() if options.revert else seen.witnesses
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or told:

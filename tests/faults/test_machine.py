@@ -42,6 +42,30 @@ def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
     history(Machine.finish, Machine.new_operator, reorder, Machine.new_operator, reorder, Machine.finish)
 
 
+def noticed_reorder(machine: Machine) -> None:
+    """The same, and the old operator rolls it out: now the lists are in canonical order."""
+    machine.noticed("reorder", 2, 1)
+
+
+def test_a_set_that_is_reordered_after_a_kill_is_not_blessed() -> None:
+    """Its lists leave canonical order before the rerun, which the old operator has not seen: 6, nothing is written.
+
+    The record of the killed run names a legacy source, so a hash that has become canonical is no source's.
+    """
+    history(noticed_reorder, lambda machine: machine.die(12, "before"), reorder, Machine.finish)
+
+
+def test_a_set_that_is_reordered_after_a_run_can_be_reverted() -> None:
+    """A hash that has become canonical by that contradicts no legacy source."""
+    history(noticed_reorder, Machine.finish, reorder, Machine.undo)
+
+
+def test_what_is_written_after_an_edit_in_mid_run_is_said_to_be_half_way() -> None:
+    """W2: a clique of a set is edited right before the set is written; the machine asked it wrongly."""
+    edit = RunFault("reorder", 10, "before", 0)
+    history(lambda machine: machine.migrate([edit], allowed=True, skip_refused=False))
+
+
 def test_a_rerun_beside_the_next_operator_waits_for_it_and_then_ends_well() -> None:
     """A run died, somebody upgraded, a user edits: 6 until the next operator has seen the edit, and then 0.
 

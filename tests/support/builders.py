@@ -204,12 +204,14 @@ class World:
         skip_refused: bool = False,
         namespace: str | None = None,
         resumes: bool = False,
+        recorded: schemes.Scheme | None = None,
         now: datetime | None = NOW,
         is_cluster: bool = True,
     ) -> Plan:
         """What a run would do."""
         options = options_of(target, source, allow=allowed_codes(allow), skip_refused=skip_refused, namespace=namespace)
-        return make_plan(self.snapshot(is_cluster=is_cluster), options, Known(now, resumes=resumes))
+        known = Known(now, resumes=resumes, recorded=recorded)
+        return make_plan(self.snapshot(is_cluster=is_cluster), options, known)
 
     def decide(self, source: str = "auto", target: str = "legacy-1.35", **options: Any) -> SetPlan:
         """What a run would do with the only tree."""

@@ -74,8 +74,8 @@ class SetFacts:
     """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
 
     ``source`` is the scheme that explains most of the set, or all of it (``explained``); the next operator is one of
-    ``builds``. ``resumes``: an earlier run did not end. ``now`` is ``None`` for a dump, which has no time; ``downtime``
-    of the operator is in seconds. ``possible_hashes`` are all of the cluster.
+    ``builds``. ``recorded``: the source is that of a record. ``now`` is ``None`` for a dump, which has no time;
+    ``downtime`` of the operator is in seconds. ``possible_hashes`` are all of the cluster.
     """
 
     tree: objects.Tree
@@ -85,7 +85,7 @@ class SetFacts:
     explained: bool
     pair: detect.HashPair
     values: Mapping[detect.Verdict, Sequence[StoredHash]]
-    resumes: bool
+    recorded: bool
     now: datetime | None
     downtime: float
     possible_hashes: tuple[objects.PossibleHash, ...]

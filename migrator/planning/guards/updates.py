@@ -103,17 +103,16 @@ def reported(facts: base.SetFacts) -> Iterator[Finding]:
 
 
 def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
-    """The operator has not reconciled the newest generation, and the source is canonical.
+    """The operator has not reconciled the newest generation, and the source is canonical by nothing but the hashes.
 
     The legacy hash of a template whose lists are in canonical order is the canonical hash of that template in any
     order. So a set that was reordered under a legacy operator would look like one of a canonical operator. Under any
     other source an unseen edit shows in the generation hash: GM-101.
     """
     pcs = facts.tree.pcs
-    observed = pcs.status.get("observedGeneration")
-    is_seen = isinstance(observed, int) and observed >= pcs.generation
-    if is_seen or facts.source.algorithm != CANONICAL or facts.resumes:
+    if pcs.is_observed or facts.source.algorithm != CANONICAL or facts.recorded:
         return
+    observed = pcs.status.get("observedGeneration")
     seen = f"generation {observed}" if isinstance(observed, int) else "no generation"
     message = (
         f"is at generation {pcs.generation}, and the operator has seen {seen}; its hash may be a canonical operator's, "
