@@ -53,6 +53,8 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
             run.log.warning("cleanup_failed", error=str(late))
+        if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
+            return _half_way(run, late)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 

@@ -37,9 +37,13 @@ _MOVING: Final = frozenset({"resourceVersion", "managedFields"})
 Key = tuple[str, str, str]
 
 
-def plain_clique(name: str, *, replicas: int = 1) -> Object:
-    """A small clique: the fewer bytes are hashed, the more crashes can be tried."""
-    spec = {"containers": [{"name": "b", "image": f"{name}:1"}, {"name": "a", "image": "agent:1"}]}
+def plain_clique(name: str, *, replicas: int = 1, ordered: bool = False) -> Object:
+    """A small clique: the fewer bytes are hashed, the more crashes can be tried.
+
+    If its lists are ``ordered`` as a canonical operator orders them, its legacy hash is the canonical one too.
+    """
+    containers = [{"name": "a", "image": "agent:1"}, {"name": "b", "image": f"{name}:1"}]
+    spec = {"containers": containers if ordered else containers[::-1]}
     return {
         "name": name,
         "labels": {"role": name},
@@ -62,7 +66,7 @@ def sets() -> list[tuple[Object, State]]:
             State(updated=True),
         ),
         (
-            workloads.pod_clique_set("patient", [plain_clique("frontend", replicas=2)], on_delete=True),
+            workloads.pod_clique_set("patient", [plain_clique("frontend", replicas=2, ordered=True)], on_delete=True),
             State(updated=True, leftovers={"frontend": OLDER}),
         ),
     ]

@@ -315,6 +315,16 @@ def test_two_sources_in_one_cluster_ask_for_from() -> None:
     assert "legacy-1.33" in str(ending)
 
 
+def test_a_rerun_of_a_canonical_source_does_not_wait_for_an_operator_that_is_at_zero() -> None:
+    """A set was scaled in the pause, so no operator has seen its newest generation; the record proves the source."""
+    world = World(cluster.grown_under("canonical-1.34"))
+    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
+    killed(world=world)
+    world.store.edit(*WEB, lambda pcs: pcs["spec"].update(replicas=2))
+    ending = world.run()
+    assert ending.code == DONE, str(ending)
+
+
 def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert() -> None:
     """W14: half-written, edited in the pause, reverted, and the edit taken back before an operator ran."""
     world = killed(20, World(cluster.grown()))
@@ -339,3 +349,13 @@ def test_a_message_says_what_the_hashes_are() -> None:
     ending = world.run(lambda step: start(step) if not world.replicas else None)
     assert (ending.code, world.grove() == world.after) == (STUCK, True), str(ending)
     assert "No stored hash is an old one" in str(ending)
+
+
+def test_a_revert_beside_an_operator_that_comes_again_says_that_all_is_old() -> None:
+    """Rule 15: it is the target's, and it is scaled up again and again once every hash is old: 6."""
+    world = World()
+    assert world.run().code == DONE
+    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    ending = world.run(lambda _: world.grove() == world.undone and world.deploy(replicas=1), revert=True)
+    assert (ending.code, world.grove() == world.undone) == (STUCK, True), str(ending)
+    assert "No stored hash is a new one" in str(ending)
