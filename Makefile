@@ -16,10 +16,11 @@ PARALLEL := -n auto --dist loadfile
 # The first build takes minutes, which no test should be charged for.
 BUILD_PROGRAMS = @$(BIN)/python -m testbed.go_programs
 
-# Any Helm will do: make manifests HELM=helm. The files that are committed are by this one.
+# Any Helm will do: make manifests HELM=helm NAMESPACE=dynamo-system. The files that are committed are by this one.
 HELM      ?= $(BIN)/python -m testbed.helm
 MANIFESTS ?= manifests
-TEMPLATE  := template grove-migrator charts/grove-migrator -n grove-system --kube-version 1.34 --set mode=manifest,target=v0.1.0-alpha.11
+NAMESPACE := grove-system
+TEMPLATE  := template grove-migrator charts/grove-migrator -n $(NAMESPACE) --kube-version 1.34 --set mode=manifest,target=v0.1.0-alpha.11
 RUN_PARTS := $(foreach part,serviceaccount policy rbac jobs,-s templates/$(part).yaml)
 PLANNERS  := planner.subjects=[{"kind":"Group","name":"grove-planners","apiGroup":"rbac.authorization.k8s.io"}]
 

@@ -161,7 +161,7 @@ class Reverted(Refused, code="reverted"):
 
 
 class LostRace(MigratorError, code="lost-race"):
-    """Another writer was faster."""
+    """Another client changed the object or took the Lease first."""
 
 
 class LeaseHeld(LostRace, code="lease-held"):
@@ -181,7 +181,7 @@ class Unreadable(HalfWay, code="unreadable-record"):
 
 
 class VerificationFailed(MigratorError, code="verification-failed", exit_code=7):
-    """Values are not the target's.
+    """Stored hashes are not the target's, or the upgrade did not go as it should.
 
     ``problems`` are :class:`migrator.planning.verification.Problem` objects.
     """

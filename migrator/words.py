@@ -25,7 +25,7 @@ def sentence(text: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph."""
+    """A text as one paragraph."""
     return filled(text) + "\n"
 
 

@@ -20,7 +20,7 @@ from migrator.cli import PLUGIN, PROGRAM, cli
 from migrator.cli.flags import LOG_FORMAT
 
 #: A flag of so many commands is a common one.
-_SEVERAL: Final = 3
+_SEVERAL: Final = 2
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
@@ -76,7 +76,7 @@ def _flags(command: click.Command, parent: click.Context) -> Flags:
 
 
 def _common(parent: click.Context) -> Flags:
-    """The flags that mean the same for at least three commands."""
+    """The flags that mean the same for two commands or more."""
     times = Counter(flag for command in cli.commands.values() for flag in _flags(command, parent))
     return [flag for flag, count in times.items() if count >= _SEVERAL]
 

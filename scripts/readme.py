@@ -41,7 +41,7 @@ def with_places(text: str) -> str:
     """A page with the table of places as it is, in the order of writing."""
     rows = "\n| object | field | hash of | under `OnDelete` |\n|---|---|---|---|\n"
     for place in HASH_FIELDS:
-        kind = "its clique's template" if place.template else "the whole set"
+        kind = "its clique" if place.template else "the set"
         left = "may be older" if place.leftover else ""
         rows += f"| {place.kind} | `{place.pointer}` | {kind} | {left} |\n"
     return _between("places", text, rows)

@@ -60,7 +60,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroveObject:
-    """A scaling group, PodGangMap or PodGang, and what the others have too; ``owner_uid`` is its controller's."""
+    """A scaling group, PodGangMap or PodGang, and the base of other kinds; ``owner_uid`` is its controller's uid."""
 
     ref: Ref
     owner_uid: str | None
@@ -104,7 +104,7 @@ class PodClique(GroveObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCliqueSet(GroveObject):
-    """A PodCliqueSet, with its whole spec and status; ``edits`` are who wrote its template, and when."""
+    """A PodCliqueSet, with its whole spec and status; ``edits`` say who wrote its template, and when."""
 
     annotations: Mapping[str, str]
     generation: int
@@ -172,7 +172,7 @@ class Tree:
 
     @property
     def staying(self) -> tuple[PodClique, ...]:
-        """Its PodCliques that are not being deleted, and neither is their scaling group: the pods of others go."""
+        """Its PodCliques that stay: neither they nor their scaling group is being deleted."""
         leaving = {group.ref.uid for group in self.scaling_groups if group.terminating}
         return tuple(c for c in self.pod_cliques if not c.terminating and c.owner_uid not in leaving)
 
@@ -194,7 +194,7 @@ class PossibleHash:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The objects by which one attempt decides, from one set of lists.
+    """The objects that one attempt judges, all from one set of lists.
 
     ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` could not be listed, and a dump lacks its
     ``missing_kinds``. ``only`` is the one namespace that could be read, ``None`` for all.

@@ -79,7 +79,7 @@ def scaling_group(raw: JSONObject) -> objects.GroveObject:
 
 
 def pod_clique(raw: JSONObject) -> objects.PodClique:
-    """Keep what a PodClique's hashes and guards need: not its pod spec, which is never hashed, nor others' labels."""
+    """Keep what a PodClique's hashes and guards need: no pod spec, which is never hashed, and Grove's labels only."""
     clique = _trimmed(objects.PodClique, raw, _CLIQUE)
     labels = {key: value for key, value in clique.labels.items() if key.startswith("grove.io/")}
     spec = {key: value for key, value in clique.spec.items() if key != "podSpec"}
@@ -114,7 +114,7 @@ def pod(raw: JSONObject) -> objects.Pod:
 
 
 def _loading(raw: JSONObject) -> float | None:
-    """How long a pod that is ready took for it, from when it was scheduled."""
+    """How many seconds a ready pod took from being scheduled to being ready."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
     times = {

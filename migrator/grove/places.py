@@ -2,7 +2,7 @@
 
 Grove: ``operator/api/core/v1alpha1/{podcliqueset,podclique,scalinggroup}.go`` and ``operator/api/common/labels.go``. A
 field that is absent or empty holds no hash and is left absent. A hash is 64 bits wide, so a string that equals a hash
-is one; outside this table it was written by an operator that keeps hashes in a place that is unknown here.
+is one: outside this table an operator keeps hashes in a place that is unknown here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNKNOWN_CLIQUE: Final = ""
 
 #: Stands in a path for every entry of a list.
 _EACH: Final = "*"
-#: What Grove spells the ten digits as (``operator/internal/utils/kubernetes/pod.go:ComputeHash``).
+#: The characters of a hash, one for each decimal digit (``operator/internal/utils/kubernetes/pod.go:ComputeHash``).
 _DIGITS: Final = "456789bcdf"
 #: A hash of fewer digits occurs once in 10**9 templates; a shorter string means something else.
 _SHORTEST: Final = 11
@@ -114,8 +114,8 @@ _KNOWN: Final = frozenset((place.kind, place.path) for place in HASH_FIELDS)
 class StoredHash(NamedTuple):  # tens of thousands are made for one set
     """One (object, field) that holds a hash: of the template of ``clique``, or the generation hash if that is ``None``.
 
-    ``identity`` is what else a patch must test where ``field`` goes by position: (JSON Pointer, value). ``may_be_old``:
-    its set is under OnDelete, so it may be the hash of an older template.
+    ``identity`` is what else a patch must test if ``field`` has a position in a list: (JSON Pointer, value).
+    ``may_be_old``: its set is under OnDelete, so it may be the hash of an older template.
     """
 
     ref: objects.Ref

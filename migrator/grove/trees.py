@@ -1,4 +1,4 @@
-"""From trimmed objects to the trees by which one attempt decides, from one set of lists.
+"""Join trimmed objects, from one set of lists, to the trees that one attempt judges.
 
 Objects are joined by the uid of their controller, never by labels or by splitting names
 (Grove: ``operator/api/common/namegen.go`` joins with ``-``, which names may contain).
@@ -63,7 +63,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
 
 def _owned(items: Iterable[Owned], roots: Mapping[str, str]) -> Mapping[str, list[Owned]]:
-    """The items by the object at the top of their tree; ``roots`` has that by the uid of their controller."""
+    """The items by the uid of the object at the top of their tree; ``roots`` has that by their controller's uid."""
     owned: dict[str, list[Owned]] = defaultdict(list)
     for item in sorted(items, key=_BY_NAME):
         if (root := roots.get(item.owner_uid or "")) is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from migrator.exact_json import JSONObject
 from migrator.hashing.fnv import clean
 
-#: By name of a list, or of an object, the fields that order its items, and the lists in each of them.
+#: For each list, or object, by its name: the fields that order its items, and the lists inside each item.
 _BY_NAME: Final[tuple[tuple[str, ...], Mapping[str, Any]]] = (("name",), {})
 _CONTAINER: Final[Mapping[str, Any]] = {
     "ports": (("containerPort", "protocol"), {}),
@@ -32,7 +32,7 @@ _POD_SPEC: Final[Mapping[str, Any]] = {
 
 
 def canonicalize(pod_spec: JSONObject) -> JSONObject:
-    """The pod spec with its lists in canonical order; the very same object where they are already.
+    """The pod spec with its lists in canonical order; the same object if they are already.
 
     Values of a wrong type are left for printing to refuse.
     """

@@ -60,7 +60,7 @@ def recurring(text: str) -> Piece:
 
 
 def fold(state: int, pieces: Iterable[Piece]) -> int:
-    """The sum after ``pieces`` when it was ``state`` before."""
+    """The sum of ``pieces``, continued from ``state``."""
     prime, mask, low = PRIME, MASK, _LOW_BITS
     for piece in pieces:
         if isinstance(piece, str):
@@ -76,7 +76,7 @@ def fold(state: int, pieces: Iterable[Piece]) -> int:
 
 
 def plain(pieces: Iterable[Piece]) -> str:
-    """The text that pieces are; lone surrogates are still in it."""
+    """The text of the pieces, with its lone surrogates."""
     return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 

@@ -2,8 +2,8 @@
 
 Grove: ``operator/internal/controller/common/component/utils/podclique.go:ComputePCLQPodTemplateHash`` and
 ``operator/internal/controller/podcliqueset/reconcilespec.go:computeGenerationHash``; the canonical forms are those
-of 94a0105c. Hashed are a clique's labels, annotations and pod spec, the priority class of the set's template
-always in place of the pod spec's own; nothing else of the set is.
+of 94a0105c. A hash covers a clique's labels, annotations and pod spec, in which the priority class of the set's
+template replaces the pod spec's own, and nothing else of the set.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TemplateHasher:
         return fnv.encode(self.after(fnv.OFFSET, scheme))
 
     def after(self, state: int, scheme: Scheme) -> int:
-        """The FNV sum after the template when it was ``state`` before. Raises as :meth:`under` does."""
+        """The FNV sum of the template, continued from ``state``. Raises as :meth:`under` does."""
         known = (*self._text(scheme), state)
         if known not in self._sums:
             self._sums[known] = fnv.fold(state, self.pieces(scheme))
@@ -71,7 +71,7 @@ class TemplateHasher:
 
     @cached_property
     def _pod_spec(self) -> JSONObject:
-        """The pod spec with the set's priority class; the class within never counts, but must be a string."""
+        """The pod spec with the set's priority class; its own class never counts, but must be a string."""
         pod_spec = _object(self._template, "podSpec", "")
         own = _string(pod_spec, "priorityClassName", "podSpec.")
         priority = _string(self._template, "priorityClassName", "")
@@ -109,7 +109,7 @@ class SetHasher:
 
     @cached_property
     def _template(self) -> JSONObject:
-        """The set's template; what Go decodes beside the cliques is checked even where no hash makes use of it."""
+        """The set's template. Go decodes more of it than the hashes use, and that is checked too."""
         spec = _object(self._pcs, "spec", "")
         _int32(spec, "replicas", "spec.")
         template = _object(spec, "template", "spec.")

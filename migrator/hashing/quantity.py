@@ -26,7 +26,7 @@ _SUFFIXES: Final = {
 }
 _SYNTAX: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 
-#: Go parses the token as it stands in the JSON: it trims white space, and does not undo the escape of any.
+#: Go parses the token as it stands in the JSON: it trims white space, but not if that is escaped.
 SPACES: Final = "a quantity with white space around it: whether Go trims or refuses it depends on how it was escaped"
 
 _DECIMAL_DIGITS: Final = 18  # what surely fits an int64
@@ -70,7 +70,7 @@ class Quantity:
 
 
 def parse(token: str) -> Quantity:
-    """Parse a quantity; raises :class:`~migrator.errors.DecodeError` where Go does, but quotes nothing: secrets."""
+    """Parse a quantity. Raises :class:`~migrator.errors.DecodeError` where Go does, and never quotes a value."""
     text = token.strip(" ")
     if text != text.strip():
         raise DecodeError(SPACES)

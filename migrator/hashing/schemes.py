@@ -28,9 +28,9 @@ class Scheme:
 
     @property
     def taken(self) -> frozenset[str]:
-        """The names of the schemes whose stored hashes an operator of this one takes as its own.
+        """The names of the schemes whose stored hashes an operator of this scheme accepts.
 
-        A canonical operator takes the legacy hash of its own layout too (Grove PR 566: ``ComputeHashLegacy``, without
+        A canonical operator accepts the legacy hash of its own layout too (Grove PR 566: ``ComputeHashLegacy``, without
         which a program is not recognised).
         """
         return frozenset((self.name, f"{LEGACY}-{self.minor}"))

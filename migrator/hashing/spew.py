@@ -33,7 +33,7 @@ _IS_STRING: Final = fnv.Fixed("{Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(stri
 _IS_INTEGER: Final = fnv.Fixed("{Type:(intstr.Type)0 IntVal:(int32)")
 _NO_STRING: Final = fnv.Fixed(" StrVal:(string)}")
 
-#: Appends what a value prints, never given null; raises :class:`~migrator.errors.DecodeError` as Go refuses to decode.
+#: Appends the text of a value other than null; raises :class:`~migrator.errors.DecodeError` if Go would not decode it.
 Emit: TypeAlias = Callable[[Any, list[fnv.Piece]], None]
 
 #: For each field that is set its key, the text before it, and what prints it; then the text at the end.
@@ -247,7 +247,7 @@ def _refuse(why: str, _value: object, _out: object) -> None:
     raise DecodeError(why)
 
 
-#: A time and a set of fields are refused if they are set; a live object never has one in a pod template.
+#: ``Time`` and ``FieldsV1`` are refused if they are set: a live object never has one in a pod template.
 _BASIC: Final[Mapping[str, Printer]] = {
     "string": Printer("", _string),
     "bool": Printer("false", _bool),

@@ -40,10 +40,10 @@ _RELEASED: Final = re.compile(r"v0\.(\d+)\.\d+")
 
 #: The package of the hash functions, in the name of each: operator/internal/utils/kubernetes/pod.go.
 _FUNCTION: Final = re.compile(rb"/internal/utils/kubernetes\.([^\0]+)\0")
-#: What stands before it. The functions that the compiler makes for types begin with ``type:``.
+#: The module's path, which stands before that. The functions that the compiler makes for types begin with ``type:``.
 _MODULE: Final = re.compile(rb"[\w./-]+")
 _AROUND_THE_HASH: Final = re.compile(r"\w*(?:hash|canonical)\w*", re.IGNORECASE)
-#: Every release, and the builds from 94a0105c to the revert.
+#: In every release; and below, in the builds from 94a0105c to the revert.
 _LEGACY_NAMES: Final = frozenset({"ComputeHash"})
 _CANONICAL_NAMES: Final = frozenset(
     {"ComputeHash", "ComputeHashLegacy", "ComputeHashWithOrderKeys", "computeHash"}
@@ -90,7 +90,7 @@ class _Module:
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, tuple[str, str]]]:
-    """The compared versions of each library, with checksum and layout (``any`` of what only prints)."""
+    """The compared versions of each library, with checksum and layout (``any`` for one that only prints)."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for line in (pkgutil.get_data(__package__, "libraries.sum") or b"").decode().splitlines():
         module, version, checksum, layout = line.split()
@@ -116,7 +116,7 @@ def read(program: bytes) -> Operator:
 
 
 def _demand_whole(program: bytes) -> None:
-    """Demand a Linux program that is not cut off: without its last functions canonical looks like legacy."""
+    """Demand a Linux program that is not cut off: without its last functions a canonical one looks legacy."""
     if not program.startswith(_ELF):
         raise InputError(f"it is not a Linux program for amd64 or arm64; {TAKE_IT}")
     if len(program) > LARGEST:

@@ -30,7 +30,7 @@ _MNNVL_MINOR: Final = "1.34"  # of alpha.6 and alpha.7; those before have no MNN
 
 
 def knows_on_delete(names: Sequence[str]) -> bool:
-    """Whether a build of these leaves pods of a set under ``updateStrategy: OnDelete`` alone; an unknown one may."""
+    """Whether one of these leaves the pods of a set with ``updateStrategy: OnDelete`` alone; an unknown build may."""
     return not names or not is_before(names[-1], _FIRST_ON_DELETE)
 
 
@@ -108,10 +108,10 @@ def pods_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.PodClique, 
 
 
 def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:
-    """The clique from whose template every operator makes a PodClique of that name: the first that is its suffix.
+    """The clique whose template every operator uses for a PodClique of that name: the first whose name ends its name.
 
-    The hash is of the clique's exact name, though: ``strings.HasSuffix`` in ``buildResource`` of ``podclique.go``, in
-    ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
+    Its hash is that of the clique with the exact name, though: ``strings.HasSuffix`` in ``buildResource`` of
+    ``podclique.go``, in ``podcliqueset/components/podclique`` and in ``podcliquescalinggroup/components/podclique``.
     """
     names = (str(entry.get("name")) for entry in pcs.cliques)
     return next((clique for clique in names if name.endswith(clique)), None)

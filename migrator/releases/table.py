@@ -120,7 +120,7 @@ def is_before(build: str, other: str) -> bool:
 
 @cache
 def targets_of(target: Named) -> tuple[str, ...]:
-    """The builds that ``--to`` may mean. The newest scheme, or a newer one, may be that of one that nobody has read."""
+    """The builds that ``--to`` may mean. Builds that nobody has read may use the newest scheme, or a newer one."""
     order, scheme, newest = schemes.all_schemes(), target.scheme, releases()[-1].scheme
     if target.release is not None or scheme.algorithm != newest.algorithm:
         return target.builds
@@ -167,7 +167,7 @@ def release_in(image: str) -> Release | None:
 
 
 def knows(image: str, names: Collection[str]) -> bool:
-    """Whether the tag of an image names a release that takes stored hashes of one of these schemes as its own."""
+    """Whether the tag of an image names a release that accepts stored hashes of one of these schemes."""
     release = release_in(image)
     return release is not None and not release.scheme.taken.isdisjoint(names)
 

@@ -142,5 +142,6 @@ def permitted(site: ServedSite) -> Iterator[Sequence[Object]]:
     own.close()
     yield objects
     site.grant()
+    name = f"{ACCOUNT}-webhooks.{NAMESPACE}"
     for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
-        site.client.delete({"apiVersion": KIND[0], "kind": kind, "metadata": {"name": f"{ACCOUNT}-webhooks"}})
+        site.client.delete({"apiVersion": KIND[0], "kind": kind, "metadata": {"name": name}})

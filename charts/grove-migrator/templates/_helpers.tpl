@@ -3,6 +3,14 @@
 {{- .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ $tag }}{{ end }}
 {{- end }}
 
+{{- /*
+The name of an object outside of the release's namespace, from what it adds to "grove-migrator": an installation in
+another namespace has its own, so that neither takes away what the other's run needs.
+*/}}
+{{- define "grove-migrator.unique" -}}
+grove-migrator{{ last . }}.{{ (first .).Release.Namespace }}
+{{- end }}
+
 {{- define "grove-migrator.operatorNamespace" -}}
 {{ .Values.operator.namespace | default .Release.Namespace }}
 {{- end }}
@@ -204,12 +212,12 @@ grove-operator-leader-election, grove-migrator
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:
-  name: grove-migrator-{{ last . }}
+  name: {{ include "grove-migrator.unique" . }}
   {{- include "grove-migrator.annotations" (list (first .) -20) }}
   labels:
     app.kubernetes.io/name: grove-migrator
 spec:
-  policyName: grove-migrator-{{ last . }}
+  policyName: {{ include "grove-migrator.unique" . }}
   validationActions: [Deny]
 {{- end }}
 
@@ -219,7 +227,7 @@ spec:
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
-  name: grove-migrator-webhooks
+  name: {{ include "grove-migrator.unique" (list . "-webhooks") }}
   {{- include "grove-migrator.annotations" (list . -20) }}
   labels:
     app.kubernetes.io/name: grove-migrator

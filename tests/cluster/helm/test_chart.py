@@ -123,10 +123,18 @@ def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
     assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
 
 
+def test_two_installations_share_no_object() -> None:
+    """In two namespaces, for the operator of a third: neither takes away what the other's run needs."""
+    planner = "planner.subjects[0].kind=Group,planner.subjects[0].name=planners"
+    values = (*HOOKED, "exemptFromWebhooks=true", f"operator.namespace={NAMESPACE}", planner)
+    first, second = ({place(item) for item in template("helm4", OURS, *values, namespace=one)} for one in ("a", "b"))
+    assert first & second == set()
+
+
 def test_planners_get_their_roles_where_they_are_named() -> None:
     """By default nobody gets any; for the subjects of the values there is a role to list, and no other."""
     values = ("mode=job", f"target={NEW}")
-    name = "grove-migrator-planner"
+    name = f"grove-migrator-planner.{NAMESPACE}"
     assert name not in {item["metadata"]["name"] for item in template("helm4", OURS, *values)}
     subject = "planner.subjects[0].kind=Group,planner.subjects[0].name=grove-planners"
     named = [item for item in template("helm4", OURS, *values, subject) if item["metadata"]["name"] == name]
@@ -147,7 +155,7 @@ def test_the_exemption_from_webhooks_is_flag_right_and_policy() -> None:
     names = ["podclique-validating-webhook", "authorizer-webhook"]
     assert [rule["verbs"] for rule in rules if rule.get("resourceNames") == names] == [["get", "patch"]]
     policies = {item["metadata"]["name"] for item in of_kind(opened, "ValidatingAdmissionPolicyBinding")}
-    assert "grove-migrator-webhooks" in policies
+    assert f"grove-migrator-webhooks.{NAMESPACE}" in policies
     with pytest.raises(AssertionError, match="exemptFromWebhooks needs policies"):
         template("helm4", OURS, *values, "exemptFromWebhooks=true", "policies=false")
 
@@ -189,7 +197,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
     assert {"grove-migrator", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
-    records = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-records"]
+    records = by_name(objects)["ValidatingAdmissionPolicy", "grove-migrator-records.tools"]
     assert "'grove-operator-leader-election, grove-migrator'" in str(records["spec"]["validations"])
     assert NAMESPACE not in yaml.safe_dump_all(objects)
 

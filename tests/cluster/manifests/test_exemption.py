@@ -86,7 +86,7 @@ def test_what_a_run_sends_is_permitted(both: Both, patch: Patch) -> None:
     assert answer.status == 200, answer.body["message"]
 
 
-_POLICY: Final = "ValidatingAdmissionPolicy 'grove-migrator-webhooks'"
+_POLICY: Final = f"ValidatingAdmissionPolicy 'grove-migrator-webhooks.{NAMESPACE}'"
 _SERVICE: Final = f"{HOOK}/clientConfig/service"
 _OWNER: Final = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x"}
 
