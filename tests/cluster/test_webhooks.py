@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -21,6 +17,7 @@ from tests.cluster.site import ACCOUNT, NAMESPACE, NEW, OLD, USER, ServedSite, k
 from tests.cluster.webhooks import AUTHORIZER, GUARD, KIND, conditions, denied, permitted, served
 from tests.support.command_line import Invoke
 from tests.support.pages import blocks
+from tests.support.shell import Shell
 from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
@@ -28,25 +25,11 @@ pytestmark = pytest.mark.controlplane
 SECTION: Final = "Webhooks of the operator"
 RUN: Final = ("run", "--to", NEW, "--stop-operator")
 OURS: Final = {"name": ACCOUNT, "expression": expression(USER)}
-#: Writes what it was asked to do, as JSON, to the file that the test names.
-KUBECTL = f"""#!{sys.executable}
-import json, os, sys
-with open(os.environ["ASKED"], "w") as file:
-    json.dump([sys.argv[1:], sys.stdin.read()], file)
-"""
 
 
-def typed(site: ServedSite, directory: Path, block: int, name: str, webhook: str) -> int:
-    """What the API server answers to a command of the section, as a shell reads it."""
-    text = blocks("upgrade", SECTION)[block].replace(GUARD[0], name).replace(GUARD[1], webhook)
-    (directory / "kubectl").write_text(KUBECTL, encoding="utf-8")
-    (directory / "kubectl").chmod(0o755)
-    path = f"{directory}{os.pathsep}{os.environ['PATH']}"
-    variables = {"PATH": path, "ASKED": str(directory / "asked"), "NAMESPACE": NAMESPACE}
-    subprocess.run(["bash", "-euc", text], check=True, env=variables)
-    words, patch = json.loads((directory / "asked").read_text(encoding="utf-8"))
-    assert words[:4] == ["patch", "validatingwebhookconfiguration", name, "--type=json"]
-    return site.client.patch(site.client.get(*KIND, name), json.loads(patch)).status
+def command(number: int, name: str, webhook: str) -> str:
+    """A command of the section, for a webhook and its configuration."""
+    return blocks("upgrade", SECTION)[number].replace(GUARD[0], name).replace(GUARD[1], webhook)
 
 
 @pytest.fixture(params=[GUARD, AUTHORIZER], ids=["alpha.14", "the authorizer"])
@@ -65,12 +48,13 @@ def test_the_commands_of_the_page_let_our_account_pass_and_nobody_else(
     with site.frozen():
         assert "GM-202" in account(*RUN, code=3).failure["message"]
     assert site.deployment()["metadata"]["generation"] == operator
-    assert typed(site, tmp_path, 0, *guarded) == 200
+    shell = Shell(tmp_path / "shell", site.server.kubeconfig)
+    shell.paste(command(0, *guarded))
     eventually(lambda: account(*RUN, "--dry-run", code=(0, 3)).out, what="our account is not exempt")
     with site.unharmed():
         account(*RUN)
     assert denied(site)
-    assert typed(site, tmp_path, 1, *guarded) == 200
+    shell.paste(command(1, *guarded))
     assert site.client.get(*KIND, guarded[0])["webhooks"] == before
 
 
@@ -81,7 +65,8 @@ def test_a_condition_of_somebody_else_is_not_overwritten(
     theirs = {"name": "theirs", "expression": "true"}
     add = [{"op": "add", "path": "/webhooks/0/matchConditions", "value": [theirs]}]
     assert site.client.patch(site.client.get(*KIND, guarded[0]), add).status == 200
-    assert typed(site, tmp_path, 0, *guarded) == 422
+    with pytest.raises(AssertionError, match="The request is invalid"):
+        Shell(tmp_path / "shell", site.server.kubeconfig).paste(command(0, *guarded))
     assert conditions(site.client) == [theirs]
 
 

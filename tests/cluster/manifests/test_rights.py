@@ -7,8 +7,9 @@ from typing import Any, Final
 import pytest
 
 from migrator.kube.store import KubeCluster
-from tests.cluster.manifests.audit import Audit, grants, used
+from tests.cluster.manifests.audit import Audit, Grant, grants, used
 from tests.cluster.site import ServedSite, arguments, documents, job_of
+from tests.cluster.webhooks import AUTHORIZER, GUARD, opted_in
 from tests.support.command_line import Invoke
 
 pytestmark = pytest.mark.controlplane
@@ -41,7 +42,13 @@ def test_every_request_is_within_the_rules_and_every_rule_is_needed(
 
 
 def test_the_roles_permit_no_deletion_and_no_creation_of_workloads() -> None:
-    """Nothing is deleted, Leases alone are created and got; a wildcard only lists what is Grove's."""
+    """Nothing is deleted, Leases alone are created and got; a wildcard only lists what is Grove's.
+
+    With ``--allow GM-202`` two named configurations of webhooks may be got and patched besides.
+    """
+    more = set(grants(opted_in())) - set(GRANTS)
+    webhooks = ("admissionregistration.k8s.io", "validatingwebhookconfigurations", (GUARD[0], AUTHORIZER[0]))
+    assert more == {Grant("ClusterRole", verb, *webhooks) for verb in ("get", "patch")}
     for grant in GRANTS:
         assert "*" not in (grant.verb, grant.group)
         if grant.resource == "*":
