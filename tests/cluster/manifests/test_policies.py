@@ -222,8 +222,8 @@ class Accounts:
         item, content_type = request.body, "application/json"
         if request.method == "PATCH":
             item, content_type = next(there), JSON_PATCH if isinstance(request.body, list) else MERGE_PATCH
-        name = item["metadata"]["name"] if request.method == "PATCH" else None
-        path = client.kind_of(item).path(item["metadata"].get("namespace"), name, request.subresource)
+        own = item["metadata"]["name"] if request.method == "PATCH" else None
+        path = client.kind_of(item).path(item["metadata"].get("namespace"), own, request.subresource)
         return client.request(request.method, path, request.body, query={"dryRun": "All"}, content_type=content_type)
 
 
