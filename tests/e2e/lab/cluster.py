@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -263,26 +264,22 @@ class Cluster(Operated, ABC):
         assert done.code == 0, done.err
         return done
 
-    def tool(self, *arguments: str) -> Ran:
+    def tool(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """Run the tool on this machine to its end, as the administrator; ``err`` is its log."""
         began = time.monotonic()
-        command = [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
-        return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        command = [sys.executable, "-m", "migrator", *arguments]
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, input=stdin, capture_output=True, check=False, timeout=RUN_SECONDS
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), time.monotonic() - began)
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
-        path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
-        sets = self.client.send("GET", path).data
-        done = subprocess.run(
-            [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme],
-            cwd=ROOT,
-            input=sets,
-            capture_output=True,
-            check=True,
-            timeout=RUN_SECONDS,
-        )
-        return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+        sets = self.client.send("GET", self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)).data
+        done = self.tool("hash", "-f", "-", "--scheme", scheme, stdin=sets)
+        assert done.code == 0, done.err
+        return {found["name"]: found for found in map(json.loads, done.out.splitlines())}
 
 
 def is_of(image: str, build: Build) -> bool:

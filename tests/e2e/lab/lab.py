@@ -49,7 +49,7 @@ class Lab(Cluster):
         server = ends.enter_context(self.control_plane)
         self.client = server.client()
         self.kubeconfig = server.kubeconfig
-        self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
+        self.kubelet = ends.enter_context(Kubelet(self.client, self._directory / "pods", _program))
 
     def install(self, build: Build) -> None:
         """Replace the CRDs, and install a build from its chart: afterwards one replica of it runs."""
