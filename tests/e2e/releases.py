@@ -57,24 +57,17 @@ class KindCluster(Cluster):
 
     # The operator.
 
-    def install(self, build: Build) -> None:
-        """Replace the CRDs, and install a build from its chart, or upgrade to it; wait until it is at work."""
-        self.build = build
-        self._apply_crds_of(build.name)
-        # Where the chart is that of the repository, it names a developer's image.
-        chart = (*builds.chart(build.name), "--set", f"image.tag={build.name}", "--skip-crds")
-        self._helm("upgrade", "--install", _RELEASE, *chart, "--wait", "--timeout=10m")
-        self.wait_for_operator(build)
-
-    def apply_crds(self, line: str) -> None:
-        """Replace the CRDs by those of the chart of the release that a line is named after, as docs/upgrade.md says."""
-        self._apply_crds_of(f"v0.1.0-{line}")
-
-    def _apply_crds_of(self, release: str) -> None:
-        text = self._helm("show", "crds", *builds.chart(release))
+    def apply_crds(self, build: Build) -> None:
+        """By those of the build's chart."""
+        text = self._helm("show", "crds", *builds.chart(build.name))
         found = [crd for crd in yaml.safe_load_all(text) if crd]
         self.make_way(crd["metadata"]["name"] for crd in found)
         crds.put(self.client, found)
+
+    def upgrade(self, build: Build) -> None:
+        """With the build's tag: where the chart is that of the repository, it names a developer's image."""
+        chart = (*builds.chart(build.name), "--set", f"image.tag={build.name}", "--skip-crds")
+        self._helm("upgrade", "--install", _RELEASE, *chart, "--wait", "--timeout=10m")
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")

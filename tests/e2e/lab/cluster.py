@@ -75,8 +75,8 @@ class Cluster(Operated, ABC):
     """A cluster with at most one operator; a context manager. Lab imitates its nodes, KindCluster has real ones.
 
     ``start_seconds`` is how long an operator may take to reconcile everything, ``settle_seconds`` how long workloads
-    may take to come to rest. ``client`` is the administrator's. ``build`` was installed last, and ``answering`` is
-    since when it answers, on the monotonic clock.
+    may take to come to rest. ``client`` is the administrator's. ``answering`` is since when the operator that was
+    installed last answers, on the monotonic clock.
     """
 
     start_seconds = 120.0
@@ -85,7 +85,6 @@ class Cluster(Operated, ABC):
     def __init__(self) -> None:
         self._diaries: list[PodDiary] = []
         self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
-        self.build: Build
         self.kubeconfig: Path  # the administrator's
         self.answering = 0.0
         self._ends = ExitStack()
@@ -110,12 +109,12 @@ class Cluster(Operated, ABC):
         """Start the cluster and set ``client`` and ``kubeconfig``; ``ends`` takes what ends it."""
 
     @abstractmethod
-    def install(self, build: Build) -> None:
-        """Install a build with its CRDs, or upgrade to it, and wait until it has reconciled what was there."""
+    def apply_crds(self, build: Build) -> None:
+        """Replace the CRDs by those of a build, as docs/upgrade.md says."""
 
     @abstractmethod
-    def apply_crds(self, line: str) -> None:
-        """Replace the CRDs by those of a release line, as docs/upgrade.md says."""
+    def upgrade(self, build: Build) -> None:
+        """What ``helm upgrade`` does with the chart of a build; no CRD is touched."""
 
     @abstractmethod
     def _metrics(self) -> str:
@@ -126,6 +125,12 @@ class Cluster(Operated, ABC):
         """What the operator has logged."""
 
     # The operator.
+
+    def install(self, build: Build) -> None:
+        """Install a build with its CRDs, or upgrade to it, and wait until it has reconciled what was there."""
+        self.apply_crds(build)
+        self.upgrade(build)
+        self.wait_for_operator(build)
 
     def make_way(self, wanted: Iterable[str]) -> None:
         """Delete the CRD that is in the way of those that are ``wanted``, if docs/upgrade.md says so: by its block."""
