@@ -88,7 +88,7 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     grove_chart(platform / "charts" / "grove-charts", tag, tag)
     for place, group, plural in OTHER_CRDS:
         (platform / place).mkdir(parents=True, exist_ok=True)
-        crd = yaml.safe_dump(_crd(group, plural))
+        crd = yaml.safe_dump(crds.without_schema(group, "v1alpha1", plural, plural.removesuffix("s").capitalize()))
         (platform / place / f"{group}_{plural}.yaml").write_text(f"---\n{crd}", encoding="utf-8")
     kai = {"apiVersion": "v2", "name": "kai-scheduler", "version": "0.17.0"}
     (platform / "charts" / "kai-scheduler" / "Chart.yaml").write_text(yaml.safe_dump(kai), encoding="utf-8")
@@ -110,23 +110,6 @@ def grove_chart(directory: Path, version: str, tag: str) -> Path:
     (directory / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     crds.write(crds.line_of(tag), directory)
     return directory
-
-
-def _crd(group: str, plural: str) -> Object:
-    """A CRD without a schema."""
-    kind = plural.removesuffix("s").capitalize()
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
 
 
 @contextmanager
