@@ -35,3 +35,20 @@ def write(line: str, directory: Path) -> None:
 def load(line: str) -> list[dict[str, Any]]:
     """Return the CRDs of a line, such as ``alpha.9``."""
     return list(json.loads(gzip.decompress((DATA / f"{line}.json.gz").read_bytes())))
+
+
+def without_schema(group: str, version: str, plural: str, kind: str) -> dict[str, Any]:
+    """A CRD of somebody else, whose objects may have any field."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "scope": "Namespaced",
+            "versions": [served],
+        },
+    }

@@ -21,13 +21,14 @@ _DISTURBED: Final = """
 import os, signal, sys, time
 from itertools import count
 from urllib3 import PoolManager
-send, writes, at = PoolManager.urlopen, count(1), int(sys.argv.pop(1))
+send, writes, pods, at = PoolManager.urlopen, count(1), count(1), int(sys.argv.pop(1))
 def disturbed(self, method, url, **options):
     if method == "PATCH" and not at:
         time.sleep(0.12)
-    counts = method == "PATCH" and "dryRun" not in url and ("webhookconf" in url or "/scale" in url)
-    if counts and next(writes) == at:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if method == "PATCH" and "dryRun" not in url:
+        counts = "webhookconf" in url or "/scale" in url or "/pods/" in url and next(pods) in {3, 4}
+        if counts and next(writes) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
     return send(self, method, url, **options)
 PoolManager.urlopen = disturbed
 from migrator.cli import connect
@@ -38,9 +39,9 @@ main()
 
 
 def killed(at: int, *arguments: str | Path) -> bool:
-    """A command, killed before its write of this number to a webhook configuration or the operator's scale.
+    """A command, killed before its write of this number; false if it ends well before that.
 
-    False if it ends well before that.
+    Those to a webhook configuration or the operator's scale count, and two of those to pods.
     """
     command = (sys.executable, "-c", _DISTURBED, str(at), *map(str, arguments))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)

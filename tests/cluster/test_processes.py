@@ -1,33 +1,35 @@
-"""Processes of the command line on a real API server: one is killed in mid-write, and two run at once."""
+"""Runs as processes: killed at their writes, and two at once, on a real API server."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from testbed.controlplane.client import eventually
-from tests.cluster.running import Running
-from tests.cluster.site import NAMESPACE, NEW, OLD, ServedSite
+from migrator.planning.webhooks import expression
+from testbed.controlplane.client import Object, eventually
+from tests.cluster.running import Running, killed
+from tests.cluster.site import ACCOUNT, NAMESPACE, NEW, OLD, USER, ServedSite, kubeconfig_of
+from tests.cluster.webhooks import AUTHORIZER, GUARD, conditions, denied, permitted, served
 from tests.support.command_line import Invoke
 from tests.support.translation import migrated
 
 pytestmark = pytest.mark.controlplane
 
+RUN: Final = ("run", "--to", NEW, "--stop-operator", "--allow", "GM-202")
+OURS: Final = {"name": ACCOUNT, "expression": expression(USER)}
+
 
 @pytest.fixture
-def start(site: ServedSite, tmp_path: Path) -> Iterator[Callable[[str], Running]]:
-    """Starts runs by a name on a cluster to migrate, which end with the test."""
+def opened(site: ServedSite) -> Iterator[ServedSite]:
+    """A cluster to migrate with both webhooks, and the permission to be left out of them."""
     site.fill()
-    with ExitStack() as ends:
-
-        def one(name: str) -> Running:
-            return ends.enter_context(Running(tmp_path / name, site.client, site.server.kubeconfig, "--to", NEW))
-
-        yield one
+    with permitted(site), served(site, GUARD, AUTHORIZER):
+        yield site
 
 
 def leases(site: ServedSite) -> dict[str, int]:
@@ -36,37 +38,55 @@ def leases(site: ServedSite) -> dict[str, int]:
     return {item["metadata"]["name"]: item["spec"]["leaseDurationSeconds"] for item in found}
 
 
-@pytest.mark.parametrize(("way", "replicas"), [((), 0), (("--revert", "--yes"), 1)], ids=["rerun", "revert"])
-def test_a_killed_run_is_finished_or_undone(
-    site: ServedSite, start: Callable[[str], Running], invoke: Invoke, way: tuple[str, ...], replicas: int
-) -> None:
-    """SIGKILL in mid-write: a rerun finishes it, or a revert gives back the very objects and the operator."""
-    before = site.objects()
-    after = migrated(before, OLD, NEW)
-    killed = start("killed")
-    killed.until_it_writes()
-    killed.process.kill()
-    assert killed.process.wait(60) == -signal.SIGKILL
-    assert before != site.objects() != after
-    assert set(leases(site).values()) == {60, 3600}, "its own Lease lasts a minute, and the operator's an hour"
-    site.expire()
-    invoke("run", "--to", NEW, "--stop-operator", *way, "--kubeconfig", site.server.kubeconfig)
-    assert site.objects() == (before if way else after)
-    assert site.replicas() == replicas
-    assert set(leases(site).values()) == {1}, "they are free"
+def owners_of_replicas(site: ServedSite) -> list[Object]:
+    """Who owns the replicas of the operator's Deployment by its scale."""
     fields = site.deployment()["metadata"]["managedFields"]
-    assert not [entry for entry in fields if entry.get("subresource") == "scale" and "f:spec" in entry["fieldsV1"]]
+    return [entry for entry in fields if entry.get("subresource") == "scale" and "f:spec" in entry["fieldsV1"]]
 
 
-def test_of_two_runs_one_writes(site: ServedSite, start: Callable[[str], Running]) -> None:
+def test_a_killed_run_is_finished_or_undone(opened: ServedSite, account: Invoke, tmp_path: Path) -> None:
+    """Killed before each write of a webhook or a scale, and among those of pods.
+
+    What it leaves of webhooks concerns our account alone, and others are refused. A rerun finishes it, or a revert
+    gives back the very objects and the operator, by turns; then no condition is there, and each Lease is free.
+    """
+    site = opened
+    token = site.client.service_account_token(NAMESPACE, ACCOUNT)
+    kubeconfig = kubeconfig_of(site.server, token, tmp_path / "killed")
+    before = site.objects()
+    after, left, half = migrated(before, OLD, NEW), set[int](), 0
+    for at in count(1):
+        if not killed(at, *RUN, "--kubeconfig", kubeconfig):
+            break
+        found = conditions(site.client)
+        assert all(one == OURS for one in found)
+        assert denied(site)
+        left.add(len(found))
+        if before != site.objects() != after:
+            half += 1
+            assert set(leases(site).values()) == {60, 3600}, "its own Lease lasts a minute, and the operator's an hour"
+        site.expire()
+        if at % 2:
+            account(*RUN)
+            assert (site.objects() == after, conditions(site.client), site.replicas()) == (True, [], 0)
+        account(*RUN, "--revert", "--yes")
+        assert (site.objects() == before, conditions(site.client), site.replicas()) == (True, [], 1)
+        assert (set(leases(site).values()), owners_of_replicas(site)) == ({1}, [])
+    assert site.objects() == after
+    assert (left, half) == ({0, 1, 2}, 2)
+    assert owners_of_replicas(site) == []
+
+
+def test_of_two_runs_one_writes(site: ServedSite, tmp_path: Path) -> None:
     """A second run that starts in the middle of the first one waits for its Lease, and finds nothing left to write."""
-    with site.unharmed():
-        first = start("first")
+    site.fill()
+    how = (site.client, site.server.kubeconfig, "--to", NEW)
+    with site.unharmed(), Running(tmp_path / "first", *how) as first:
         first.until_it_writes()
         first.process.send_signal(signal.SIGSTOP)
-        second = start("second")
-        eventually(lambda: "is held by" in second.log, what="the second run does not wait")
-        first.process.send_signal(signal.SIGCONT)
-        assert first.finish()["patches"] > 0
-        assert second.finish()["patches"] == 0
+        with Running(tmp_path / "second", *how) as second:
+            eventually(lambda: "is held by" in second.log, what="the second run does not wait")
+            first.process.send_signal(signal.SIGCONT)
+            assert first.finish()["patches"] > 0
+            assert second.finish()["patches"] == 0
     assert site.replicas() == 0

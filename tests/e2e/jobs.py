@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.controlplane.client import Client, Object, eventually, job_end
-from tests.cluster.site import ACCOUNT, NAMESPACE, NEW, SECONDS, arguments, documents, of_kind
+from tests.cluster.site import ACCOUNT, NAMESPACE, SECONDS, arguments, documents, of_kind
 from tests.e2e import images
 
 #: What the Job of the manifests is called.
@@ -34,18 +35,17 @@ class Ended:
         return json.loads(self.events[-1])
 
 
-def manifest(to: str = NEW, *more: str, origin: str = "") -> list[Object]:
-    """The objects of manifests/job.yaml as a user edits them: our image, this target, and more arguments if given.
+def manifest(flags: Mapping[str, str]) -> list[Object]:
+    """The objects of manifests/job.yaml, or of revert.yaml with ``--from``, as a user edits them.
 
-    ``origin``: those of manifests/revert.yaml, from that release back.
+    The image is ours. A flag that is there already gets this value, and another one is added.
     """
-    objects = documents("revert.yaml" if origin else "job.yaml")
+    objects = documents("revert.yaml" if "--from" in flags else "job.yaml")
     [job] = of_kind(objects, "Job")
     [container] = job["spec"]["template"]["spec"]["containers"]
     container["image"] = images.OURS
-    named = {"--to": to, "--from": origin}
-    words = [word.partition("=") for word in arguments(job)]
-    container["args"] = [*(f"{flag}{sign}{named.get(flag, value)}" for flag, sign, value in words), *more]
+    there = {word.partition("=")[0]: word for word in arguments(job)}
+    container["args"] = list((there | {flag: f"{flag}={value}" for flag, value in flags.items()}).values())
     return objects
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,8 @@ from tests.support.commands import CommandError, run
 _RELEASE: Final = "grove"
 _INITC: Final = "grove-initc"
 _MARGIN_SECONDS: Final = 60
+#: The chart's values for the flags of a run.
+_VALUES: Final = {"--to": "target", "--from": "from", "--target-image": "targetImage"}
 _METRICS: Final = f"/api/v1/namespaces/{installation.NAMESPACE}/services/{installation.NAME}:metrics/proxy/metrics"
 
 
@@ -55,24 +57,17 @@ class KindCluster(Cluster):
 
     # The operator.
 
-    def install(self, build: Build) -> None:
-        """Replace the CRDs, and install a build from its chart, or upgrade to it; wait until it is at work."""
-        self.build = build
-        self._apply_crds_of(build.name)
-        # Where the chart is that of the repository, it names a developer's image.
-        chart = (*builds.chart(build.name), "--set", f"image.tag={build.name}", "--skip-crds")
-        self._helm("upgrade", "--install", _RELEASE, *chart, "--wait", "--timeout=10m")
-        self.wait_for_operator(build)
-
-    def apply_crds(self, line: str) -> None:
-        """Replace the CRDs by those of the chart of the release that a line is named after, as docs/upgrade.md says."""
-        self._apply_crds_of(f"v0.1.0-{line}")
-
-    def _apply_crds_of(self, release: str) -> None:
-        text = self._helm("show", "crds", *builds.chart(release))
+    def apply_crds(self, build: Build) -> None:
+        """By those of the build's chart."""
+        text = self._helm("show", "crds", *builds.chart(build.name))
         found = [crd for crd in yaml.safe_load_all(text) if crd]
         self.make_way(crd["metadata"]["name"] for crd in found)
         crds.put(self.client, found)
+
+    def upgrade(self, build: Build) -> None:
+        """With the build's tag: where the chart is that of the repository, it names a developer's image."""
+        chart = (*builds.chart(build.name), "--set", f"image.tag={build.name}", "--skip-crds")
+        self._helm("upgrade", "--install", _RELEASE, *chart, "--wait", "--timeout=10m")
 
     def _metrics(self) -> str:
         answer = self.client.request("GET", _METRICS, accept="*/*")
@@ -83,34 +78,22 @@ class KindCluster(Cluster):
 
     # The tool.
 
-    def tool(self, *arguments: str) -> Ran:
-        """Run the tool to its end: ``run`` as the Job in the cluster, all else from this machine.
+    def tool(self, *arguments: str, stdin: bytes = b"") -> Ran:
+        """Run the tool to its end: ``run`` as the Job in the cluster, all else from this machine."""
+        if arguments[0] != "run":
+            return super().tool(*arguments, stdin=stdin)
+        words = [word for word in arguments[1:] if word != "--stop-operator"]  # which is what every Job does
+        return self._run_job(dict(zip(words[::2], words[1::2], strict=True)))
 
-        The Job has its own flags. Raises ValueError for a ``run`` with others than those of a target,
-        ``--stop-operator``, and ``--from`` for the way back.
-        """
-        match arguments:
-            case ("run", "--to", to, "--stop-operator"):
-                return self._run_job(to)
-            case ("run", "--from", origin, "--to", to, "--stop-operator"):
-                return self._run_job(to, origin=origin)
-            case ("run", "--to", to, "--target-image", target, "--stop-operator"):
-                return self._run_job(to, target)
-            case ("run", *_):
-                raise ValueError(f"the Job is not run with {arguments}")
-            case _:
-                return super().tool(*arguments)
-
-    def _run_job(self, to: str, target_image: str = "", origin: str = "") -> Ran:
-        more = [f"--target-image={target_image}"] if target_image else []
-        objects = jobs.manifest(to, *more, origin=origin)
+    def _run_job(self, flags: Mapping[str, str]) -> Ran:
+        objects = jobs.manifest(flags)
         [job] = of_kind(objects, "Job")
         name, limit = job["metadata"]["name"], job["spec"]["activeDeadlineSeconds"] + _MARGIN_SECONDS
         self.client.delete(job)
         eventually(lambda: not jobs.pods_of(self.client, name), what="pods of the last Job are left")
         began = time.monotonic()
         if self._by_chart:
-            self._install_chart(to, target_image, origin, limit)
+            self._install_chart(flags, limit)
         else:
             for item in objects:
                 self.client.apply(item)
@@ -119,10 +102,11 @@ class KindCluster(Cluster):
         *_, last = jobs.ends_of(self.client, name)
         return Ran(last.code, "", "\n".join(last.events), seconds)
 
-    def _install_chart(self, to: str, target_image: str, origin: str, limit: int) -> None:
+    def _install_chart(self, flags: Mapping[str, str], limit: int) -> None:
         repository, _, tag = images.OURS.rpartition(":")
-        values = [f"target={to}", f"targetImage={target_image}", f"image.repository={repository}", f"image.tag={tag}"]
-        values += ["mode=revert", f"from={origin}"] if origin else []
+        values = [f"{_VALUES[flag]}={value}" for flag, value in flags.items()]
+        values += [f"image.repository={repository}", f"image.tag={tag}"]
+        values += ["mode=revert"] if "--from" in flags else []
         command = ("upgrade", "--install", jobs.JOB, str(OURS), *settings(values), f"--timeout={limit}s")
         self._helm(*command, seconds=limit + _MARGIN_SECONDS)
 

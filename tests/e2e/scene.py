@@ -123,17 +123,10 @@ class Scene(Site):
 
     # The Job.
 
-    def run(self, *more: str, name: str = JOB, to: str = NEW, wait: str = "") -> None:
-        """Create the Job of manifests/job.yaml with our image and, if given, other arguments.
-
-        ``wait`` is how long it waits for an update in flight, where that is not what the manifest says.
-        """
-        [job] = of_kind(manifest(to, *more), "Job")
+    def run(self, name: str = JOB, **flags: str) -> None:
+        """Create the Job of manifests/job.yaml with our image and these flags."""
+        [job] = of_kind(manifest({"--to": NEW} | {f"--{flag}": value for flag, value in flags.items()}), "Job")
         job["metadata"]["name"] = name
-        [container] = job["spec"]["template"]["spec"]["containers"]
-        if wait:
-            args = container["args"]
-            container["args"] = [f"--wait={wait}" if word.startswith("--wait=") else word for word in args]
         self.client.create(job)
 
     def job(self, name: str = JOB) -> Object:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,7 +12,6 @@ import pytest
 
 from migrator import __version__
 from testbed.controlplane.client import eventually
-from testbed.helm import PROGRAMS
 from tests.cluster.helm.wrapper import grove_chart, platform_chart, published, wrapper
 from tests.cluster.site import NAMESPACE, NEW, OLD, SECONDS
 from tests.e2e import images
@@ -25,6 +21,7 @@ from tests.golden.operator_build import Program, built
 from tests.support.commands import run
 from tests.support.pages import blocks
 from tests.support.paths import ROOT
+from tests.support.shell import Shell
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
@@ -34,50 +31,26 @@ TARGET: Final = "v0.1.0-alpha.12-rc1"
 OURS: Final = f"grove-migrator:{__version__}"
 
 
-class Reader:
-    """Somebody in a clone of the repository, with a shell, an old operator that runs, and charts of both releases."""
+class Reader(Shell):
+    """Somebody in a clone of the repository, with an old operator that runs, and charts of both releases."""
 
     def __init__(self, scene: Scene, directory: Path) -> None:
-        self.scene = scene
-        self.clone = directory / "clone"
-        for name in ("charts", "examples", "manifests"):
-            shutil.copytree(ROOT / name, self.clone / name)
-        programs = directory / "bin"
-        programs.mkdir()
-        (programs / "helm").symlink_to(PROGRAMS["helm3"].binary())
-        (programs / "grove-migrator").symlink_to(Path(sys.executable).with_name("grove-migrator"))
-        crane = f"#!/bin/sh\nexec tar -cC {shlex.quote(str(directory))} grove-operator\n"
-        (programs / "crane").write_text(crane, encoding="utf-8")  # there is no registry here
-        (programs / "crane").chmod(0o755)
-        shutil.copy(built(Program()), directory / "grove-operator")
         old, new = (grove_chart(directory / tag, tag, tag) for tag in (OLD, TARGET))
-        self.old_chart = str(old)
-        self.variables = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "HOME": str(directory),
-            "KUBECONFIG": str(scene.kind.kubeconfig),
-            "NAMESPACE": NAMESPACE,
-            "RELEASE": "grove",
-            "MIGRATOR": "charts/grove-migrator",
-            "CHART": str(new),
-            "VERSION": TARGET,
-        }
+        named = {"NAMESPACE": NAMESPACE, "RELEASE": "grove", "CHART": str(new), "VERSION": TARGET}
+        super().__init__(directory / "clone", scene.kind.kubeconfig, MIGRATOR="charts/grove-migrator", **named)
+        self.scene, self.old_chart = scene, str(old)
+        for name in ("charts", "examples", "manifests"):
+            shutil.copytree(ROOT / name, self.directory / name)
+        shutil.copy(built(Program()), directory / "grove-operator")
+        crane = self.directory / "bin" / "crane"  # there is no registry here
+        crane.write_text(f"#!/bin/sh\nexec tar -cC {shlex.quote(str(directory))} grove-operator\n", encoding="utf-8")
+        crane.chmod(0o755)
 
     def pastes(self, page: str, section: str, *numbers: int) -> None:
         """Paste the shell blocks of a section, or those of these numbers; each must succeed."""
         found = blocks(page, section)
         for block in (found[number] for number in numbers) if numbers else found:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail"],
-                input=block,
-                env=self.variables,
-                cwd=self.clone,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=SECONDS * 2,
-            )
-            assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+            self.paste(block)
 
     def installs(self, chart: str) -> None:
         """Install a chart of the old release, and wait for its operator."""
@@ -150,7 +123,7 @@ def test_a_release_that_is_not_in_the_table(reader: Reader) -> None:
 
 def test_kubectl(reader: Reader) -> None:
     """The manifest, with the target that its reader sets, and its removal."""
-    manifest = reader.clone / "manifests" / "job.yaml"
+    manifest = reader.directory / "manifests" / "job.yaml"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace(NEW, TARGET), encoding="utf-8")
     reader.scene.operate(OLD)
     with reader.scene.unharmed():

@@ -18,11 +18,10 @@ from jsonpointer import EndOfList, JsonPointerException
 from migrator.errors import ApiError, Rejected, TestFailed
 from migrator.exact_json import JSONObject, loads
 from migrator.kinds import LEASES, Op, Resource
-from tests.support.memory_objects import CONFIG_MAPS, copied, same
+from tests.support.memory_objects import copied, same
 
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-_LARGEST_CONFIG_MAP: Final = 1024 * 1024  # Kubernetes: pkg/apis/core/types.go:MaxSecretSize, for ConfigMaps too
 
 
 def patched(document: JSONObject, ops: Sequence[Op], *, subresource: str = "") -> JSONObject:
@@ -94,17 +93,9 @@ def validate(resource: Resource, body: JSONObject) -> None:
         if not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
             raise Rejected(f"{name}: metadata.labels[{key}]: {value!r} is not a value")
     if resource == LEASES:
-        _validate_lease(body)
-    elif resource == CONFIG_MAPS:
-        data = (*(body.get("data") or {}).values(), *(body.get("binaryData") or {}).values())
-        if sum(map(len, data)) > _LARGEST_CONFIG_MAP:
-            raise Rejected(f"{name}: data: Too long")
-
-
-def _validate_lease(body: JSONObject) -> None:
-    spec = body.get("spec") or {}
-    for key in ("acquireTime", "renewTime"):
-        if key in spec and not _MICRO_TIME.fullmatch(str(spec[key])):
-            raise ApiError(f"spec.{key}: {spec[key]!r} has no six fraction digits")
-    if spec.get("leaseDurationSeconds", 1) <= 0 or spec.get("leaseTransitions", 0) < 0:
-        raise Rejected("spec: must be positive")
+        spec = body.get("spec") or {}
+        for key in ("acquireTime", "renewTime"):
+            if key in spec and not _MICRO_TIME.fullmatch(str(spec[key])):
+                raise ApiError(f"spec.{key}: {spec[key]!r} has no six fraction digits")
+        if spec.get("leaseDurationSeconds", 1) <= 0 or spec.get("leaseTransitions", 0) < 0:
+            raise Rejected("spec: must be positive")

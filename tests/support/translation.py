@@ -25,10 +25,10 @@ KINDS: Final = (
 )
 
 
-def stored(client: Client, namespace: str) -> dict[tuple[str, str], Object]:
+def stored(client: Client, namespace: str, kinds: Iterable[tuple[str, str]] = KINDS) -> dict[tuple[str, str], Object]:
     """Everything of the sets in a namespace, by kind and name, without what every write changes."""
     found = {}
-    for api_version, kind in KINDS:
+    for api_version, kind in kinds:
         for item in client.list(api_version, kind, namespace):
             # The hashes of a PodGangMap are in its spec.
             for key in ("resourceVersion", "managedFields", *(("generation",) if kind == "PodGangMap" else ())):

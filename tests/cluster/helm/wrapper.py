@@ -61,11 +61,11 @@ def template(
     return [item for item in yaml.safe_load_all(done.stdout) if item]
 
 
-def packed(directory: Path) -> Path:
-    """Our chart as a release packs it."""
+def packed(chart: Path, directory: Path) -> Path:
+    """A chart as a release packs it."""
     directory.mkdir(parents=True, exist_ok=True)
-    run(PROGRAMS["helm4"].binary(), "package", OURS, "--destination", directory)
-    [found] = directory.glob("grove-migrator-*.tgz")
+    run(PROGRAMS["helm4"].binary(), "package", chart, "--destination", directory)
+    [found] = directory.glob("*.tgz")
     return found
 
 
@@ -73,7 +73,7 @@ def wrapper(kind: str, directory: Path, tag: str) -> Path:
     """The wrapper chart of examples/helm/KIND, whose Grove is of this tag; its charts are there as if downloaded."""
     chart = directory / f"{kind}-{tag}"
     shutil.copytree(EXAMPLES / kind, chart)
-    packed(chart / "charts")
+    packed(OURS, chart / "charts")
     version = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))["dependencies"][0]["version"]
     if kind == "grove":
         grove_chart(chart / "charts" / "grove-charts", version, tag)
@@ -88,7 +88,7 @@ def platform_chart(directory: Path, tag: str, version: str = "1.0.0") -> Path:
     grove_chart(platform / "charts" / "grove-charts", tag, tag)
     for place, group, plural in OTHER_CRDS:
         (platform / place).mkdir(parents=True, exist_ok=True)
-        crd = yaml.safe_dump(_crd(group, plural))
+        crd = yaml.safe_dump(crds.without_schema(group, "v1alpha1", plural, plural.removesuffix("s").capitalize()))
         (platform / place / f"{group}_{plural}.yaml").write_text(f"---\n{crd}", encoding="utf-8")
     kai = {"apiVersion": "v2", "name": "kai-scheduler", "version": "0.17.0"}
     (platform / "charts" / "kai-scheduler" / "Chart.yaml").write_text(yaml.safe_dump(kai), encoding="utf-8")
@@ -112,29 +112,10 @@ def grove_chart(directory: Path, version: str, tag: str) -> Path:
     return directory
 
 
-def _crd(group: str, plural: str) -> Object:
-    """A CRD without a schema."""
-    kind = plural.removesuffix("s").capitalize()
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
-
-
 @contextmanager
 def published(chart: Path, directory: Path) -> Iterator[str]:
     """The address of a chart, packed and served as a repository serves it, until the block ends."""
-    directory.mkdir(parents=True, exist_ok=True)
-    run(PROGRAMS["helm4"].binary(), "package", chart, "--destination", directory)
-    [found] = directory.glob("*.tgz")
+    found = packed(chart, directory)
     handler = partial(_Silent, directory=str(directory))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

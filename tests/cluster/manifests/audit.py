@@ -48,29 +48,17 @@ def grants(objects: Sequence[Object]) -> list[Grant]:
     ]
 
 
-class Audit:
-    """The requests of an account since the last look, apart from discovery and questions about itself."""
-
-    def __init__(self, site: ServedSite, user: str = USER) -> None:
-        self._log, self._user = site.server.directory / "audit.jsonl", user
-        self._seen = len(self._lines())
-
-    def requests(self) -> list[Object]:
-        """The requests that are answered."""
-        lines = self._lines()
-        fresh, self._seen = lines[self._seen :], len(lines)
-        found = [json.loads(line) for line in fresh]
-        return [
-            item
-            for item in found
-            if item["user"]["username"] == self._user
-            and item["stage"] == "ResponseComplete"
-            and "objectRef" in item  # discovery has none
-            and item["objectRef"]["resource"] not in _QUESTIONS
-        ]
-
-    def _lines(self) -> list[str]:
-        return self._log.read_text(encoding="utf-8").splitlines()
+def asked(site: ServedSite, user: str = USER) -> list[Object]:
+    """The requests of an account so far that are answered, apart from discovery and questions about itself."""
+    log = (site.server.directory / "audit.jsonl").read_text(encoding="utf-8")
+    return [
+        item
+        for item in map(json.loads, log.splitlines())
+        if item["user"]["username"] == user
+        and item["stage"] == "ResponseComplete"
+        and "objectRef" in item  # discovery has none
+        and item["objectRef"]["resource"] not in _QUESTIONS
+    ]
 
 
 def used(requests: Sequence[Object], granted: Sequence[Grant]) -> set[Grant]:

@@ -6,16 +6,19 @@ the first is denied by the policies, not because the request is wrong. Every req
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from migrator.kinds import Op
+from migrator.planning.webhooks import CONDITION, adding, expression, removing, webhooks_of
 from testbed.controlplane.client import JSON_PATCH, MERGE_PATCH, Answer, Client, Object, eventually
 from testbed.gangs import ANCHOR_EPOCH
-from tests.cluster.site import ACCOUNT, NAMESPACE, WORKLOADS, ServedSite, made
+from tests.cluster.site import ACCOUNT, NAMESPACE, USER, WORKLOADS, ServedSite, made
+from tests.cluster.webhooks import GUARD, KIND, configuration, permitted
 
 pytestmark = pytest.mark.controlplane
 
@@ -49,6 +52,11 @@ def replace(path: str, value: object) -> list[Object]:
     return [{"op": "replace", "path": path, "value": value}]
 
 
+def add(path: str, value: object) -> list[Object]:
+    """A JSON Patch of one addition."""
+    return [{"op": "add", "path": path, "value": value}]
+
+
 def remove(path: str) -> list[Object]:
     """A JSON Patch of one removal."""
     return [{"op": "remove", "path": path}]
@@ -62,6 +70,28 @@ def created(item: Object) -> Request:
 RBAC: Final = "rbac.authorization.k8s.io"
 _ADMINISTRATOR: Final = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
 LEASE: Final = "coordination.k8s.io/v1"
+
+#: Of another, and of ours what a run of another account has left: in the first webhook, and none in the second.
+HIS: Final = {"name": "his", "expression": "true"}
+STALE: Final = {"name": CONDITION, "expression": expression("somebody")}
+OURS: Final = {"name": CONDITION, "expression": expression(USER)}
+_NOWHERE: Final = {"matchLabels": {"is": "nobody"}}  # nobody serves them, so none is asked
+WEBHOOKS: Final = configuration(*GUARD, namespaceSelector=_NOWHERE, matchConditions=[HIS, STALE])
+WEBHOOKS["webhooks"] += configuration(GUARD[0], "second.example.test", namespaceSelector=_NOWHERE)["webhooks"]
+FIRST, SECOND = webhooks_of(WEBHOOKS)
+HOOK: Final = "/webhooks/0"
+FRESH: Final = "/webhooks/1/matchConditions"
+
+
+def of_webhooks(what: str, body: list[Object]) -> Request:
+    """The request for a patch of the webhooks of PodCliques."""
+    return Request(what, KIND[1], body)
+
+
+def sent(what: str, ops: Iterable[Op]) -> Request:
+    """The request for such a patch as a run sends it."""
+    return of_webhooks(what, [{"op": op.op, "path": op.path, "value": op.value} for op in ops])
+
 
 PERMITTED: Final = (
     Request("template hash", "Pod", replace(_TEMPLATE_LABEL, HASH)),
@@ -87,9 +117,15 @@ PERMITTED: Final = (
     created(made(LEASE, "Lease", "grove-migrator", WORKLOADS, spec={})),
     Request("its own", "Lease/grove-migrator", {"spec": {"leaseTransitions": 1}}),
     Request("the operator's", "Lease/grove-operator-leader-election", {"spec": {"holderIdentity": "us"}}),
+    sent("a test that it may", [Op("test", "/metadata/name", GUARD[0])]),
+    sent("our condition, added", adding(SECOND, USER)),
+    sent("our condition, in place of one of another account", adding(FIRST, USER)),
+    sent("our condition, removed from beside another's", removing(FIRST)),
+    sent("our condition, in both at once", [*adding(FIRST, USER), *adding(SECOND, USER)]),
 )
 
 _ENTRY: Final = {"epoch": "9", "role": "ScaleOut", "podCliqueSetGenerationHash": HASH, "dependsOn": [ANCHOR_EPOCH]}
+_OWNER: Final = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x"}
 
 DENIED: Final = (
     *(Request("an annotation", kind, {"metadata": {"annotations": {"x": "y"}}}) for kind in ("Pod", "PodClique")),
@@ -129,17 +165,45 @@ DENIED: Final = (
     Request("cliques", "PodGangMap", {"spec": {"entries": []}}),
     Request("one entry less", "PodGangMap", remove("/spec/entries/1")),
     Request("what an entry waits for", "PodGangMap", replace("/spec/entries/1/dependsOn", [])),
-    Request(
-        "one entry more",
-        "PodGangMap",
-        [{"op": "add", "path": "/spec/entries/-", "value": _ENTRY}],
-    ),
+    Request("one entry more", "PodGangMap", add("/spec/entries/-", _ENTRY)),
     Request("a value that is not a hash", "PodGangMap", replace("/spec/entries/0/podCliqueSetGenerationHash", "x-y")),
     Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
     # The operator's namespace.
     Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
     created(made(LEASE, "Lease", "x", spec={})),
     Request("of somebody else", "Lease/somebody-elses", {"spec": {"holderIdentity": "us"}}),
+    # Webhooks of the operator: everything but one condition of a name of ours.
+    of_webhooks("fails open", replace(f"{HOOK}/failurePolicy", "Ignore")),
+    of_webhooks("elsewhere", replace(f"{HOOK}/clientConfig", {"url": "https://evil.example/x"})),
+    of_webhooks("another Service", replace(f"{HOOK}/clientConfig/service/name", "x")),
+    of_webhooks("another path", replace(f"{HOOK}/clientConfig/service/path", "/allows-all")),
+    of_webhooks("another authority", replace(f"{HOOK}/clientConfig/caBundle", "Q0E=")),
+    of_webhooks("no authority", remove(f"{HOOK}/clientConfig/caBundle")),
+    of_webhooks("no rules", replace(f"{HOOK}/rules", [])),
+    of_webhooks("another operation", replace(f"{HOOK}/rules/0/operations", ["DELETE"])),
+    of_webhooks("another kind", replace(f"{HOOK}/rules/0/resources", ["podgangs"])),
+    of_webhooks("another selection of objects", replace(f"{HOOK}/objectSelector", {"matchLabels": {"x": "y"}})),
+    of_webhooks("another selection of namespaces", replace(f"{HOOK}/namespaceSelector", {"matchLabels": {"x": "y"}})),
+    of_webhooks("another time to answer", replace(f"{HOOK}/timeoutSeconds", 1)),
+    of_webhooks("another match policy", replace(f"{HOOK}/matchPolicy", "Equivalent")),
+    of_webhooks("our name, for a condition that nobody meets", add(FRESH, [{**OURS, "expression": "false"}])),
+    of_webhooks("our name, another account left out", add(FRESH, [STALE])),
+    of_webhooks("our name, everybody left out", add(FRESH, [{**OURS, "expression": f"{OURS['expression']} && false"}])),
+    of_webhooks("another name for our condition", add(FRESH, [{**OURS, "name": "x"}])),
+    of_webhooks("a second condition of another name", add(FRESH, [OURS, HIS])),
+    of_webhooks("somebody else's condition removed", remove(f"{HOOK}/matchConditions/0")),
+    of_webhooks("somebody else's condition changed", replace(f"{HOOK}/matchConditions/0/expression", "false")),
+    of_webhooks("somebody else's condition replaced", replace(f"{HOOK}/matchConditions", [OURS])),
+    of_webhooks("all conditions removed", remove(f"{HOOK}/matchConditions")),
+    of_webhooks("one more", add("/webhooks/-", configuration(GUARD[0], "x.example.test")["webhooks"][0])),
+    of_webhooks("one less", remove(HOOK)),
+    of_webhooks("none", replace("/webhooks", [])),
+    of_webhooks("no field for them", remove("/webhooks")),
+    of_webhooks("another name for one", replace(f"{HOOK}/name", "x.example.test")),
+    of_webhooks("a label", add("/metadata/labels", {"x": "y"})),
+    of_webhooks("an annotation", add("/metadata/annotations", {"x": "y"})),
+    of_webhooks("an owner", add("/metadata/ownerReferences", [_OWNER])),
+    of_webhooks("a finalizer", add("/metadata/finalizers", ["x.example/y"])),
 )
 
 
@@ -153,23 +217,14 @@ class Accounts:
 
     def send(self, client: Client, request: Request) -> Answer:
         """Send a request that changes nothing."""
-        item = self._object(request)
-        metadata, body = item["metadata"], request.body
-        name = None if item is body else metadata["name"]
-        path = client.kind_of(item).path(metadata.get("namespace"), name, request.subresource)
-        content_type = "application/json"
-        if request.method == "PATCH":
-            content_type = JSON_PATCH if isinstance(body, list) else MERGE_PATCH
-        return client.request(request.method, path, body, query={"dryRun": "All"}, content_type=content_type)
-
-    def _object(self, request: Request) -> Object:
-        if request.method == "POST" and not request.subresource:
-            created: Object = request.body
-            return created
         kind, _, name = request.to.partition("/")
-        return next(
-            item for item in reversed(self.planted) if item["kind"] == kind and name in ("", item["metadata"]["name"])
-        )
+        there = (x for x in reversed(self.planted) if x["kind"] == kind and name in ("", x["metadata"]["name"]))
+        item, content_type = request.body, "application/json"
+        if request.method == "PATCH":
+            item, content_type = next(there), JSON_PATCH if isinstance(request.body, list) else MERGE_PATCH
+        own = item["metadata"]["name"] if request.method == "PATCH" else None
+        path = client.kind_of(item).path(item["metadata"].get("namespace"), own, request.subresource)
+        return client.request(request.method, path, request.body, query={"dryRun": "All"}, content_type=content_type)
 
 
 @pytest.fixture(scope="module")
@@ -177,33 +232,31 @@ def accounts(site: ServedSite) -> Iterator[Accounts]:
     """Both accounts as administrators, and one object of each kind that requests are about."""
     site.fill()
     both = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} for name in (ACCOUNT, OTHER)]
-    created = [
-        site.client.create(item)
-        for item in (
-            made("v1", "ServiceAccount", OTHER),
-            made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": "us"}),
-            made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
-            made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
-            made(f"{RBAC}/v1", "ClusterRoleBinding", "policies-alone", None, roleRef=_ADMINISTRATOR, subjects=both),
-        )
-    ]
-    there = [
-        site.deployment(),
-    ]
-    ours, others = (
-        site.server.client(token=site.client.service_account_token(NAMESPACE, name)) for name in (ACCOUNT, OTHER)
-    )
-    found = Accounts(ours, others, [*site.planted, *created, *there])
-    probe = Request("may it?", "Pod", {"metadata": {"annotations": {"x": "y"}}})
-    eventually(lambda: found.send(found.others, probe).status == 200, what="the other account is not an administrator")
-    eventually(lambda: by_policy(found.send(found.ours, probe)), what="our account is not an administrator")
-    yield found
-    for item in reversed(created):
-        site.client.delete(item)
-    secrets = partial(ours.request, "GET", "/api/v1/secrets")
-    eventually(lambda: secrets().status == 403, what="our account is still an administrator")
-    ours.close()
-    others.close()
+    with permitted(site):
+        created = [
+            site.client.create(item)
+            for item in (
+                made("v1", "ServiceAccount", OTHER),
+                made(LEASE, "Lease", ACCOUNT, spec={"holderIdentity": "us"}),
+                made(LEASE, "Lease", "grove-operator-leader-election", spec={"holderIdentity": ""}),
+                made(LEASE, "Lease", "somebody-elses", spec={"holderIdentity": "x"}),
+                WEBHOOKS,
+                made(f"{RBAC}/v1", "ClusterRoleBinding", "policies-alone", None, roleRef=_ADMINISTRATOR, subjects=both),
+            )
+        ]
+        tokens = (site.client.service_account_token(NAMESPACE, name) for name in (ACCOUNT, OTHER))
+        ours, others = (site.server.client(token=token) for token in tokens)
+        found = Accounts(ours, others, [*site.planted, *created, site.deployment()])
+        probe = Request("may it?", "Pod", {"metadata": {"annotations": {"x": "y"}}})
+        eventually(lambda: found.send(others, probe).status == 200, what="the other account is not an administrator")
+        eventually(lambda: by_policy(found.send(ours, probe)), what="our account is not an administrator")
+        yield found
+        for item in reversed(created):
+            site.client.delete(item)
+        secrets = partial(ours.request, "GET", "/api/v1/secrets")
+        eventually(lambda: secrets().status == 403, what="our account is still an administrator")
+        ours.close()
+        others.close()
 
 
 def by_policy(answer: Answer) -> bool:

@@ -11,6 +11,7 @@ from migrator.kube.store import KubeCluster
 from testbed.controlplane.client import Client
 from testbed.controlplane.crds import put
 from testbed.controlplane.server import ControlPlane
+from testbed.crds import without_schema
 from tests.cluster.store.things import ABSENT, NAMESPACE, THINGS, Both
 from tests.support.memory_store import MemoryCluster
 
@@ -18,20 +19,7 @@ from tests.support.memory_store import MemoryCluster
 @pytest.fixture(scope="package")
 def cluster(control_plane: ControlPlane, api: Client) -> Iterator[KubeCluster]:
     """The API server, with a kind and a namespace of our own."""
-    any_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": THINGS.version, "served": True, "storage": True, "subresources": {"status": {}}}
-    crd = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": THINGS.qualified_name},
-        "spec": {
-            "group": THINGS.group,
-            "scope": "Namespaced",
-            "names": {"plural": THINGS.plural, "singular": "thing", "kind": THINGS.kind},
-            "versions": [{**version, "schema": {"openAPIV3Schema": any_object}}],
-        },
-    }
-    put(api, [crd])
+    put(api, [without_schema(THINGS.group, THINGS.version, THINGS.plural, THINGS.kind)])
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     yield kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
     api.empty_namespace(NAMESPACE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -74,8 +75,8 @@ class Cluster(Operated, ABC):
     """A cluster with at most one operator; a context manager. Lab imitates its nodes, KindCluster has real ones.
 
     ``start_seconds`` is how long an operator may take to reconcile everything, ``settle_seconds`` how long workloads
-    may take to come to rest. ``client`` is the administrator's. ``build`` was installed last, and ``answering`` is
-    since when it answers, on the monotonic clock.
+    may take to come to rest. ``client`` is the administrator's. ``answering`` is since when the operator that was
+    installed last answers, on the monotonic clock.
     """
 
     start_seconds = 120.0
@@ -84,7 +85,6 @@ class Cluster(Operated, ABC):
     def __init__(self) -> None:
         self._diaries: list[PodDiary] = []
         self._ended: dict[str, float] = {}  # when the last pod of each operator's image was gone
-        self.build: Build
         self.kubeconfig: Path  # the administrator's
         self.answering = 0.0
         self._ends = ExitStack()
@@ -109,12 +109,12 @@ class Cluster(Operated, ABC):
         """Start the cluster and set ``client`` and ``kubeconfig``; ``ends`` takes what ends it."""
 
     @abstractmethod
-    def install(self, build: Build) -> None:
-        """Install a build with its CRDs, or upgrade to it, and wait until it has reconciled what was there."""
+    def apply_crds(self, build: Build) -> None:
+        """Replace the CRDs by those of a build, as docs/upgrade.md says."""
 
     @abstractmethod
-    def apply_crds(self, line: str) -> None:
-        """Replace the CRDs by those of a release line, as docs/upgrade.md says."""
+    def upgrade(self, build: Build) -> None:
+        """What ``helm upgrade`` does with the chart of a build; no CRD is touched."""
 
     @abstractmethod
     def _metrics(self) -> str:
@@ -125,6 +125,12 @@ class Cluster(Operated, ABC):
         """What the operator has logged."""
 
     # The operator.
+
+    def install(self, build: Build) -> None:
+        """Install a build with its CRDs, or upgrade to it, and wait until it has reconciled what was there."""
+        self.apply_crds(build)
+        self.upgrade(build)
+        self.wait_for_operator(build)
 
     def make_way(self, wanted: Iterable[str]) -> None:
         """Delete the CRD that is in the way of those that are ``wanted``, if docs/upgrade.md says so: by its block."""
@@ -263,26 +269,22 @@ class Cluster(Operated, ABC):
         assert done.code == 0, done.err
         return done
 
-    def tool(self, *arguments: str) -> Ran:
+    def tool(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """Run the tool on this machine to its end, as the administrator; ``err`` is its log."""
         began = time.monotonic()
-        command = [sys.executable, "-m", "migrator", *arguments, "--kubeconfig", str(self.kubeconfig)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
-        return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        command = [sys.executable, "-m", "migrator", *arguments]
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, input=stdin, capture_output=True, check=False, timeout=RUN_SECONDS
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), time.monotonic() - began)
 
     def hashes(self, scheme: str) -> dict[str, Object]:
         """What ``grove-migrator hash`` says of the sets as the API server returns them, byte for byte, by name."""
-        path = self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)
-        sets = self.client.send("GET", path).data
-        done = subprocess.run(
-            [sys.executable, "-m", "migrator", "hash", "-f", "-", "--scheme", scheme],
-            cwd=ROOT,
-            input=sets,
-            capture_output=True,
-            check=True,
-            timeout=RUN_SECONDS,
-        )
-        return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+        sets = self.client.send("GET", self.client.kind(photo.GROVE, photo.SET).path(WORKLOADS)).data
+        done = self.tool("hash", "-f", "-", "--scheme", scheme, stdin=sets)
+        assert done.code == 0, done.err
+        return {found["name"]: found for found in map(json.loads, done.out.splitlines())}
 
 
 def is_of(image: str, build: Build) -> bool:

@@ -10,18 +10,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from testbed.controlplane.client import AnswerError, Client, Object
-from testbed.controlplane.server import ControlPlane
 
 _REFRESH_SECONDS: Final = 0.5
-_RESTART_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.05
-_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 @functools.cache
@@ -36,74 +33,48 @@ def isolation() -> tuple[str, ...] | None:
     return command if probe.returncode == 0 else None
 
 
-class Container:
+class Container(threading.Thread):
     """The one container of a pod, restarted whenever it ends, until it is stopped.
 
-    ``report`` is called at every change of ``restarts``, ``ready`` (a process runs) and ``ended`` (the last one ran).
+    ``tell`` is called at every change of ``restarts``, ``ready`` (a process runs) and ``ended`` (the last one ran).
     ``exit_code`` is the last process's.
     """
 
     def __init__(
-        self,
-        control_plane: ControlPlane,
-        client: Client,
-        pod: Object,
-        program: Path,
-        *,
-        directory: Path,
-        report: Callable[[Container], None],
+        self, client: Client, pod: Object, program: Path, directory: Path, tell: Callable[[Container], None]
     ) -> None:
+        super().__init__(daemon=True)
         [self._container] = pod["spec"]["containers"]
         self.pod = pod
         self.restarts = self.exit_code = 0
         self.ready = self.ended = False
-        self._control_plane, self._client = control_plane, client
-        self._program = program
+        self._client, self._program = client, program
         self._root, self._log = directory / "root", directory / "log.txt"
-        self._report = report
-        self._token = ""
-        self._grace: float | None = None
+        self._tell = tell
+        self._grace = float("inf")
         self._asked = threading.Event()
-        self._thread = threading.Thread(target=self._live, daemon=True)
 
     @property
     def log(self) -> str:
         """What it has printed so far, on both channels."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
-    def start(self) -> None:
-        """Start; from now on every change of state is reported."""
-        self._root.mkdir(parents=True)
-        shutil.copy(self._program, self._root)  # it is static
-        self._thread.start()
-
     def stop(self, grace: float) -> None:
         """Ask it to end, by SIGTERM, and by SIGKILL when the grace period (in seconds) is over."""
-        self._grace = grace if self._grace is None else min(self._grace, grace)
+        self._grace = min(self._grace, grace)
         self._asked.set()
 
-    def join(self, seconds: float) -> None:
-        """Wait until it has ended and that was reported."""
-        self._thread.join(seconds)
-
-    def _live(self) -> None:
-        while self._volumes_are_there():
-            self._run_once()
-            if self._asked.is_set():
-                break
-            self.restarts += 1
-            self._report(self)
-            self._asked.wait(_RESTART_SECONDS)
-        self.ended = True
-        self._report(self)
-
-    def _volumes_are_there(self) -> bool:
-        """Fill the volumes and wait for what they refer to, as kubelet does; false if asked to end meanwhile."""
-        while not self._asked.is_set():
+    def run(self) -> None:
+        """Run processes, one after the other, once what the volumes refer to is there."""
+        self._root.mkdir(parents=True)
+        shutil.copy(self._program, self._root)  # it is static
+        while not self._asked.wait(_REFRESH_SECONDS):
             if self._refresh():
-                return True
-            self._asked.wait(_REFRESH_SECONDS)
-        return False
+                self._run_once()
+                self.restarts += 1
+                self._tell(self)
+        self.ended = True
+        self._tell(self)
 
     def _run_once(self) -> None:
         """Run one process to its end."""
@@ -115,7 +86,7 @@ class Container:
             )
         refreshed = time.monotonic()
         self.ready = True
-        self._report(self)
+        self._tell(self)
         while process.poll() is None and not self._asked.wait(_POLL_SECONDS):
             if time.monotonic() > refreshed + _REFRESH_SECONDS:
                 refreshed = time.monotonic()
@@ -130,12 +101,12 @@ class Container:
         self.ready, self.exit_code = False, process.returncode
 
     def _environment(self) -> dict[str, str]:
-        server = urlsplit(self._control_plane.url)
-        found = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        server = urlsplit(self._client.url)
+        found = {"PATH": os.environ["PATH"]}
         found |= {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
         for variable in self._container["env"]:
             source = variable.get("valueFrom")
-            found[variable["name"]] = self._field(source["fieldRef"]["fieldPath"]) if source else variable["value"]
+            found[variable["name"]] = self._field(source) if source else variable["value"]
         return found
 
     # --- what kubelet puts into volumes ---------------------------------------------------------------------------
@@ -161,31 +132,30 @@ class Container:
         for source in volume["projected"]["sources"] if "projected" in volume else [volume]:
             match source:
                 case {"serviceAccountToken": token}:
-                    yield token["path"], self._service_account_token().encode()
+                    yield token["path"], self._token.encode()
                 case {"downwardAPI": fields}:
                     for item in fields["items"]:
-                        yield item["path"], self._field(item["fieldRef"]["fieldPath"]).encode()
-                case {"configMap": reference}:
-                    for name, text in self._data("ConfigMap", reference["name"]).items():
-                        yield name, text.encode()
-                case {"secret": reference}:
-                    for name, text in self._data("Secret", reference["secretName"]).items():
-                        yield name, base64.b64decode(text)
+                        yield item["path"], self._field(item).encode()
+                case {"configMap": {"name": name}}:
+                    for file, text in self._data("ConfigMap", name).items():
+                        yield file, text.encode()
+                case {"secret": {"secretName": name}}:
+                    for file, text in self._data("Secret", name).items():
+                        yield file, base64.b64decode(text)
                 case _:
                     raise ValueError(f"this kubelet does not know such a volume: {source}")
 
-    def _data(self, kind: str, name: str) -> Mapping[str, str]:
-        found: Mapping[str, str] = self._client.get("v1", kind, name, self.pod["metadata"]["namespace"]).get("data", {})
+    def _data(self, kind: str, name: str) -> dict[str, str]:
+        found: dict[str, str] = self._client.get("v1", kind, name, self.pod["metadata"]["namespace"]).get("data", {})
         return found
 
-    def _service_account_token(self) -> str:
-        if not self._token:
-            account = self.pod["spec"]["serviceAccountName"]
-            self._token = self._client.service_account_token(self.pod["metadata"]["namespace"], account, pod=self.pod)
-        return self._token
+    @functools.cached_property
+    def _token(self) -> str:
+        account = self.pod["spec"]["serviceAccountName"]
+        return self._client.service_account_token(self.pod["metadata"]["namespace"], account, pod=self.pod)
 
-    def _field(self, path: str) -> str:
+    def _field(self, source: Object) -> str:
         value: Any = self.pod
-        for step in path.split("."):
+        for step in source["fieldRef"]["fieldPath"].split("."):
             value = value[step]
         return str(value)

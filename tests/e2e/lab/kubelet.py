@@ -10,33 +10,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from testbed.controlplane.client import MERGE_PATCH, AnswerError, Object
-from testbed.controlplane.server import ControlPlane
+from testbed.controlplane.client import AnswerError, Client, Object
 from tests.e2e.lab.container import Container
 from tests.support.watch import DELETED, Watch
 
-_NODE: Final = "node"
-_ADDRESS: Final = "10.244.0.1"  # of every pod: nothing listens there
 _NO_LONGER_SO: Final = (404, 409, 422)  # the pod is gone, or is another one by now: a later event says which
 
 
 class Kubelet:
     """Runs the pods of one API server; a context manager. ``program`` is what runs for a pod, None for workload."""
 
-    def __init__(self, control_plane: ControlPlane, directory: Path, program: Callable[[Object], Path | None]) -> None:
-        self._control_plane = control_plane
-        self._directory = directory
-        self._program = program
-        self._client = control_plane.client()
-        self._containers: list[Container] = []
-        self._running: dict[str, Container] = {}
-        self._started: set[str] = set()
+    def __init__(self, client: Client, directory: Path, program: Callable[[Object], Path | None]) -> None:
+        self._client, self._directory, self._program = client, directory, program
+        self._workload: set[str] = set()
+        self._containers: dict[str, Container] = {}  # by the uid of their pod
         self._over = threading.Event()
         self._watch = Watch(self._client, self._client.kind("v1", "Pod").path(), self._handle)
 
@@ -47,16 +39,15 @@ class Kubelet:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         self._watch.stop()
-        for container in self._containers:
+        for container in self._containers.values():
             container.stop(0)
-        for container in self._containers:
+        for container in self._containers.values():
             container.join(10)
-        self._client.close()
 
     @property
     def log(self) -> str:
         """What operators have printed, oldest first."""
-        return "".join(found.log for found in self._containers)
+        return "".join(found.log for found in list(self._containers.values()))
 
     def place(self, pod: Object) -> None:
         """Run a pod whose node selector no node suits, as if such a node had come."""
@@ -74,115 +65,69 @@ class Kubelet:
 
     def _step(self, change: str, pod: Object) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
-        container = self._running.get(metadata["uid"])
-        waits = spec.get("schedulingGates") or spec.get("nodeSelector")  # the node has no labels
-        if change == DELETED:
-            if container is not None:
-                container.stop(0)
+        container = self._containers.get(metadata["uid"])
+        if container is not None and change == DELETED:
+            container.stop(0)
+        elif change == DELETED:
+            return
         elif metadata.get("deletionTimestamp"):
             if container is None:
-                self._remove(pod)
+                self._client.delete(pod)
             else:
                 container.stop(metadata["deletionGracePeriodSeconds"])
-        elif waits or pod["status"].get("phase") == "Failed":
+        elif spec.get("schedulingGates") or spec.get("nodeSelector"):  # the node has no labels
             return
         elif not spec.get("nodeName"):
             self._bind(pod)
-        elif metadata["uid"] not in self._started:
-            self._started.add(metadata["uid"])
+        elif container is None and metadata["uid"] not in self._workload:
             self._start(pod)
-
-    def _remove(self, pod: Object) -> None:
-        """Remove a pod of which nothing runs.
-
-        One that was never bound is failed first, as the garbage collector of pods does with it
-        (kubernetes pkg/controller/podgc/gc_controller.go:gcUnscheduledTerminating).
-        """
-        if not pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
-            self._patch_status(pod, {"phase": "Failed"})
-        self._client.delete(pod)
 
     def _bind(self, pod: Object) -> None:
         metadata = pod["metadata"]
         path = self._client.kind("v1", "Pod").path(metadata["namespace"], metadata["name"], "binding")
-        target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node"}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": metadata["name"]}, "target": target}
         self._client.call("POST", path, body)
 
     def _start(self, pod: Object) -> None:
-        program = self._program(pod)
+        uid, program = pod["metadata"]["uid"], self._program(pod)
         if program is None:
-            self._patch_status(pod, _status(self._now(pod)))
-            return
-        metadata = pod["metadata"]
-        container = Container(
-            self._control_plane,
-            self._client,
-            pod,
-            program,
-            directory=self._directory / f"{metadata['name']}-{metadata['uid'][:8]}",
-            report=self._report,
-        )
-        self._running[metadata["uid"]] = container
-        self._containers.append(container)
-        container.start()
+            self._workload.add(uid)
+            self._report(pod, ready=True)
+        else:
+            self._containers[uid] = Container(self._client, pod, program, self._directory / uid, self._tell)
+            self._containers[uid].start()
 
-    def _report(self, container: Container) -> None:
-        pod = container.pod
-        if container.ended:
-            self._running.pop(pod["metadata"]["uid"], None)
+    def _tell(self, container: Container) -> None:
+        """Report how a container is, unless its pod was deleted by force; an ended one's pod is gone then."""
         if self._over.is_set():
             return
-        with suppress(AnswerError):  # a pod that was deleted by force is not there any more
-            now = self._now(pod)
-            if not container.ended:
-                self._patch_status(pod, _status(now, container))
-            elif now["metadata"]["uid"] == pod["metadata"]["uid"]:
-                self._client.delete(now)
+        if container.ended:
+            self._client.delete(container.pod)
+            return
+        last = {"terminated": {"exitCode": container.exit_code}} if container.restarts else {}
+        try:
+            self._report(container.pod, ready=container.ready, restartCount=container.restarts, lastState=last)
+        except AnswerError as error:
+            if error.answer.status not in _NO_LONGER_SO:
+                raise
 
-    def _now(self, pod: Object) -> Object:
-        return self._client.get("v1", "Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
-
-    def _patch_status(self, pod: Object, status: Object) -> None:
-        metadata = pod["metadata"]
+    def _report(self, pod: Object, *, ready: bool, **more: object) -> None:
+        """Report the status of a pod whose init containers have ended."""
+        metadata, spec = pod["metadata"], pod["spec"]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        state = {"running": {}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
+        started = {"ready": ready, "started": ready, "state": state, "restartCount": 0, **more}
+        ended = {"ready": True, "state": {"terminated": {"exitCode": 0}}, "restartCount": 0}
+        status = {
+            "phase": "Running",
+            "conditions": [
+                {"type": name, "status": str(holds), "lastTransitionTime": now}
+                for name, holds in {"PodScheduled": True, "Initialized": True, "Ready": ready}.items()
+            ],
+            "containerStatuses": [{"name": one["name"], **started} for one in spec["containers"]],
+            "initContainerStatuses": [{"name": one["name"], **ended} for one in spec.get("initContainers") or ()],
+        }
         path = self._client.kind("v1", "Pod").path(metadata["namespace"], metadata["name"], "status")
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self._client.call("PATCH", path, body, content_type=MERGE_PATCH)
-
-
-def _status(pod: Object, run: Container | None = None) -> Object:
-    """The status that a kubelet reports of a pod whose init containers have ended; without a ``run`` of workload."""
-    ready, restarts = (run.ready, run.restarts) if run is not None else (True, 0)
-    last = {"lastState": {"terminated": {"exitCode": run.exit_code}}} if run is not None and restarts else {}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    state = {"running": {"startedAt": now}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
-    containers = [
-        {**_names(container), "ready": ready, "started": ready, "restartCount": restarts, "state": state, **last}
-        for container in pod["spec"]["containers"]
-    ]
-    done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
-    initial = [
-        {**_names(container), "ready": True, "restartCount": 0, "state": done}
-        for container in pod["spec"].get("initContainers") or ()
-    ]
-    conditions = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
-    others = [found for found in pod["status"].get("conditions") or () if found["type"] not in conditions]
-    ours = [
-        {"type": name, "status": "True" if holds else "False", "lastTransitionTime": now}
-        for name, holds in conditions.items()
-    ]
-    return {
-        "phase": "Running",
-        "hostIP": "127.0.0.1",
-        "podIP": _ADDRESS,
-        "podIPs": [{"ip": _ADDRESS}],
-        "startTime": pod["status"].get("startTime") or now,
-        "conditions": [*others, *ours],
-        "containerStatuses": containers,
-        **({"initContainerStatuses": initial} if initial else {}),
-    }
-
-
-def _names(container: Object) -> Object:
-    image = container["image"]
-    return {"name": container["name"], "image": image, "imageID": image, "containerID": f"test://{container['name']}"}
+        self._client.call("PATCH", path, body, content_type="application/strategic-merge-patch+json")

@@ -49,20 +49,10 @@ class Lab(Cluster):
         server = ends.enter_context(self.control_plane)
         self.client = server.client()
         self.kubeconfig = server.kubeconfig
-        self.kubelet = ends.enter_context(Kubelet(server, self._directory / "pods", _program))
-
-    def install(self, build: Build) -> None:
-        """Replace the CRDs, and install a build from its chart: afterwards one replica of it runs."""
-        self.apply_crds(build.crds)
-        self.upgrade(build)
-        self.wait_for_operator(build)
+        self.kubelet = ends.enter_context(Kubelet(self.client, self._directory / "pods", _program))
 
     def upgrade(self, build: Build) -> None:
-        """Do to the cluster what ``helm upgrade`` does with the chart of a build: no CRD is touched.
-
-        What the chart before had and this one lacks stays, which Helm removes.
-        """
-        self.build = build
+        """As Helm does; but what the chart before had and this one lacks stays."""
         for item in self._rendered(build):
             kind, metadata = self.client.kind_of(item), item["metadata"]
             if kind.namespaced:
@@ -99,10 +89,10 @@ class Lab(Cluster):
                 item["data"]["config.yaml"] = yaml.safe_dump(configuration)
             yield item
 
-    def apply_crds(self, line: str) -> None:
-        """Replace the CRDs by a line's, as docs/upgrade.md says."""
-        self.make_way(crd["metadata"]["name"] for crd in load(line))
-        apply_crds(self.client, line)
+    def apply_crds(self, build: Build) -> None:
+        """By those of the build's line."""
+        self.make_way(crd["metadata"]["name"] for crd in load(build.crds))
+        apply_crds(self.client, build.crds)
 
     @contextmanager
     def in_mid_run(self, target: Build, *more: str, pods: int = 0) -> Iterator[Running]:

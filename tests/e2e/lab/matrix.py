@@ -145,16 +145,16 @@ def prepare(cluster: Cluster, build: Build) -> Photo:
         change_template(cluster, name, "1")
     cluster.settle(lambda now: {(photo.SET, name) for name in ("gang", "busybox")} <= now.updates().keys())
     if build.on_delete:
-        _replace_one(cluster)
+        _replace_one(cluster, build)
     cluster.scale(photo.GROUP, "gang-0-sg-x", 3)
     return cluster.settle(lambda now: len(now.pods()) == len(first.pods()) + 4)
 
 
-def _replace_one(cluster: Cluster) -> None:
+def _replace_one(cluster: Cluster, build: Build) -> None:
     """Under OnDelete, change a clique's template and delete one of its pods: one is new then, the others are old."""
     change_template(cluster, samples.KEPT, "1")
     now = cluster.settle(lambda now: (photo.SET, samples.KEPT) in now.updates())
-    outdated = now.outdated(cluster.hashes(cluster.build.scheme))
+    outdated = now.outdated(cluster.hashes(build.scheme))
     uid, name = next(found for found in now.pods(samples.KEPT).items() if found[0] in outdated)
     cluster.client.delete(now.objects[photo.POD, name])
     cluster.settle(lambda now: uid not in now.pods())
@@ -255,7 +255,7 @@ def upgrade(pair: Pair, cluster: Cluster, *, back: bool = False) -> Result:
     source, target = pair.builds
     prepare(cluster, source)
     if pair.crds_first:
-        cluster.apply_crds(target.crds)
+        cluster.apply_crds(target)
     with cluster.undisturbed() as before:
         run = cluster.migrate(target, *pair.flags)
         after = _installed(cluster, target)

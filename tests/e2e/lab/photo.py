@@ -93,62 +93,36 @@ class Photo:
         return [f"{kind} {name}: {reason}" for (kind, name), item in self.objects.items() for reason in self._why(item)]
 
     def _why(self, item: Object) -> Iterator[str]:
-        metadata, spec, status = item["metadata"], item["spec"], item["status"]
+        metadata, status = item["metadata"], item["status"]
         if metadata.get("deletionTimestamp"):
             yield "is being deleted"
         if item["kind"] == POD:
             if not any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()):
                 yield "is not ready"
             return
-        if status.get("observedGeneration") != metadata["generation"]:
+        if status.get("observedGeneration") != metadata["generation"]:  # operators write it when all is made
             yield "its spec is not observed"
         for progress in _progress(item):
             if not progress.get("updateEndedAt") or any(progress.get(name) for name in _BUSY):
                 yield "an update is in flight"
+        pcs = self.objects[SET, _labels(item).get(LABEL_PART_OF, metadata["name"])]
+        # It may hold pods of an older template for as long as nobody deletes them.
+        on_delete = pcs["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
         if item["kind"] == CLIQUE:
-            yield from self._why_clique(item, spec["replicas"], status)
-        elif item["kind"] == GROUP:
-            yield from self._why_group(item, spec, status)
-        else:
-            yield from self._why_set(item, spec, status)
+            yield from self._why_clique(item, on_delete=on_delete)
+        wanted = pcs["status"].get("currentGenerationHash")
+        current = wanted if item["kind"] == SET else status.get("currentPodCliqueSetGenerationHash")
+        if not wanted or (current != wanted and LABEL_SCALING_GROUP not in _labels(item) and not on_delete):
+            yield f"its generation hash is {current}, and its set's {wanted}"
 
-    def _why_clique(self, item: Object, replicas: int, status: Object) -> Iterator[str]:
-        owned = [pod for pod in self.of(POD) if _owner(pod) == item["metadata"]["uid"]]
-        names = ("replicas", "readyReplicas") if self._on_delete(item) else _COUNTED
-        counts = {name: status.get(name, 0) for name in names}
+    def _why_clique(self, item: Object, *, on_delete: bool) -> Iterator[str]:
+        replicas, labels, status = item["spec"]["replicas"], item["metadata"]["labels"], item["status"]
+        owned = [pod for pod in self.of(POD) if pod["metadata"]["labels"][LABEL_POD_CLIQUE] == item["metadata"]["name"]]
+        counts = {name: status.get(name, 0) for name in (_COUNTED[:2] if on_delete else _COUNTED)}
         if len(owned) != replicas or set(counts.values()) != {replicas}:
             yield f"{len(owned)} of {replicas} pods; its status says {counts}"
-        current = status.get("currentPodTemplateHash")
-        if current != item["metadata"]["labels"].get(LABEL_POD_TEMPLATE_HASH) and not self._on_delete(item):
+        if status.get("currentPodTemplateHash") != labels.get(LABEL_POD_TEMPLATE_HASH) and not on_delete:
             yield "its current template hash is not its label's"
-
-    def _on_delete(self, item: Object) -> bool:
-        """Whether it may hold pods of an older template for as long as nobody deletes them."""
-        name = item["metadata"]["labels"][LABEL_PART_OF] if item["kind"] != SET else item["metadata"]["name"]
-        return bool(self.objects[SET, name]["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
-
-    def _why_group(self, item: Object, spec: Object, status: Object) -> Iterator[str]:
-        owned = [clique for clique in self.of(CLIQUE) if _owner(clique) == item["metadata"]["uid"]]
-        wanted = spec.get("replicas", 1) * len(spec["cliqueNames"])
-        if len(owned) != wanted:
-            yield f"{len(owned)} of {wanted} PodCliques"
-        if not status.get("currentPodCliqueSetGenerationHash"):
-            yield "no generation hash is stored"
-
-    def _why_set(self, item: Object, spec: Object, status: Object) -> Iterator[str]:
-        owned = {kind: [x for x in self.of(kind) if _owner(x) == item["metadata"]["uid"]] for kind in (GROUP, CLIQUE)}
-        groups = spec["template"].get("podCliqueScalingGroups") or ()
-        grouped = {name for group in groups for name in group["cliqueNames"]}
-        alone = [clique for clique in spec["template"]["cliques"] if clique["name"] not in grouped]
-        wanted = {GROUP: spec["replicas"] * len(groups), CLIQUE: spec["replicas"] * len(alone)}
-        for kind, items in owned.items():
-            if len(items) != wanted[kind]:
-                yield f"{len(items)} of {wanted[kind]} {kind}s"
-            hashes = {found["status"].get("currentPodCliqueSetGenerationHash") for found in items}
-            if not self._on_delete(item) and hashes - {status.get("currentGenerationHash")}:
-                yield f"its generation hash has not reached each {kind}"
-        if not status.get("currentGenerationHash"):
-            yield "no generation hash is stored"
 
 
 def take(items: Sequence[Object]) -> Photo:
@@ -163,8 +137,3 @@ def _labels(item: Object) -> Mapping[str, str]:
 def _progress(item: Object) -> list[Mapping[str, Any]]:
     status = item["status"]
     return [status[name] for name in PROGRESS if status.get(name)]
-
-
-def _owner(item: Object) -> str | None:
-    owners = item["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), None)

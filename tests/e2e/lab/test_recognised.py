@@ -1,51 +1,44 @@
-"""Real operators are recognised as what the release table says of them, each by its own program."""
+"""Real operators are recognised as what the release table and the lab say of them, each by its own program."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from migrator.errors import Refused
-from migrator.releases import program
-from migrator.releases.program import Operator
-from migrator.releases.table import Release, releases
+from migrator.releases import program, table
 from tests.e2e.lab import builds
+from tests.e2e.lab.builds import BUILDS
 
 pytestmark = pytest.mark.upgrade
 
-#: Builds of pull requests and of other libraries, which the table does not have.
-OTHERS = {
-    "v0.1.0-alpha.3-k8s-1.34": "legacy-1.34",
-    "pr-778": "legacy-1.35",
-    "main-hooks": "legacy-1.35",
-    "next-0.37": "legacy-1.37",
-    "next-0.37-hooks": "legacy-1.37",
+#: By build; those of pull requests and of other libraries are not in the table.
+SCHEMES: Final = {
+    **{build.name: build.scheme for build in BUILDS.values()},
+    **{release.name: release.scheme.name for release in table.releases()},
 }
 #: What is known and cannot be migrated to, and a part of the sentence.
-REFUSED = {"pr-710": "ControllerRevisions", "v0.1.0-alpha.10-rc1": "puts the hash into object names"}
+REFUSED: Final = {
+    "pr-710-1a8393a7": "ControllerRevisions",
+    "v0.1.0-alpha.10-rc1": "puts the hash into object names",
+}
 
 
-def read(name: str) -> Operator:
-    """What is read of the first build whose directory begins with a name; skips without one."""
-    home = builds.directory()
-    pattern = f"{name}-*" if name.startswith("pr-") else name  # a pull request's directory has its commit behind it
-    found = sorted(home.glob(f"{pattern}/grove-operator")) if home is not None else []
-    if not found:
+def read(name: str) -> program.Operator:
+    """What is read of a build's program; skips without one."""
+    path = (builds.directory() or Path("/nonexistent")) / name / builds.REPOSITORY
+    if not path.exists():
         pytest.skip(f"not run: no program of {name} in {builds.VARIABLE}")
-    return program.read(found[0].read_bytes())
+    return program.read(path.read_bytes())
 
 
-@pytest.mark.parametrize("release", releases(), ids=lambda release: release.name)
-def test_the_table_says_what_the_program_says(release: Release) -> None:
-    """The scheme of every release in the table is that of its program, without a doubt."""
-    found = read(release.name)
-    assert (found.scheme, found.doubt) == (release.scheme, "")
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_builds_are_recognised_too(name: str) -> None:
-    """A rebuild with newer libraries under an old tag, a pull request, and the likely next step."""
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_program_says_what_it_hashes_with(name: str) -> None:
+    """The scheme of every release and build is that of its program, without a doubt."""
     found = read(name)
-    assert (found.scheme.name, found.doubt) == (OTHERS[name], "")
+    assert (found.scheme.name, found.doubt) == (SCHEMES[name], "")
 
 
 @pytest.mark.parametrize("name", REFUSED)

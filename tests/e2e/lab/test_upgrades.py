@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from testbed.controlplane.client import Object
+from tests.cluster.webhooks import conditions
 from tests.e2e.lab import photo, samples
 from tests.e2e.lab.builds import Build
 from tests.e2e.lab.cluster import RUN_SECONDS
@@ -122,7 +122,7 @@ def test_webhooks_that_fail_closed_refuse_a_run_and_are_opened_for_it_only(
         assert "GM-202" in refused.err
         assert lab.photo().labels() == before.labels()
         lab.migrate(target, "--allow", "GM-202")
-        assert not _conditions(lab)
+        assert not conditions(lab.client)
         lab.install(target)
         lab.settle()
 
@@ -183,12 +183,6 @@ def _prepare_many(lab: Lab, source: Build) -> None:
     for number in range(20):
         lab.client.create(samples.gang(f"gang-{number}", alone=8, grouped=4))
     lab.settle(lambda now: len(now.pods()) == 480)
-
-
-def _conditions(lab: Lab) -> list[Object]:
-    """The match conditions of every validating webhook."""
-    found = lab.client.list("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
-    return [one for item in found for webhook in item["webhooks"] for one in webhook.get("matchConditions", ())]
 
 
 @contextmanager

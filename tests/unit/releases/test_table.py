@@ -24,7 +24,8 @@ def test_a_scheme_stands_for_every_build_that_uses_it() -> None:
 
 
 def test_each_fact_links_to_where_it_is_said() -> None:
-    """A release to its go.mod at its commit, and a version of Dynamo to a page of its own."""
+    """A release, which has one line, to its go.mod at its commit; and a version of Dynamo to a page of its own."""
+    assert len({release.name for release in table.releases()}) == len(table.releases())
     for release in table.releases():
         assert release.source.startswith(f"https://github.com/ai-dynamo/grove/blob/{release.commit}"), release.name
     links = [link for release in table.releases() for link in release.dynamo.values()]
