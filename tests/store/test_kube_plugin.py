@@ -1,0 +1,119 @@
+"""Credential plugins: when they are started, what they are told, and what is made of their answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from migrator.errors import NotAuthorised
+from migrator.kinds import PODS
+from migrator.kube import store as kube_store
+from migrator.kube.transport import Timing
+from tests.support.fake_api import FakeApi
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+#: A plugin whose token says how often it was started.
+COUNTING = """
+import json, pathlib
+from datetime import UTC, datetime, timedelta
+counter = pathlib.Path({counter!r})
+counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
+assert counter.read_text() not in {fails}
+expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
+status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
+
+
+@table(
+    "seconds fails steps tokens",
+    ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
+    ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
+    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 9.5, 0.5), "1113")),
+)
+def test_plugin_credentials_are_renewed_before_they_expire(
+    tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
+) -> None:
+    """A credential plugin is started again in the middle of a run, but not for every request."""
+    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
+    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    for step in steps:
+        now[0] += step
+        store.get(PODS, "a", "p")
+    assert [seen.headers["authorization"] for seen in api.seen] == [f"Bearer token-{number}" for number in tokens]
+
+
+ANSWER = """
+import json, os, sys, time
+print("log in at https://example.test", file=sys.stderr, flush=True)
+time.sleep({seconds})
+api, info = "client.authentication.k8s.io/v1", json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+assert info["spec"] == {spec}, info
+print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"token": "sesame"}}}}))
+"""
+
+
+def test_a_plugin_asks_for_a_login_on_our_stderr(
+    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
+    monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
+    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
+    assert capfd.readouterr().err == "log in at https://example.test\n"
+    assert waited == [sys.executable]
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -> None:
+    """With `provideClusterInfo` it gets the cluster, and its own extension of the kubeconfig as `config`."""
+    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+    cluster = {"server": api.url, "extensions": extensions, "config": {"audience": "x"}}
+    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
+    user["exec"]["provideClusterInfo"] = True
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, extensions=extensions))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+NO_STATUS = "printed no ExecCredential with a status"
+
+
+@table(
+    "program said",
+    ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
+    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
+    ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
+    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    (
+        "An expiry that is no time.",
+        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
+    ),
+    (
+        "Another API.",
+        ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
+    ),
+    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
+)
+def test_a_plugin_that_gives_no_credentials_is_named(
+    tmp_path: Path, api: FakeApi, program: str | None, said: str
+) -> None:
+    """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
+    user = plugin(tmp_path / "plugin.py", program or "")
+    user["exec"]["command"] = sys.executable if program else "no-such-plugin"
+    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert "sesame" not in str(caught.value)
+    assert api.seen == []
+
+
+def test_a_token_beside_a_plugin_is_taken(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl takes it; the plugin is not started."""
+    user = {"token": "sesame", **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
