@@ -104,6 +104,12 @@ def test_a_field_of_the_cluster_is_named(tmp_path: Path, field: str, value: obje
     ("A plugin's argument.", (plugin(args=["a", 5]), "exec.args[1]", f"{TEXT} a number")),
     ("A plugin's command.", (plugin(command=None), "exec.command", "is missing")),
     ("A plugin's boolean.", (plugin(provideClusterInfo="true"), "exec.provideClusterInfo", f"{BOOLEAN} a text")),
+    ("A password without a user.", ({"password": "same"}, "username", "is missing: a password needs it")),
+    (
+        "A mode that kubectl does not know.",
+        (plugin(interactiveMode="same"), "exec.interactiveMode", "must be Never, IfAvailable or Always"),
+    ),
+    ("A text for people.", (plugin(installHint=["same"]), "exec.installHint", f"{TEXT} a list")),
     ("A plugin.", ({"exec": "same"}, "exec", "must be a mapping, and is a text")),
     (
         "A way to log in that the client does badly.",
