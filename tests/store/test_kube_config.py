@@ -10,7 +10,6 @@ from typing import Any
 
 import certifi
 import pytest
-from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
@@ -21,6 +20,7 @@ from migrator.kube.kubeconfig import find
 from migrator.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig
+from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -36,11 +36,13 @@ def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pyte
 def test_the_first_file_names_the_current_context(
     tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """$KUBECONFIG is a list, merged; missing files are passed over, and the first with a current context wins."""
+    """$KUBECONFIG is a list, merged; missing and empty files are passed over, and the first current context wins."""
     unnamed = kubeconfig(tmp_path / "unnamed", api.url, current="")
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.touch()
     first = kubeconfig(tmp_path / "first", api.url, current="other")
     second = kubeconfig(tmp_path / "second", api.url, current="main")
-    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "missing"), unnamed, first, second]))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(missing), str(empty), unnamed, first, second]))
     ask()
     assert api.seen[0].path.startswith("/other/")
 
@@ -85,7 +87,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("", None, "/config file is empty"),
+        ("", None, "has no current context; choose one with --context: it has none"),
         ("just text", None, FORM),
         ("a: [", None, "cannot be used: it is not YAML"),
         ("[]", None, FORM),
@@ -96,15 +98,15 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
-        ("users: [{name: null, user: {token: sesame}}, {name: me}]\n", None, FORM),
+        ("users: [{user: {token: sesame}}, {name: me}]\n", None, FORM),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
         ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
         ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
-        ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
         ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
+        ({"user": {"tokenFile": "/dev/null"}}, None, "cannot be used: /dev/null: is empty$"),
     ],
 )
 def test_a_bad_kubeconfig_is_a_usage_error(
@@ -138,6 +140,14 @@ def test_no_configuration_at_all_names_what_was_tried(
         monkeypatch.setenv("KUBECONFIG", variable)
     with pytest.raises(UsageError, match=message):
         kube_store.connect(context=context)
+
+
+def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run as a user that nobody knows."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(UsageError, match=r"no cluster is named: .*in-cluster"):
+        kube_store.connect()
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\0", b"[" * 5_000])
@@ -180,15 +190,15 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    now, configuration = [0.0], Configuration()
+    now = [0.0]
     context, read = find(None, None, print)
     assert context is None
-    credentials = Credentials(configuration, lambda: read(configuration), lambda: now[0])
-    assert configuration.host == "https://127.0.0.1:443"
-    assert credentials.headers("get")["authorization"] == "bearer first"
+    credentials = Credentials(read, lambda: now[0])
+    assert credentials.server == "https://127.0.0.1:443"
+    assert credentials.access("get").headers["authorization"] == "bearer first"
     token.write_text("second", encoding="utf-8")
     now[0] += 60
-    assert credentials.headers("get")["authorization"] == "bearer second"
+    assert credentials.access("get").headers["authorization"] == "bearer second"
 
 
 def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, api: FakeApi) -> None:
@@ -220,6 +230,30 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
         store.get(PODS, "a", "p")
     with pytest.raises(NotAuthorised, match="the credentials cannot be renewed"):
         store.get(PODS, "a", "p")
+
+
+@table(
+    "user sent",
+    ("A user without a password has an empty one.", ({"username": "me"}, "Basic bWU6")),
+    ("A password is UTF-8.", ({"username": "me", "password": "\u0142"}, "Basic bWU6xYI=")),
+    ("The token of a file goes before one in the text.", ({"token": "old", "tokenFile": "token"}, "Bearer sesame")),
+    ("That counts while there is no file.", ({"token": "old", "tokenFile": "missing"}, "Bearer old")),
+    ("Or an empty one.", ({"token": "old", "tokenFile": "empty"}, "Bearer old")),
+)
+def test_who_is_meant_as_kubectl_takes_it(tmp_path: Path, api: FakeApi, user: dict[str, str], sent: str) -> None:
+    """A user's entry may have more than one of its fields, or a part of them."""
+    (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
+    (tmp_path / "empty").write_text("\n", encoding="utf-8")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert api.seen[0].headers["authorization"] == sent
+
+
+def test_the_proxy_of_a_cluster_is_used_with_its_password(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl uses it, whatever `no_proxy` says, which is about the variables."""
+    proxy = api.url.replace("//", "//me:open@")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", "http://example.test", **{"proxy-url": proxy}))
+    assert api.seen[0].target.startswith("http://example.test/")
+    assert api.seen[0].headers["proxy-authorization"] == "Basic bWU6b3Blbg=="
 
 
 @pytest.mark.parametrize("token", ["alibaba\nsesame", "alibaba\r\nImpersonate-User: sesame", "sésame"])

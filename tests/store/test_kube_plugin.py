@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
+from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from migrator.errors import NotAuthorised
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
 from migrator.kube.transport import Timing
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Answer, FakeApi, Seen, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
 from tests.support.tables import table
 
@@ -59,25 +62,73 @@ print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"tok
 """
 
 
+NOT_INTERACTIVE = {"interactive": False}
+
+
 def test_a_plugin_asks_for_a_login_on_our_stderr(
     tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
     monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
-    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
+    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec=NOT_INTERACTIVE)), list[str]()
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
     assert capfd.readouterr().err == "log in at https://example.test\n"
     assert waited == [sys.executable]
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
-def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -> None:
-    """With `provideClusterInfo` it gets the cluster, and its own extension of the kubeconfig as `config`."""
-    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
-    cluster = {"server": api.url, "extensions": extensions, "config": {"audience": "x"}}
+def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serve: Serve) -> None:
+    """Patches under way may be refused one after the other, and a login may have to be typed."""
+    arrived, renewed = threading.Event(), threading.Event()
+
+    def answer(seen: Seen) -> Answer:
+        if seen.path.endswith("/late"):
+            arrived.set()
+            renewed.wait(20)
+        return status(401, "expired") if seen.headers["authorization"] == "Bearer token-1" else POD
+
+    api = serve(answer)
+    program = COUNTING.format(counter=str(tmp_path / "counter"), seconds=3600, fails={""})
+    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config)
+    with ThreadPoolExecutor() as pool:
+        late = pool.submit(store.get, PODS, "a", "late")
+        assert arrived.wait(20)
+        with pytest.raises(NotAuthorised):
+            store.get(PODS, "a", "refused")
+        store.get(PODS, "a", "p")
+        renewed.set()
+        assert isinstance(late.exception(20), NotAuthorised)
+    store.get(PODS, "a", "p")
+    assert (tmp_path / "counter").read_text(encoding="utf-8") == "xx"
+
+
+@pytest.mark.parametrize("name", ["certificate-authority", "certificate-authority-data"])
+def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi, name: str) -> None:
+    """With `provideClusterInfo` it gets the cluster, files as data, and its extension of the kubeconfig as `config`."""
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.read_bytes())
+    data = b64encode(AUTHORITY.read_bytes()).decode()
+    authority = {name: data if name.endswith("data") else "ca.crt"}
+    told = {"server": api.url, "tls-server-name": "x", "disable-compression": True}
+    cluster = {**told, "certificate-authority-data": data, "config": {"audience": "x"}}
     user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
     user["exec"]["provideClusterInfo"] = True
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, extensions=extensions))
+    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+    fields = {**told, **authority, "extensions": extensions}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", user=user, **fields))
+    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
+    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command with a folder is a path from the kubeconfig; the plugin's paths begin where its user is."""
+    where = f"import os; assert os.getcwd() == {str(tmp_path / 'home')!r}"
+    user = plugin(tmp_path / "login", f"#!{sys.executable}\n{where}" + ANSWER.format(seconds=0, spec=NOT_INTERACTIVE))
+    (tmp_path / "login").chmod(0o755)
+    user["exec"] |= {"command": "./login", "args": []}
+    monkeypatch.chdir(tmp_path / "home")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert api.seen[0].headers["authorization"] == "Bearer sesame"
 
 
@@ -112,8 +163,40 @@ def test_a_plugin_that_gives_no_credentials_is_named(
     assert api.seen == []
 
 
-def test_a_token_beside_a_plugin_is_taken(tmp_path: Path, api: FakeApi) -> None:
-    """As kubectl takes it; the plugin is not started."""
-    user = {"token": "sesame", **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
+@table(
+    "fields said",
+    (
+        "How to install it.",
+        ({"command": "no-such-plugin", "installHint": "See\n\x1bx.test"}, r"PATH\. See x\.test$"),
+    ),
+    (
+        "Nobody can type.",
+        ({"interactiveMode": "Always"}, r"asks for input \(interactiveMode: Always\), and stdin is no"),
+    ),
+)
+def test_a_plugin_that_cannot_run_is_named_with_what_to_do(
+    tmp_path: Path, api: FakeApi, fields: dict[str, str], said: str
+) -> None:
+    """As by kubectl, before it is started."""
+    user = plugin(tmp_path / "plugin.py", f"open({str(tmp_path / 'started')!r}, 'x')")
+    user["exec"] |= fields
+    with pytest.raises(NotAuthorised, match=said):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    assert not (tmp_path / "started").exists()
+
+
+@table(
+    "fields sent",
+    ("A token.", ({"token": "sesame"}, "Bearer sesame")),
+    ("The token of a file.", ({"tokenFile": "token"}, "Bearer of a file")),
+    ("A password.", ({"username": "me", "password": "open"}, "Basic bWU6b3Blbg==")),
+    ("A certificate.", ({"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}, None)),
+)
+def test_credentials_beside_a_plugin_are_taken(
+    tmp_path: Path, api: FakeApi, fields: dict[str, str], sent: str | None
+) -> None:
+    """As kubectl takes them; the plugin is not started."""
+    (tmp_path / "token").write_text("of a file", encoding="utf-8")
+    user = {**fields, **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+    assert api.seen[0].headers.get("authorization") == sent

@@ -270,16 +270,20 @@ def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: 
         patch(store.within(left))
 
 
-@pytest.mark.parametrize("code", [401, 403])
-def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int) -> None:
-    """A token may be rotated at any time, so the next attempt of the caller has the new one."""
+@table(
+    "code times",
+    ("A token may be rotated at any time.", (401, 2)),
+    ("A missing permission is not in a new token either, and a plugin may ask for a login.", (403, 1)),
+)
+def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int, times: int) -> None:
+    """The next attempt of the caller has the new ones, and they are kept."""
     api, renewed = serve(status(code, "no"), POD, POD), list[str]()
     store = store_on(api.url, renewed=lambda: renewed.append("renewed"))
     with pytest.raises(errors.NotAuthorised):
         get(store)
     get(store)
     get(store)
-    assert renewed == ["renewed"] * 2
+    assert len(renewed) == times
 
 
 #: Errors of urllib3 after which the server may have the request.

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
 
-from migrator.errors import Unreachable, UsageError
+from migrator.errors import NotAuthorised, Unreachable, UsageError
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
-from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Serve
+from migrator.kube.transport import Timing
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, RENEWED, Answer, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -31,17 +35,59 @@ def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve
     ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
 
 
-def test_the_client_certificate_of_a_plugin_is_shown(
-    tmp_path: Path, serve: Serve, caplog: pytest.LogCaptureFixture
+#: A plugin that answers with the key and the certificate of a file, and with a token, for an hour.
+PLUGIN = """
+import json, pathlib
+from datetime import UTC, datetime, timedelta
+pem, expiry = pathlib.Path({path!r}).read_text(), (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+status = {{"clientCertificateData": pem, "clientKeyData": pem, "token": "sesame", "expirationTimestamp": expiry}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
+
+
+def test_token_and_certificate_of_a_plugin_are_both_shown(tmp_path: Path, serve: Serve) -> None:
+    """A credential plugin may answer with a token, a certificate with its key, or all of them."""
+    user, api = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(CERTIFICATE))), serve(POD, tls=True)
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, **{"certificate-authority": str(AUTHORITY)}))
+    (seen,) = api.seen
+    assert (seen.certificate, seen.headers["authorization"]) == ("tests of grove-migrator", "Bearer sesame")
+
+
+@table(
+    "by_plugin first seconds",
+    ("A plugin's, before it expires.", (True, POD, 3541)),
+    ("A plugin's that the server refuses.", (True, status(401, "expired"), 0)),
+    ("That of a file, whose owner replaces it before it expires.", (False, POD, 60)),
+    ("That of a file that the server refuses.", (False, status(401, "expired"), 0)),
+)
+def test_a_renewed_certificate_is_shown(
+    tmp_path: Path, serve: Serve, *, by_plugin: bool, first: Answer, seconds: float
 ) -> None:
-    """A credential plugin may answer with a certificate and its key instead of a token; it is started once."""
-    status = dict.fromkeys(("clientCertificateData", "clientKeyData"), CERTIFICATE.read_text(encoding="utf-8"))
-    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    program = f"import json; open({str(tmp_path / 'starts')!r}, 'x'); print(json.dumps({answer!r}))"
-    user = plugin(tmp_path / "plugin.py", program)
+    """A connection shows the certificate that it was made with, so a new certificate needs new connections."""
+    pem, api, now = tmp_path / "current.pem", serve(first, POD, tls=True), [0.0]
+    pem.write_bytes(CERTIFICATE.read_bytes())
+    files = {"client-certificate": str(pem), "client-key": str(pem)}
+    user = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(pem))) if by_plugin else files
     cluster = {"certificate-authority": str(AUTHORITY)}
-    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=user, **cluster))
-    assert not caplog.records, "the client started it again"
+    config = kubeconfig(tmp_path / "config", api.url, user=user, **cluster)
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    with suppress(NotAuthorised):
+        store.get(PODS, "a", "p")
+    pem.write_bytes(RENEWED.read_bytes())
+    now[0] += seconds
+    store.get(PODS, "a", "p")
+    assert [seen.certificate.split()[0] for seen in api.seen] == ["tests", "renewed"]
+
+
+def test_paths_begin_at_the_file_that_names_them(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's certificate is beside the kubeconfig of the user, not beside that of the cluster."""
+    one, other, api = tmp_path / "one", tmp_path / "other", serve(POD, tls=True)
+    kubeconfig(one / "config", api.url, name="nobody", **{"certificate-authority": str(AUTHORITY)})
+    kubeconfig(other / "config", user={"client-certificate": "me.pem", "client-key": "me.pem"})
+    (other / "me.pem").write_bytes(CERTIFICATE.read_bytes())
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(one / "config"), str(other / "config")]))
+    ask()
+    assert api.seen[0].certificate == "tests of grove-migrator"
 
 
 @pytest.mark.parametrize("method", ["load_cert_chain", "load_verify_locations", "set_alpn_protocols"])
