@@ -41,6 +41,15 @@ def test_one_answer_has_a_time_limit_as_a_whole(
     assert time.monotonic() - began < 8
 
 
+def test_the_last_byte_does_not_start_the_time_anew(serve: Serve) -> None:
+    """A server that hangs after a byte has what is left of the limit, not all of it once more."""
+    store = store_on(serve(Drip(BEGINNINGS["body"], seconds=1.2)).url, longest=2.25)  # two thirds for the answer
+    began = time.monotonic()
+    with pytest.raises(MigratorError):
+        store.patch(PODS, "a", "p", OPS)
+    assert time.monotonic() - began < 2.3
+
+
 def test_what_is_not_sent_when_a_connection_ends_is_thrown_away() -> None:
     """The kernel would send it as soon as the network is back, long after our hold on the Lease."""
     pool = connections.pool_of(Configuration())

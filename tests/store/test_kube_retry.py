@@ -97,6 +97,10 @@ ENDINGS: list[
         ((patch,), (HICCUP, status(403, "no", reason="Forbidden")), errors.LostReply, "may have been applied", 2),
     ),
     (
+        "However often the server says in between that it did nothing.",
+        ((patch,), (HICCUP, fake_api.THROTTLED, fake_api.FAILED_TEST), errors.LostReply, None, 3),
+    ),
+    (
         "An object that is gone holds nothing that was written.",
         ((patch,), (HICCUP, status(404, "gone", reason="NotFound")), errors.NotFound, None, 2),
     ),

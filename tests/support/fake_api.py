@@ -52,15 +52,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """An answer that begins so, and goes on with a byte now and then for 12 s."""
+    """An answer that begins so, and goes on with a byte every ``seconds``, for 12 s."""
 
     begin: bytes
+    seconds: float = 0.1
 
     def send(self, file: BinaryIO, released: threading.Event) -> None:
         """Write it, until it is released."""
         file.write(self.begin)
-        for _ in range(120):
-            if released.wait(0.1):
+        for _ in range(int(12 / self.seconds)):
+            if released.wait(self.seconds):
                 return
             file.write(b" ")
 
