@@ -89,7 +89,7 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
         (None, None, "does not exist"),
         ("", None, "has no current context; choose one with --context: it has none"),
         ("just text", None, FORM),
-        ("a: [", None, "cannot be used: it is not YAML"),
+        *((text, None, "cannot be used: it is not YAML$") for text in ("a: [", b"\xff\xfe\0", b"[" * 5_000)),
         ("[]", None, FORM),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
@@ -110,12 +110,13 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
     ],
 )
 def test_a_bad_kubeconfig_is_a_usage_error(
-    tmp_path: Path, text: str | dict[str, Any] | None, context: str | None, message: str
+    tmp_path: Path, text: str | bytes | dict[str, Any] | None, context: str | None, message: str
 ) -> None:
     """Whatever cannot be used, or would be used with other rights than it says: one sentence without credentials."""
     path = tmp_path / "config"
-    if text is not None:
-        path.write_text(text if isinstance(text, str) else text_of(tmp_path, **text), encoding="utf-8")
+    content = text_of(tmp_path, **text) if isinstance(text, dict) else text
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UsageError, match=message) as caught:
         ask(kubeconfig=str(path), context=context)
     assert str(path) in str(caught.value)
@@ -148,14 +149,6 @@ def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
     with pytest.raises(UsageError, match=r"no cluster is named: .*in-cluster"):
         kube_store.connect()
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"[" * 5_000])
-def test_a_kubeconfig_that_nobody_can_read_is_reported(tmp_path: Path, content: bytes) -> None:
-    """Without a decoder's words."""
-    (tmp_path / "config").write_bytes(content)
-    with pytest.raises(UsageError, match=r"config cannot be used: it is not YAML$"):
-        ask(kubeconfig=str(tmp_path / "config"))
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")

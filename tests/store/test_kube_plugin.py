@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kubernetes.client import Configuration
 
 from migrator.errors import NotAuthorised
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
+from migrator.kube.credentials import Credentials
 from migrator.kube.transport import Timing
 from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Answer, FakeApi, Seen, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
@@ -200,3 +202,27 @@ def test_credentials_beside_a_plugin_are_taken(
     user = {**fields, **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
     ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     assert api.seen[0].headers.get("authorization") == sent
+
+
+def test_a_slow_renewal_holds_up_nobody_while_the_old_credentials_are_good() -> None:
+    """A credential plugin may wait for a person, and the Lease is renewed by another thread."""
+    now, asked, answered = [0.0], threading.Event(), threading.Event()
+
+    def read(_: Configuration) -> tuple[float, float]:
+        if now[0]:
+            asked.set()
+            answered.wait(20)
+        return 100.0, 40.0
+
+    credentials = Credentials(read, lambda: now[0])
+    now[0] = 50.0
+    slow = threading.Thread(target=credentials.access, args=("slow",), daemon=True)
+    slow.start()
+    assert asked.wait(20)
+    other = threading.Thread(target=credentials.access, args=("other",), daemon=True)
+    other.start()
+    other.join(5)
+    held_up = other.is_alive()
+    answered.set()
+    slow.join(20)
+    assert not held_up

@@ -330,18 +330,19 @@ def test_a_write_that_a_proxy_has_passed_on_is_a_lost_reply(serve: Serve) -> Non
     assert len(api.seen) == 2
 
 
-@pytest.mark.parametrize(
-    ("attempt", "fraction", "seconds"), [(1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0), (6, 1.0, 8.0), (30, 1.0, 8.0)]
+@table(
+    "attempt asked fraction seconds",
+    *(
+        ("It doubles with every attempt, and chance shortens it.", (attempt, None, fraction, seconds))
+        for attempt, fraction, seconds in ((1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0))
+    ),
+    *(("Up to the cap.", (attempt, None, 1.0, 8.0)) for attempt in (6, 30)),
+    *(("Never sooner than the server wants.", (attempt, 7.0, 0.0, 7.0)) for attempt in (1, 5, 9)),
+    *(("And hardly later.", (attempt, 7.0, 0.5, seconds)) for attempt, seconds in ((1, 7.125), (9, 7.25))),
 )
-def test_delay_doubles_up_to_the_cap(attempt: int, fraction: float, seconds: float) -> None:
-    """Without Retry-After the wait doubles with every attempt, up to the cap, and chance shortens it."""
-    assert delay(attempt, None, fraction) == seconds
-
-
-@pytest.mark.parametrize("attempt", [1, 5, 9])
-def test_retry_after_is_the_least(attempt: int) -> None:
-    """The server is never asked sooner than it wanted, and hardly later."""
-    assert 7.0 == delay(attempt, 7.0, 0.0) < delay(attempt, 7.0, 0.5) <= 7.25
+def test_the_wait_before_another_attempt(*, attempt: int, asked: float | None, fraction: float, seconds: float) -> None:
+    """It spreads what many clients send, and spares a server that is busy."""
+    assert delay(attempt, asked, fraction) == seconds
 
 
 def test_deadline_counts_down_to_zero_and_may_be_extended_for_a_revert() -> None:
