@@ -94,7 +94,9 @@ class _Chosen(NamedTuple):
 
     def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> tuple[float, float]:
         """See :data:`Read`."""
-        cluster, user, lifetime = self.cluster, self.user, (math.inf, math.inf)
+        cluster, lifetime = self.cluster, (math.inf, math.inf)
+        # Nobody is sent in the clear, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
+        user = self.user if cluster.fields["server"].lower().startswith("https:") else _Entry()
         with _explained(self.files):
             if user.fields.keys() & {"tokenFile", "client-certificate"}:
                 lifetime = _OF_FILES

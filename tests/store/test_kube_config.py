@@ -19,40 +19,40 @@ from migrator.kube.credentials import Credentials
 from migrator.kube.kubeconfig import find
 from migrator.kube.transport import Timing
 from tests.support.fake_api import POD, FakeApi, Serve, status
-from tests.support.kubeconfigs import ask, kubeconfig
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
 from tests.support.tables import table
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
 
-def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_names_the_file(tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """--kubeconfig wins over the environment, and its user's token is sent."""
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path / "wrong", "http://127.0.0.1:1"))
-    ask(kubeconfig=kubeconfig(tmp_path / "right", api.url))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-    assert api.seen[0].headers["User-Agent"].startswith("grove-migrator/")
+    ask(kubeconfig=kubeconfig(tmp_path / "right", secure.url))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+    assert secure.seen[0].headers["User-Agent"].startswith("grove-migrator/")
 
 
 def test_the_first_file_names_the_current_context(
-    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """$KUBECONFIG is a list, merged; missing and empty files are passed over, and the first current context wins."""
-    unnamed = kubeconfig(tmp_path / "unnamed", api.url, current="")
+    unnamed = kubeconfig(tmp_path / "unnamed", secure.url, current="")
     missing, empty = tmp_path / "missing", tmp_path / "empty"
     empty.touch()
-    first = kubeconfig(tmp_path / "first", api.url, current="other")
-    second = kubeconfig(tmp_path / "second", api.url, current="main")
+    first = kubeconfig(tmp_path / "first", secure.url, current="other")
+    second = kubeconfig(tmp_path / "second", secure.url, current="main")
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(missing), str(empty), unnamed, first, second]))
     ask()
-    assert api.seen[0].path.startswith("/other/")
+    assert secure.seen[0].path.startswith("/other/")
 
 
-def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
+def test_the_home_directory_comes_last(tmp_path: Path, secure: FakeApi) -> None:
     """~/.kube/config is read where nothing else is said; --context takes another cluster than its current one."""
-    kubeconfig(tmp_path / "home" / ".kube" / "config", api.url)
+    kubeconfig(tmp_path / "home" / ".kube" / "config", secure.url)
     ask()
     ask(context="other")
-    assert [seen.path for seen in api.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
+    assert [seen.path for seen in secure.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
     assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
 
 
@@ -61,7 +61,7 @@ def test_a_kubeconfig_that_can_be_read_once_is_enough(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, variable: bool
 ) -> None:
     """`--kubeconfig <(...)` is a pipe: it serves credentials that are renewed after a 401 too."""
-    api = serve(status(401, "expired"), POD)
+    api = serve(status(401, "expired"), POD, tls=True)
     read, write = os.pipe()
     os.write(write, Path(kubeconfig(tmp_path / "config", api.url)).read_bytes())
     os.close(write)
@@ -194,23 +194,23 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     assert credentials.access("get").headers["authorization"] == "bearer second"
 
 
-def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, api: FakeApi) -> None:
+def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, secure: FakeApi) -> None:
     """As client-go reads it each minute: whoever rotates the file does so before its token expires."""
     token, now = tmp_path / "token", [0.0]
     token.write_text("first", encoding="utf-8")
-    config = kubeconfig(tmp_path / "config", api.url, user={"tokenFile": "token"})
+    config = kubeconfig(tmp_path / "config", secure.url, user={"tokenFile": "token"})
     store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
     token.write_text("second", encoding="utf-8")
     for step in (59, 1):
         now[0] += step
         store.get(PODS, "a", "p")
-    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer first", "Bearer second"]
+    assert [seen.headers["authorization"] for seen in secure.seen] == ["Bearer first", "Bearer second"]
 
 
 def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, serve: Serve) -> None:
     """After a 401 the credentials are read anew, without a line break; a file that has disappeared is no traceback."""
     expired = status(401, "expired")
-    api, token = serve(expired, POD, expired), tmp_path / "token"
+    api, token = serve(expired, POD, expired, tls=True), tmp_path / "token"
     token.write_text("first", encoding="utf-8")
     store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)}))
     with pytest.raises(NotAuthorised, match="does not accept these credentials"):
@@ -233,12 +233,20 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
     ("That counts while there is no file.", ({"token": "old", "tokenFile": "missing"}, "Bearer old")),
     ("Or an empty one.", ({"token": "old", "tokenFile": "empty"}, "Bearer old")),
 )
-def test_who_is_meant_as_kubectl_takes_it(tmp_path: Path, api: FakeApi, user: dict[str, str], sent: str) -> None:
+def test_who_is_meant_as_kubectl_takes_it(tmp_path: Path, secure: FakeApi, user: dict[str, str], sent: str) -> None:
     """A user's entry may have more than one of its fields, or a part of them."""
     (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
     (tmp_path / "empty").write_text("\n", encoding="utf-8")
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen[0].headers["authorization"] == sent
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == sent
+
+
+def test_credentials_are_not_sent_in_the_clear(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl, which asks a plugin for none either: the server may be `kubectl proxy`, which has its own."""
+    user = plugin(tmp_path / "plugin.py", "raise SystemExit(1)")
+    for credentials in ({"token": "sesame"}, user):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=credentials))
+    assert [seen.headers.get("authorization") for seen in api.seen] == [None, None]
 
 
 def test_the_proxy_of_a_cluster_is_used_with_its_password(tmp_path: Path, api: FakeApi) -> None:
@@ -250,13 +258,13 @@ def test_the_proxy_of_a_cluster_is_used_with_its_password(tmp_path: Path, api: F
 
 
 @pytest.mark.parametrize("token", ["alibaba\nsesame", "alibaba\r\nImpersonate-User: sesame", "sésame"])
-def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Path, api: FakeApi, token: str) -> None:
+def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Path, secure: FakeApi, token: str) -> None:
     """A line break or a letter outside ASCII in a token is named; its value is not, and nothing is sent."""
-    path = kubeconfig(tmp_path / "config", api.url, user={"token": token})
+    path = kubeconfig(tmp_path / "config", secure.url, user={"token": token})
     with pytest.raises(NotAuthorised, match="the credentials cannot be sent") as refused:
         ask(kubeconfig=path)
     assert not [word for word in ("alibaba", "same") if word in str(refused.value)]
-    assert api.seen == []
+    assert secure.seen == []
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:

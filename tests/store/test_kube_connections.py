@@ -32,18 +32,11 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
 
 
-#: Trusts the server of the tests.
-TRUST: dict[str, Any] = {"certificate-authority": str(AUTHORITY)}
-
-
-def with_certificate(path: Path, server: str) -> str:
-    """Write a kubeconfig that trusts the server of the tests, and shows it a client certificate."""
-    return kubeconfig(path, server, user=USER, **TRUST)
-
-
 def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
     """To a server whose authority the kubeconfig names."""
-    ask(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
+    api = serve(POD, tls=True)
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=USER))
+    assert api.seen[0].certificate == "tests of grove-migrator"
 
 
 #: A plugin that answers with the key and the certificate of a file, and with a token, for an hour.
@@ -59,7 +52,7 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 def test_token_and_certificate_of_a_plugin_are_both_shown(tmp_path: Path, serve: Serve) -> None:
     """A credential plugin may answer with a token, a certificate with its key, or all of them."""
     user, api = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(CERTIFICATE))), serve(POD, tls=True)
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, **TRUST))
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
     (seen,) = api.seen
     assert (seen.certificate, seen.headers["authorization"]) == ("tests of grove-migrator", "Bearer sesame")
 
@@ -79,7 +72,7 @@ def test_a_renewed_certificate_is_shown(
     pem.write_bytes(CERTIFICATE.read_bytes())
     files = {"client-certificate": str(pem), "client-key": str(pem)}
     user = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(pem))) if by_plugin else files
-    config = kubeconfig(tmp_path / "config", api.url, user=user, **TRUST)
+    config = kubeconfig(tmp_path / "config", api.url, user=user)
     store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
     with suppress(NotAuthorised):
         store.get(PODS, "a", "p")
@@ -92,7 +85,7 @@ def test_a_renewed_certificate_is_shown(
 def test_paths_begin_at_the_file_that_names_them(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's certificate is beside the kubeconfig of the user, not beside that of the cluster."""
     one, other, api = tmp_path / "one", tmp_path / "other", serve(POD, tls=True)
-    kubeconfig(one / "config", api.url, name="nobody", **TRUST)
+    kubeconfig(one / "config", api.url, name="nobody")
     kubeconfig(other / "config", user={"client-certificate": "me.pem", "client-key": "me.pem"})
     (other / "me.pem").write_bytes(CERTIFICATE.read_bytes())
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(one / "config"), str(other / "config")]))
@@ -105,7 +98,7 @@ def test_connections_can_be_made_at_once(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """None changes the TLS context that other threads use meanwhile: OpenSSL could crash the process."""
-    store = kube_store.connect(kubeconfig=with_certificate(tmp_path / "config", serve(POD, tls=True).url))
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER))
     monkeypatch.setattr(ssl.SSLContext, method, lambda *_, **__: pytest.fail(f"{method} changes the context"))
     store.get(PODS, "a", "p")
 
@@ -116,13 +109,13 @@ def test_certificates_are_verified_as_kubectl_does(
 ) -> None:
     """Without an authority in the kubeconfig the system's count; what Python 3.13 demands beyond that is not needed."""
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY) if authority == "the system's" else certifi.where())
-    cluster = {} if authority == "the system's" else TRUST
+    cluster = {"certificate-authority": ""} if authority == "the system's" else {}
     ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
     """It names 127.0.0.1 and no other."""
-    path = with_certificate(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
+    path = kubeconfig(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
     with pytest.raises(Unreachable, match="its certificate is not trusted"):
         ask(kubeconfig=path)
 

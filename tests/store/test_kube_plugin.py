@@ -42,16 +42,16 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
     ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 9.5, 0.5), "1113")),
 )
 def test_plugin_credentials_are_renewed_before_they_expire(
-    tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
+    tmp_path: Path, secure: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
 ) -> None:
     """A credential plugin is started again in the middle of a run, but not for every request."""
     program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
-    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    config = kubeconfig(tmp_path / "config", secure.url, user=plugin(tmp_path / "plugin.py", program))
     store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
     for step in steps:
         now[0] += step
         store.get(PODS, "a", "p")
-    assert [seen.headers["authorization"] for seen in api.seen] == [f"Bearer token-{number}" for number in tokens]
+    assert [seen.headers["authorization"] for seen in secure.seen] == [f"Bearer token-{number}" for number in tokens]
 
 
 ANSWER = """
@@ -68,15 +68,15 @@ NOT_INTERACTIVE = {"interactive": False}
 
 
 def test_a_plugin_asks_for_a_login_on_our_stderr(
-    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, secure: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
     monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
     user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec=NOT_INTERACTIVE)), list[str]()
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user), waiting=waited.append)
     assert capfd.readouterr().err == "log in at https://example.test\n"
     assert waited == [sys.executable]
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serve: Serve) -> None:
@@ -89,7 +89,7 @@ def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serv
             renewed.wait(20)
         return status(401, "expired") if seen.headers["authorization"] == "Bearer token-1" else POD
 
-    api = serve(answer)
+    api = serve(answer, tls=True)
     program = COUNTING.format(counter=str(tmp_path / "counter"), seconds=3600, fails={""})
     config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
     store = kube_store.connect(kubeconfig=config)
@@ -106,23 +106,23 @@ def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serv
 
 
 @pytest.mark.parametrize("name", ["certificate-authority", "certificate-authority-data"])
-def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi, name: str) -> None:
+def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, secure: FakeApi, name: str) -> None:
     """With `provideClusterInfo` it gets the cluster, files as data, and its extension of the kubeconfig as `config`."""
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.read_bytes())
     data = b64encode(AUTHORITY.read_bytes()).decode()
     authority = {name: data if name.endswith("data") else "ca.crt"}
-    told = {"server": api.url, "tls-server-name": "x", "disable-compression": True}
+    told = {"server": secure.url, "tls-server-name": "127.0.0.1", "disable-compression": True}
     cluster = {**told, "certificate-authority-data": data, "config": {"audience": "x"}}
     user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
     user["exec"]["provideClusterInfo"] = True
     extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
     fields = {**told, **authority, "extensions": extensions}
     ask(kubeconfig=kubeconfig(tmp_path / "config", user=user, **fields))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
-    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command with a folder is a path from the kubeconfig; the plugin's paths begin where its user is."""
     where = f"import os; assert os.getcwd() == {str(tmp_path / 'home')!r}"
@@ -130,8 +130,8 @@ def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
     (tmp_path / "login").chmod(0o755)
     user["exec"] |= {"command": "./login", "args": []}
     monkeypatch.chdir(tmp_path / "home")
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 NO_STATUS = "printed no ExecCredential with a status"
@@ -154,15 +154,15 @@ NO_STATUS = "printed no ExecCredential with a status"
     ("It is not there.", (None, "is not there: install it, or put it on PATH")),
 )
 def test_a_plugin_that_gives_no_credentials_is_named(
-    tmp_path: Path, api: FakeApi, program: str | None, said: str
+    tmp_path: Path, secure: FakeApi, program: str | None, said: str
 ) -> None:
     """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
     user = plugin(tmp_path / "plugin.py", program or "")
     user["exec"]["command"] = sys.executable if program else "no-such-plugin"
     with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+        ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
     assert "sesame" not in str(caught.value)
-    assert api.seen == []
+    assert secure.seen == []
 
 
 @table(
@@ -177,13 +177,13 @@ def test_a_plugin_that_gives_no_credentials_is_named(
     ),
 )
 def test_a_plugin_that_cannot_run_is_named_with_what_to_do(
-    tmp_path: Path, api: FakeApi, fields: dict[str, str], said: str
+    tmp_path: Path, secure: FakeApi, fields: dict[str, str], said: str
 ) -> None:
     """As by kubectl, before it is started."""
     user = plugin(tmp_path / "plugin.py", f"open({str(tmp_path / 'started')!r}, 'x')")
     user["exec"] |= fields
     with pytest.raises(NotAuthorised, match=said):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+        ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
     assert not (tmp_path / "started").exists()
 
 
@@ -195,13 +195,13 @@ def test_a_plugin_that_cannot_run_is_named_with_what_to_do(
     ("A certificate.", ({"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}, None)),
 )
 def test_credentials_beside_a_plugin_are_taken(
-    tmp_path: Path, api: FakeApi, fields: dict[str, str], sent: str | None
+    tmp_path: Path, secure: FakeApi, fields: dict[str, str], sent: str | None
 ) -> None:
     """As kubectl takes them; the plugin is not started."""
     (tmp_path / "token").write_text("of a file", encoding="utf-8")
     user = {**fields, **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen[0].headers.get("authorization") == sent
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers.get("authorization") == sent
 
 
 def test_a_slow_renewal_holds_up_nobody_while_the_old_credentials_are_good() -> None:

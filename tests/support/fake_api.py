@@ -105,7 +105,7 @@ RENEWED = Path(__file__).with_name("tls_renewed.pem")
 
 
 class FakeApi:
-    """Answers the steps one after the other, the last one for ever; with ``tls``, to who has its certificate."""
+    """Answers the steps one after the other, the last one for ever; with ``tls``, over TLS."""
 
     def __init__(self, *steps: Step, port: int = 0, tls: bool = False) -> None:
         self.seen: list[Seen] = []
@@ -120,7 +120,7 @@ class FakeApi:
             for trusted in (AUTHORITY, RENEWED):
                 context.load_verify_locations(trusted)
             context.load_cert_chain(CERTIFICATE)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
