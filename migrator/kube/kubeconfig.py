@@ -50,7 +50,8 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     paths = filter(os.path.exists, map(os.path.expanduser, names.split(os.pathsep)))
     if files := ", ".join(existing := [*paths]):
         with _explained(files):
-            chosen = _choose({path: _document(Path(path)) for path in existing}, context, files)
+            documents = {path: yaml.safe_load(Path(path).read_bytes()) or {} for path in existing}
+            chosen = _choose(documents, context, files)
         return chosen.name, lambda configuration: chosen.read(configuration, waiting)
     if flag is not None:
         raise UsageError(f"kubeconfig {flag} does not exist")
@@ -179,12 +180,6 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     for entry, (field, wrong) in ((entry, fault) for entry, found in faults.items() for fault in found):
         raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
     return _Chosen(files, name, cluster, user)
-
-
-def _document(path: Path) -> Any:  # noqa: ANN401 - any YAML
-    """What is in a kubeconfig; an empty file is one without entries."""
-    document = yaml.safe_load(path.read_bytes())
-    return {} if document is None else document
 
 
 def _entries(documents: Mapping[str, Any], kind: str) -> dict[Any, _Entry]:

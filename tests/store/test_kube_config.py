@@ -87,13 +87,14 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("", None, "has no current context; choose one with --context: it has none"),
         ("just text", None, FORM),
         *((text, None, "cannot be used: it is not YAML$") for text in ("a: [", b"\xff\xfe\0", b"[" * 5_000)),
-        ("[]", None, FORM),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
-        ("kind: Config\n", None, "has no current context; choose one with --context: it has none"),
+        *(
+            (text, None, "has no current context; choose one with --context: it has none")
+            for text in ("", "kind: Config")
+        ),
         (
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
