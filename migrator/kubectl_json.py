@@ -79,14 +79,12 @@ class _Text:
         self.next()
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text, self._at)
+                value, self._at = DECODER.raw_decode(self._text, self._at)
             except JSONDecodeError as error:
                 if not self._more():
                     raise self._fault(error.msg, error.pos) from error
             else:
-                if end < len(self._text) or not self._more():  # the rest of a number may follow
-                    self._at = end
-                    return value
+                return value
 
     def opening(self) -> str:
         """The beginning of a List up to its first item; empty, and nothing is passed over, if there is none."""
