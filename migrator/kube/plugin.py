@@ -89,7 +89,7 @@ def run(
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise NotAuthorised(f"{plugin} printed no ExecCredential with a status that has credentials") from None
     if answer.get("apiVersion") != version:
-        raise NotAuthorised(f"{plugin} does not speak {version}, see apiVersion")
+        raise NotAuthorised(f"{plugin} printed another apiVersion than {version}")
     return fields, lifetime
 
 

@@ -149,7 +149,10 @@ NO_STATUS = "printed no ExecCredential with a status"
     ),
     (
         "Another API.",
-        ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
+        (
+            """print('{"status": {"token": "sesame"}}')""",
+            "printed another apiVersion than client.authentication.k8s.io/v1",
+        ),
     ),
     ("It is not there.", (None, "is not there: install it, or put it on PATH")),
 )
