@@ -181,11 +181,11 @@ def test_one_answer_has_a_time_limit_as_a_whole(
 
 def test_the_last_byte_does_not_start_the_time_anew(serve: Serve) -> None:
     """A server that hangs after a byte has what is left of the limit, not all of it once more."""
-    store = store_on(serve(Drip(BEGINNINGS["body"], seconds=1.2)).url, longest=2.25)  # two thirds for the answer
+    store = store_on(serve(Drip(BEGINNINGS["body"], seconds=2.0)).url, longest=3.75)  # two thirds for the answer
     began = time.monotonic()
     with pytest.raises(MigratorError):
         store.patch(PODS, "a", "p", OPS)
-    assert time.monotonic() - began < 2.3
+    assert time.monotonic() - began < 3.7
 
 
 def test_what_is_not_sent_when_a_connection_ends_is_thrown_away() -> None:
