@@ -47,9 +47,9 @@ def pool_of(configuration: Configuration) -> PoolManager:
     Raises :class:`~migrator.errors.UsageError` for a certificate or a proxy that cannot be used.
     """
     configuration.connection_pool_maxsize = _KEPT
-    if configuration.proxy and "@" in configuration.proxy and (secret := parse_url(configuration.proxy).auth):
-        configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
     try:
+        if configuration.proxy and (secret := parse_url(configuration.proxy).auth):
+            configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
         pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
         variables = (name for name, value in os.environ.items() if value and value == configuration.proxy)

@@ -43,13 +43,9 @@ def run(
     gets its name if it takes longer than :data:`PATIENCE`. Raises :class:`~migrator.errors.NotAuthorised`, which quotes
     nothing that it printed.
     """
-    plugin, version, mode = (
-        f"the credential plugin {entry['command']}",
-        entry["apiVersion"],
-        entry.get("interactiveMode"),
-    )
-    reads_stdin = os.isatty(_STDIN) and mode != "Never"
-    if mode == "Always" and not reads_stdin:
+    plugin, version = f"the credential plugin {entry['command']}", entry["apiVersion"]
+    reads_stdin = os.isatty(_STDIN) and entry.get("interactiveMode") != "Never"
+    if entry.get("interactiveMode") == "Always" and not reads_stdin:
         raise NotAuthorised(
             f"{plugin} asks for input (interactiveMode: Always), and stdin is no terminal: run this in a terminal"
         )

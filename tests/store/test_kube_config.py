@@ -153,7 +153,7 @@ def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9", "http://me:sesame@a:b:9"])
 def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     """A SOCKS proxy needs a library that we do not have; an address needs a scheme."""
     monkeypatch.delenv("no_proxy")
