@@ -17,7 +17,6 @@ from typing import IO, Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, Ty
 from migrator import errors, kubectl_json
 from migrator.exact_json import JSONNumber, JSONObject
 from migrator.kinds import DEFAULT_NAMESPACE, HOLDERS, POD_CLIQUE_SETS, Resource, pointer
-from migrator.kubectl_json import CUT_OFF, MESSAGES
 
 T = TypeVar("T")
 
@@ -76,7 +75,9 @@ def _documents(file: IO[bytes]) -> Iterator[_Placed]:
         raise ValueError("is empty: dump again, and see what kubectl printed on stderr")
     # YAML that begins like JSON is not accepted, as it could mean something else.
     if begin[0] not in "{[":
-        yield from _yaml(file, begin)
+        from migrator import kubectl_yaml  # noqa: PLC0415 - a dump of JSON does not need it
+
+        yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
         return
     # Go replaces what is not UTF-8, and so does hashing.
     lenient = "replace" if encoding == "utf-16" else "surrogateescape"
@@ -84,36 +85,22 @@ def _documents(file: IO[bytes]) -> Iterator[_Placed]:
         yield from kubectl_json.documents(text)
 
 
-def _yaml(file: IO[bytes], text: str) -> Iterator[_Placed]:
-    """The documents of a file that begins with this text."""
-    from migrator import kubectl_yaml  # noqa: PLC0415 - a dump of JSON does not need it
-
-    try:
-        yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
-    except kubectl_yaml.SyntaxFault as error:
-        file.seek(0)
-        last, begun = sum(1 for _ in file), text.startswith("apiVersion")
-        hint = CUT_OFF if begun and error.line >= last else MESSAGES
-        raise ValueError(f"{error}: {hint}") from error
-
-
 def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON value
     """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
     if not isinstance(value, dict):
         raise ValueError(  # noqa: TRY004 - text
-            f"{place} is not a Kubernetes object but {_named(value)}: {MESSAGES}"
+            f"{place} is not a Kubernetes object but {_named(value)}: {errors.DUMP_AGAIN}"
         )
     lacks = next((key for key in ("apiVersion", "kind") if not isinstance(value.get(key), str) or not value[key]), None)
     if lacks is not None:
-        hint = CUT_OFF if lacks == "kind" else MESSAGES  # kubectl writes the kind of a List last
-        raise ValueError(f"{place} is not a Kubernetes object, as it lacks {lacks}: {hint}")
+        raise ValueError(f"{place} is not a Kubernetes object, as it lacks {lacks}: {errors.DUMP_AGAIN}")
     if "items" not in value:
         yield value, place
         return
     if not value["kind"].endswith("List"):
-        raise ValueError(f"{place} has items and is not a List: {CUT_OFF}")
+        raise ValueError(f"{place} has items and is not a List: {errors.DUMP_AGAIN}")
     if value.keys() - {"apiVersion", "kind", "metadata", "items"}:
-        raise ValueError(f"{place} is a List with more than items: {MESSAGES}")
+        raise ValueError(f"{place} is a List with more than items: {errors.DUMP_AGAIN}")
     items = value["items"] if value["items"] is not None else []
     if not isinstance(items, list):
         raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text

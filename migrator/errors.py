@@ -16,6 +16,9 @@ STAY_AT_ZERO: Final = "Keep the operator at zero replicas."
 AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
 
+#: What to do about a dump that is not what kubectl prints.
+DUMP_AGAIN: Final = "it seems to be cut off, or to hold messages of kubectl; dump again, and keep stderr apart"
+
 #: What each exit code says: the one home of these sentences, from which `--help` and docs/cli.md take them.
 EXIT_CODES: Final = {
     0: "Done, or nothing to do.",

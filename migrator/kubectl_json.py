@@ -7,22 +7,15 @@ from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any, Final, TextIO
 
+from migrator.errors import DUMP_AGAIN
 from migrator.exact_json import DECODER
 
 _CHUNK: Final = 1 << 20
-
-#: What to do about a text that ends too early, and about one with something else in it.
-CUT_OFF: Final = "it seems to be cut off: dump again"
-MESSAGES: Final = "does it hold messages of kubectl? Dump again, and keep stderr apart"
 
 _NO_SPACE: Final = re.compile(r"[^ \t\n\r]")
 #: How a List of kubectl and of an API server begins; in that of kubectl the kind comes last.
 _LIST: Final = re.compile(
     r'\{\s*(?:"(?:apiVersion|kind)":\s*"[^"\\]*",\s*|"metadata":\s*\{[^{}]*\},\s*)*"items":\s*\[\s*(?=\{)'
-)
-#: What is left behind the place of an error if the text ends within a value.
-_PIECE: Final = re.compile(
-    r"(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|[eE][-+]?|u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,4})?|\".*)?\s*", re.DOTALL
 )
 
 
@@ -86,14 +79,12 @@ class _Text:
         self.next()
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text, self._at)
+                value, self._at = DECODER.raw_decode(self._text, self._at)
             except JSONDecodeError as error:
                 if not self._more():
                     raise self._fault(error.msg, error.pos) from error
             else:
-                if end < len(self._text) or not self._more():  # the rest of a number may follow
-                    self._at = end
-                    return value
+                return value
 
     def opening(self) -> str:
         """The beginning of a List up to its first item; empty, and nothing is passed over, if there is none."""
@@ -114,5 +105,4 @@ class _Text:
 
     def _fault(self, message: str, at: int) -> ValueError:
         line = self._line + self._text.count("\n", 0, at)
-        hint = CUT_OFF if _PIECE.fullmatch(self._text, at) else MESSAGES
-        return ValueError(f"line {line}: {message}: {hint}")
+        return ValueError(f"line {line}: {message}: {DUMP_AGAIN}")

@@ -15,6 +15,8 @@ from typing import IO, Any, Final
 import yaml
 from yaml.reader import ReaderError
 
+from migrator.errors import DUMP_AGAIN
+
 _PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml
 
 #: No object of Kubernetes is as deep, and libyaml needs a time that grows with the square of the depth.
@@ -38,14 +40,6 @@ _ODD: Final = re.compile(
 )
 
 
-class SyntaxFault(ValueError):
-    """The text is not YAML from this line on."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(f"line {line}: {message}")
-        self.line = line
-
-
 def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
     """Every document and its place; raises ``ValueError`` with the line of a fault.
 
@@ -62,7 +56,8 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
         raise ValueError(f"byte {error.position}: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise SyntaxFault(mark.line + 1 if mark else 1, error.problem or error.context or "not YAML") from error
+        line, problem = mark.line + 1 if mark else 1, error.problem or error.context or "not YAML"
+        raise ValueError(f"line {line}: {problem}: {DUMP_AGAIN}") from error
 
 
 class _Document:

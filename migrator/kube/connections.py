@@ -13,15 +13,19 @@ import socket
 import ssl
 import struct
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from kubernetes.client import ApiClient, Configuration
 from urllib3 import PoolManager, disable_warnings
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import InsecureRequestWarning, LocationValueError
+from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from migrator.cluster import CONCURRENCY
@@ -44,6 +48,8 @@ def pool_of(configuration: Configuration) -> PoolManager:
     """
     configuration.connection_pool_maxsize = _KEPT
     try:
+        if configuration.proxy and (secret := parse_url(configuration.proxy).auth):
+            configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
         pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
         variables = (name for name, value in os.environ.items() if value and value == configuration.proxy)
@@ -60,6 +66,22 @@ def pool_of(configuration: Configuration) -> PoolManager:
     pool.connection_pool_kw["socket_options"] = options
     pool.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return pool
+
+
+def basic(secret: str) -> str:
+    """The header for ``user:password``, in UTF-8 as by Go (``net/http``, ``Request.SetBasicAuth``)."""
+    return f"Basic {b64encode(secret.encode()).decode()}"
+
+
+def tls_files(configuration: Configuration) -> tuple[bytes, ...]:
+    """What is in the files of certificates and keys; a pool goes on showing what it was made with.
+
+    client-go reads them for each new connection, and closes those that show another certificate than the newest
+    (``transport/cert_rotation.go:loadClientCert``; of a plugin ``exec.go:refreshCredsLocked``).
+    """
+    paths = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    with _loading("certificate or key"):
+        return tuple(Path(path).read_bytes() for path in paths if path)
 
 
 class _Finished(ssl.SSLContext):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -12,24 +12,27 @@ from typing import Any, Final, NamedTuple, cast
 import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
-from kubernetes.config.kube_config import ConfigNode, KubeConfigMerger
+from kubernetes.config.kube_config import FileOrData
 
 from migrator.errors import NotAuthorised, UsageError
+from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
-from migrator.kube import plugin
 
 DEFAULT: Final = "~/.kube/config"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
-#: For how long the token of a file is good after it was read, in seconds: the kubelet rotates it long before it
-#: expires. So it is read each minute, as by client-go (``transport/token_source.go:NewCachedFileTokenSource``).
-_FILE_TOKEN: Final = 120.0
+#: Files are read again each minute, because whoever rotates them does so long before what is in them expires; client-go
+#: too goes on with what it has if they cannot be read (``transport/token_source.go:NewCachedFileTokenSource``).
+_OF_FILES: Final = (math.inf, 60.0)
 
-#: Puts address and credentials into a configuration, and returns for how many seconds the credentials are good.
-Read = Callable[[Configuration], float]
+#: Fields that client-go takes instead of a plugin (``plugin/pkg/client/auth/exec/exec.go:UpdateTransportConfig``).
+_BEFORE_PLUGIN: Final = frozenset({"token", "tokenFile", "username", "client-certificate", "client-certificate-data"})
 
-_from_kubeconfig = cast("Callable[..., None]", config.load_kube_config_from_dict)
+#: Puts address and credentials into a configuration: see :class:`~migrator.kube.credentials.Credentials`.
+Read = Callable[[Configuration], tuple[float, float]]
+
+_either: Any = FileOrData
 _from_pod = cast("Callable[..., None]", config.load_incluster_config)
 
 
@@ -42,13 +45,13 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     ``waiting`` gets the name of a credential plugin that takes long. Raises :class:`~migrator.errors.UsageError` if
     nothing is usable; so does what reads, and :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
-    paths = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
-    with _explained(paths):
-        merged = KubeConfigMerger(paths)  # type: ignore[no-untyped-call]
-    if merged.config_files:
-        files = ", ".join(merged.config_files)
+    names = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
+    # Path's would raise without a home directory, as a pod may be, or without the right to look.
+    paths = filter(os.path.exists, map(os.path.expanduser, names.split(os.pathsep)))
+    if files := ", ".join(existing := [*paths]):
         with _explained(files):
-            chosen = _choose(merged, context, files)
+            documents = {path: yaml.safe_load(Path(path).read_bytes()) or {} for path in existing}
+            chosen = _choose(documents, context, files)
         return chosen.name, lambda configuration: chosen.read(configuration, waiting)
     if flag is not None:
         raise UsageError(f"kubeconfig {flag} does not exist")
@@ -59,7 +62,7 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     return None, _read_pod
 
 
-def _read_pod(configuration: Configuration) -> float:
+def _read_pod(configuration: Configuration) -> tuple[float, float]:
     try:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
     except (config.ConfigException, OSError) as error:
@@ -67,24 +70,19 @@ def _read_pod(configuration: Configuration) -> float:
             f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
             f"in-cluster configuration ({_first_line(error).rstrip('.')})"
         ) from error
-    return _FILE_TOKEN
+    return _OF_FILES
 
 
 class _Entry(NamedTuple):
-    """An entry of a list in a kubeconfig: its fields that are set, and the file that it is in."""
+    """An entry of a list in a kubeconfig: its fields that are set, and the folder where its relative paths begin."""
 
     name: str = ""
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    path: str = ""
+    folder: Path = Path()
 
-    def node(self, kind: str) -> ConfigNode:
-        """The entry as the client takes it."""
-        return ConfigNode(kind, {"name": self.name, kind: self.fields}, self.path)  # type: ignore[no-untyped-call]
-
-    @property
-    def folder(self) -> Path:
-        """Where its relative paths begin."""
-        return Path(self.path).absolute().parent
+    def either(self, field: str) -> Any:  # noqa: ANN401 - the client has no types
+        """What is given as a file or as data, which goes first."""
+        return _either(self.fields, field, file_base_path=str(self.folder))
 
 
 class _Chosen(NamedTuple):
@@ -95,38 +93,71 @@ class _Chosen(NamedTuple):
     cluster: _Entry
     user: _Entry
 
-    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> float:
+    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> tuple[float, float]:
         """See :data:`Read`."""
-        user = self.user
-        lifetime = _FILE_TOKEN if "tokenFile" in user.fields and "token" not in user.fields else math.inf
-        if "exec" in user.fields and not user.fields.keys() & {"token", "tokenFile"}:
-            try:
-                answered, lifetime = plugin.run(user.fields["exec"], self.cluster.fields, user.folder, waiting)
-            except NotAuthorised as error:
-                raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
-            kept = {field: value for field, value in user.fields.items() if field != "exec"}
-            user = user._replace(fields=kept | answered)  # else the client starts it again for a certificate
-        context = _Entry(self.name, {"cluster": self.cluster.name, "user": user.name})
-        lists = {
-            "contexts": [context.node("context")],
-            "clusters": [self.cluster.node("cluster")],
-            "users": [user.node("user")],
-        }
+        cluster, lifetime = self.cluster, (math.inf, math.inf)
+        # Nobody is sent in the clear, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
+        user = self.user if cluster.fields["server"].lower().startswith("https:") else _Entry()
         with _explained(self.files):
-            _from_kubeconfig(lists, context=self.name, client_configuration=configuration, persist_config=False)
+            if user.fields.keys() & {"tokenFile", "client-certificate"}:
+                lifetime = _OF_FILES
+            elif "exec" in user.fields and not user.fields.keys() & _BEFORE_PLUGIN:
+                answered, lifetime = self._ask_plugin(waiting)
+                user = user._replace(fields=answered)
+            configuration.host = cluster.fields["server"].rstrip("/")
+            configuration.verify_ssl = not cluster.fields.get("insecure-skip-tls-verify", False)
+            configuration.tls_server_name = cluster.fields.get("tls-server-name")
+            if "proxy-url" in cluster.fields:
+                configuration.proxy, configuration.no_proxy = cluster.fields["proxy-url"], None
+            configuration.ssl_ca_cert = cluster.either("certificate-authority").as_file()
+            configuration.cert_file = user.either("client-certificate").as_file()
+            configuration.key_file = user.either("client-key").as_file()
+            if token := _token(user):
+                configuration.api_key["BearerToken"] = f"Bearer {token}"
+            elif "username" in user.fields:
+                pair = f"{user.fields['username']}:{user.fields.get('password', '')}"
+                configuration.api_key["BearerToken"] = connections.basic(pair)
         return lifetime
 
+    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], tuple[float, float]]:
+        entry, told = dict(self.user.fields["exec"]), None
+        if entry.get("provideClusterInfo"):
+            authority = self.cluster.either("certificate-authority").as_data()
+            told = {**self.cluster.fields, "certificate-authority-data": authority}
+        if os.sep in entry["command"]:  # as client-go (tools/clientcmd/loader.go:GetAuthInfoFileReferences)
+            entry["command"] = str(self.user.folder / entry["command"])
+        try:
+            return plugin.run(entry, told, waiting)
+        except NotAuthorised as error:
+            raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
 
-def _choose(merged: KubeConfigMerger, context: str | None, files: str) -> _Chosen:
+
+def _token(user: _Entry) -> str | None:
+    """That of a file goes before that in the text, unless it cannot be read.
+
+    As client-go (``transport/round_trippers.go:NewBearerAuthWithRefreshRoundTripper``).
+    """
+    token, path = user.fields.get("token"), user.fields.get("tokenFile")
+    try:
+        token = (path and (user.folder / path).read_text("utf-8", "replace").strip()) or token
+    except OSError:
+        if not token:
+            raise
+    if path and not token:
+        raise ValueError(f"{path}: is empty")
+    return token
+
+
+def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _Chosen:
     """The context to use, with entries that are usable.
 
     Raises ``UsageError`` if there is none, and where the client would be somebody else: it takes a user that is not
     there for nobody, ignores the fields of impersonation, and takes the current context of the last file. kubectl takes
     that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
-    contexts, clusters, users = (_entries(merged, kind) for kind in ("context", "cluster", "user"))
+    contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
     known = ", ".join(map(str, contexts)) or "it has none"
-    current = (document.get("current-context") for document in merged.config_files.values())
+    current = (document.get("current-context") for document in documents.values())
     name = context or next((str(name) for name in current if name), None)
     if name is None:
         raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
@@ -151,17 +182,14 @@ def _choose(merged: KubeConfigMerger, context: str | None, files: str) -> _Chose
     return _Chosen(files, name, cluster, user)
 
 
-def _entries(merged: KubeConfigMerger, kind: str) -> dict[Any, _Entry]:
-    """The entries of a list by name; kubectl takes an empty text for no text."""
-    nodes = merged.config.value[f"{kind}s"]
-    return {
-        node.value["name"]: _Entry(
-            node.value["name"],
-            {key: value for key, value in (node.value.get(kind) or {}).items() if value is not None and value != ""},
-            node.path,
-        )
-        for node in nodes
-    }
+def _entries(documents: Mapping[str, Any], kind: str) -> dict[Any, _Entry]:
+    """The entries of a list by name, of which the first counts; kubectl takes an empty text for no text."""
+    entries: dict[Any, _Entry] = {}
+    for path, document in documents.items():
+        for item in document.get(f"{kind}s") or ():
+            fields = {key: value for key, value in (item.get(kind) or {}).items() if value is not None and value != ""}
+            entries.setdefault(item["name"], _Entry(item["name"], fields, Path(path).absolute().parent))
+    return entries
 
 
 @contextmanager
@@ -171,13 +199,10 @@ def _explained(files: str) -> Iterator[None]:
         yield
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise UsageError(f"kubeconfig {files} cannot be used: it is not YAML") from None
-    except (KeyError, TypeError, AttributeError, UnicodeEncodeError):  # the last has a letter of a password
+    except (KeyError, TypeError, AttributeError):
         raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, ValueError) as error:
-        said = _first_line(error)
-        if said.startswith("Invalid kube-config file. Expected"):  # it names an entry by all that is in it
-            said = "it does not have the form of a kubeconfig"
-        raise UsageError(f"kubeconfig {files} cannot be used: {said}") from None
+        raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -31,7 +31,7 @@ _USER: Final = {
     **dict.fromkeys(("token", "tokenFile", "username", "password"), str),
     **dict.fromkeys(("client-certificate", "client-certificate-data", "client-key", "client-key-data"), str),
     "exec": {
-        **dict.fromkeys(("apiVersion", "command"), str),
+        **dict.fromkeys(("apiVersion", "command", "installHint", "interactiveMode"), str),
         "args": [str],
         "env": [{"name": str, "value": str}],
         "provideClusterInfo": bool,
@@ -76,6 +76,10 @@ def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
     yield from _wrong_types(user, _USER)
     if "auth-provider" in user:  # the client may renew its token from a server that it does not verify (_refresh_oidc)
         yield "auth-provider", "is not supported: log in with a credential plugin (`exec`) or a token"
+    if user.get("exec", {}).get("interactiveMode", "Never") not in {"Never", "IfAvailable", "Always"}:
+        yield "exec.interactiveMode", "must be Never, IfAvailable or Always: correct it"
+    if "password" in user and "username" not in user:  # client-go would send neither (transport/config.go:HasBasicAuth)
+        yield "username", "is missing: a password needs it"
     yield from _bad_pem(user, "client-certificate")
     yield from _bad_pem(user, "client-key")
     certificate, key = (_either(user, name) for name in ("client-certificate", "client-key"))

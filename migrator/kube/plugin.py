@@ -9,7 +9,6 @@ import subprocess
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from migrator.errors import NotAuthorised
@@ -17,13 +16,27 @@ from migrator.errors import NotAuthorised
 #: How long a plugin may take, in seconds, before somebody is told that it is waited for.
 PATIENCE: Final = 5.0
 
+#: How long before they expire credentials are read again, in seconds: all attempts of a read may take so long.
+_EARLY: Final = 60.0
+#: How soon they are read again at the earliest, in seconds: a plugin may print a token that has expired.
+_LEAST: Final = 1.0
+
 _STDIN: Final = 0
+
+#: What a plugin may learn of a cluster (``client-go/pkg/apis/clientauthentication/v1/types.go:Cluster``).
+_TOLD: Final = (
+    *("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data"),
+    *("proxy-url", "disable-compression"),
+)
 
 
 def run(
-    entry: dict[str, Any], cluster: dict[str, Any], folder: Path, waiting: Callable[[str], object]
-) -> tuple[dict[str, str], float]:
-    """The fields of a kubeconfig's user that stand for a plugin's answer, and for how many seconds they are good.
+    entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable[[str], object]
+) -> tuple[dict[str, str], tuple[float, float]]:
+    """The fields of a kubeconfig's user that stand for a plugin's answer.
+
+    The numbers are the seconds for which they are good, and those after which they are to be read again. ``cluster`` is
+    what a plugin with ``provideClusterInfo`` is told.
 
     As with kubectl the plugin has our stderr, because it may ask for a login there; the official client gives it a pipe
     unless stdout is a terminal (client-go: ``plugin/pkg/client/auth/exec/exec.go:refreshCredsLocked``). ``waiting``
@@ -32,17 +45,21 @@ def run(
     """
     plugin, version = f"the credential plugin {entry['command']}", entry["apiVersion"]
     reads_stdin = os.isatty(_STDIN) and entry.get("interactiveMode") != "Never"
+    if entry.get("interactiveMode") == "Always" and not reads_stdin:
+        raise NotAuthorised(
+            f"{plugin} asks for input (interactiveMode: Always), and stdin is no terminal: run this in a terminal"
+        )
     spec: dict[str, Any] = {"interactive": reads_stdin}
-    if entry.get("provideClusterInfo"):
+    if cluster is not None:
         extensions = {one.get("name"): one.get("extension") for one in cluster.get("extensions") or ()}
-        spec["cluster"] = {**cluster, "config": extensions.get("client.authentication.k8s.io/exec")}
+        told = {field: cluster[field] for field in _TOLD if cluster.get(field)}
+        spec["cluster"] = {**told, "config": extensions.get("client.authentication.k8s.io/exec")}
     request = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec}, default=str)
     try:
         process = subprocess.Popen(  # noqa: S603 - the kubeconfig is its user's
             [entry["command"], *(entry.get("args") or ())],
             stdin=None if reads_stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            cwd=folder,
             env={
                 **os.environ,
                 **{variable["name"]: variable["value"] for variable in entry.get("env") or ()},
@@ -50,7 +67,8 @@ def run(
             },
         )
     except FileNotFoundError:
-        raise NotAuthorised(f"{plugin} is not there: install it, or put it on PATH") from None
+        hint = "".join(filter(str.isprintable, " ".join(f". {entry.get('installHint') or ''}".split())))
+        raise NotAuthorised(f"{plugin} is not there: install it, or put it on PATH{hint.removesuffix('.')}") from None
     except (OSError, ValueError) as error:
         raise NotAuthorised(f"{plugin} cannot be started: {error}") from None
     with process:
@@ -67,18 +85,21 @@ def run(
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise NotAuthorised(f"{plugin} printed no ExecCredential with a status that has credentials") from None
     if answer.get("apiVersion") != version:
-        raise NotAuthorised(f"{plugin} does not speak {version}, see apiVersion")
+        raise NotAuthorised(f"{plugin} printed another apiVersion than {version}")
     return fields, lifetime
 
 
 def _user(status: dict[str, Any]) -> dict[str, str]:
-    if token := status.get("token"):
-        return {"token": str(token)}
-    pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
-    return {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}
+    """A token, a certificate with its key, or all of them."""
+    fields = {"token": str(status["token"])} if status.get("token") else {}
+    if not fields or status.get("clientCertificateData") or status.get("clientKeyData"):
+        pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
+        fields |= {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}
+    return fields
 
 
-def _lifetime(status: dict[str, Any]) -> float:
+def _lifetime(status: dict[str, Any]) -> tuple[float, float]:
     if not (expiry := status.get("expirationTimestamp")):
-        return math.inf
-    return (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()
+        return math.inf, math.inf
+    seconds = (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()
+    return seconds, max(_LEAST, seconds - _EARLY)

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlencode
@@ -19,10 +20,11 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes.client import Configuration
 from urllib3 import exceptions as http
+from urllib3.util import Url
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
-from migrator.kube import connections, responses
+from migrator.kube import responses
 from migrator.kube.credentials import Credentials
 
 JSON: Final = "application/json"
@@ -120,13 +122,13 @@ class Timing:
 class Transport:
     """Sends requests, from any number of threads.
 
-    ``read`` puts address and credentials into the configuration, and returns for how many seconds the credentials are
-    good; nothing is sent yet. No request takes longer than ``longest`` seconds.
+    ``read`` is that of :class:`~migrator.kube.credentials.Credentials`; nothing is sent yet. No request takes longer
+    than ``longest`` seconds.
     """
 
     def __init__(
         self,
-        read: Callable[[Configuration], float],
+        read: Callable[[Configuration], tuple[float, float]],
         *,
         longest: float = math.inf,
         deadline: Deadline | None = None,
@@ -134,10 +136,8 @@ class Transport:
     ) -> None:
         self._longest = longest
         self._timing = timing or Timing()
-        configuration = Configuration()
-        self._credentials = Credentials(configuration, lambda: read(configuration), self._timing.clock)
-        self.server = str(configuration.host)
-        self._pool = connections.pool_of(configuration)
+        self._credentials = Credentials(read, self._timing.clock)
+        self.server = self._credentials.server
         self._deadline = deadline or Deadline(self._timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 
@@ -172,12 +172,13 @@ class Transport:
 
     def _attempt(self, request: Request, longest: float, until: float) -> bytes | _Trouble:
         """The body of a successful answer to one attempt, or the trouble; checks the hold on the Lease right before."""
-        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **self._credentials.headers(request.what)}
+        access = self._credentials.access(request.what)
+        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **access.headers}
         if request.body:
             headers["Content-Type"] = request.content_type
         connecting, working = self._limits(request, longest, until)
         try:
-            answer = self._pool.urlopen(
+            answer = access.pool.urlopen(
                 request.method,
                 self.server.rstrip("/") + request.url(working),
                 body=request.body or None,
@@ -187,7 +188,7 @@ class Transport:
                 redirect=False,
             )
         except http.HTTPError as error:
-            return _Trouble(self._unanswered(request, error))
+            return _Trouble(self._unanswered(request, error, access.pool.proxy))
         self._has_answered = True
         if answer.status in responses.OK:
             body: bytes = answer.data
@@ -196,10 +197,9 @@ class Transport:
         if failure.is_transient:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
-        definite = failure.error(request.what, patching=request.method == "PATCH")
-        if isinstance(definite, errors.NotAuthorised):
-            self._credentials.expire()
-        raise definite
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            access.expire()
+        raise failure.error(request.what, patching=request.method == "PATCH")
 
     def _limits(self, request: Request, longest: float, until: float) -> tuple[float, float]:
         """How long an attempt may take to connect, and how long the server then has, in seconds.
@@ -215,9 +215,8 @@ class Transport:
         limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
-    def _unanswered(self, request: Request, error: http.HTTPError) -> str:
+    def _unanswered(self, request: Request, error: http.HTTPError, proxy: Url | None) -> str:
         """What went wrong without an answer, if the request may be sent again; else raises what it ends with."""
-        proxy = self._pool.proxy
         host = f"{self.server} through the proxy {proxy.scheme}://{proxy.netloc}" if proxy else self.server
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):

@@ -19,6 +19,12 @@ def api(serve: Serve) -> FakeApi:
 
 
 @pytest.fixture
+def secure(serve: Serve) -> FakeApi:
+    """The same over TLS: credentials are sent to no other."""
+    return serve(POD, tls=True)
+
+
+@pytest.fixture
 def store(api: FakeApi) -> KubeCluster:
     """A store on that server."""
     return store_on(api.url)

@@ -10,7 +10,6 @@ from typing import Any
 
 import certifi
 import pytest
-from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
@@ -26,32 +25,34 @@ from tests.support.tables import table
 pytestmark = pytest.mark.usefixtures("nowhere")
 
 
-def test_the_flag_names_the_file(tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_names_the_file(tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """--kubeconfig wins over the environment, and its user's token is sent."""
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path / "wrong", "http://127.0.0.1:1"))
-    ask(kubeconfig=kubeconfig(tmp_path / "right", api.url))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-    assert api.seen[0].headers["User-Agent"].startswith("grove-migrator/")
+    ask(kubeconfig=kubeconfig(tmp_path / "right", secure.url))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+    assert secure.seen[0].headers["User-Agent"].startswith("grove-migrator/")
 
 
 def test_the_first_file_names_the_current_context(
-    tmp_path: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """$KUBECONFIG is a list, merged; missing files are passed over, and the first with a current context wins."""
-    unnamed = kubeconfig(tmp_path / "unnamed", api.url, current="")
-    first = kubeconfig(tmp_path / "first", api.url, current="other")
-    second = kubeconfig(tmp_path / "second", api.url, current="main")
-    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "missing"), unnamed, first, second]))
+    """$KUBECONFIG is a list, merged; missing and empty files are passed over, and the first current context wins."""
+    unnamed = kubeconfig(tmp_path / "unnamed", secure.url, current="")
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.touch()
+    first = kubeconfig(tmp_path / "first", secure.url, current="other")
+    second = kubeconfig(tmp_path / "second", secure.url, current="main")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(missing), str(empty), unnamed, first, second]))
     ask()
-    assert api.seen[0].path.startswith("/other/")
+    assert secure.seen[0].path.startswith("/other/")
 
 
-def test_the_home_directory_comes_last(tmp_path: Path, api: FakeApi) -> None:
+def test_the_home_directory_comes_last(tmp_path: Path, secure: FakeApi) -> None:
     """~/.kube/config is read where nothing else is said; --context takes another cluster than its current one."""
-    kubeconfig(tmp_path / "home" / ".kube" / "config", api.url)
+    kubeconfig(tmp_path / "home" / ".kube" / "config", secure.url)
     ask()
     ask(context="other")
-    assert [seen.path for seen in api.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
+    assert [seen.path for seen in secure.seen] == ["/api/v1/namespaces/a/pods/p", "/other/api/v1/namespaces/a/pods/p"]
     assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
 
 
@@ -60,7 +61,7 @@ def test_a_kubeconfig_that_can_be_read_once_is_enough(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, variable: bool
 ) -> None:
     """`--kubeconfig <(...)` is a pipe: it serves credentials that are renewed after a 401 too."""
-    api = serve(status(401, "expired"), POD)
+    api = serve(status(401, "expired"), POD, tls=True)
     read, write = os.pipe()
     os.write(write, Path(kubeconfig(tmp_path / "config", api.url)).read_bytes())
     os.close(write)
@@ -86,35 +87,37 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("", None, "/config file is empty"),
         ("just text", None, FORM),
-        ("a: [", None, "cannot be used: it is not YAML"),
-        ("[]", None, FORM),
+        *((text, None, "cannot be used: it is not YAML$") for text in ("a: [", b"\xff\xfe\0", b"[" * 5_000)),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
-        ("kind: Config\n", None, "has no current context; choose one with --context: it has none"),
+        *(
+            (text, None, "has no current context; choose one with --context: it has none")
+            for text in ("", "kind: Config")
+        ),
         (
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
-        ("users: [{name: null, user: {token: sesame}}, {name: me}]\n", None, FORM),
+        ("users: [{user: {token: sesame}}, {name: me}]\n", None, FORM),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
         ({"user": {"token": "sesame", "as-uid": "1"}}, None, "acts as another by `as-uid`"),
         ({"user": {"token": "sesame", "as-groups": ["g"]}}, None, "acts as another by `as-groups`"),
         ({"user": {"token": "sesame", "as-user-extra": {"a": ["b"]}}}, None, "acts as another by `as-user-extra`"),
-        ({"user": {"username": "me", "password": "sesame\u0142"}}, None, FORM),
         ({"user": {"tokenFile": "/missing/token"}}, None, "cannot be used: /missing/token: No such file or directory$"),
+        ({"user": {"tokenFile": "/dev/null"}}, None, "cannot be used: /dev/null: is empty$"),
     ],
 )
 def test_a_bad_kubeconfig_is_a_usage_error(
-    tmp_path: Path, text: str | dict[str, Any] | None, context: str | None, message: str
+    tmp_path: Path, text: str | bytes | dict[str, Any] | None, context: str | None, message: str
 ) -> None:
     """Whatever cannot be used, or would be used with other rights than it says: one sentence without credentials."""
     path = tmp_path / "config"
-    if text is not None:
-        path.write_text(text if isinstance(text, str) else text_of(tmp_path, **text), encoding="utf-8")
+    content = text_of(tmp_path, **text) if isinstance(text, dict) else text
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UsageError, match=message) as caught:
         ask(kubeconfig=str(path), context=context)
     assert str(path) in str(caught.value)
@@ -141,16 +144,16 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"[" * 5_000])
-def test_a_kubeconfig_that_nobody_can_read_is_reported(tmp_path: Path, content: bytes) -> None:
-    """Without a decoder's words."""
-    (tmp_path / "config").write_bytes(content)
-    with pytest.raises(UsageError, match=r"config cannot be used: it is not YAML$"):
-        ask(kubeconfig=str(tmp_path / "config"))
+def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run as a user that nobody knows."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(UsageError, match=r"no cluster is named: .*in-cluster"):
+        kube_store.connect()
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.DependencyWarning")
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "127.0.0.1:9", "http://me:sesame@a:b:9"])
 def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     """A SOCKS proxy needs a library that we do not have; an address needs a scheme."""
     monkeypatch.delenv("no_proxy")
@@ -172,108 +175,6 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-#: A plugin whose token says how often it was started.
-COUNTING = """
-import json, pathlib
-from datetime import UTC, datetime, timedelta
-counter = pathlib.Path({counter!r})
-counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
-assert counter.read_text() not in {fails}
-expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
-status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
-print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
-"""
-
-
-@table(
-    "seconds fails steps tokens",
-    ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
-    ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
-    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 9.5, 0.5), "1113")),
-)
-def test_plugin_credentials_are_renewed_before_they_expire(
-    tmp_path: Path, api: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
-) -> None:
-    """A credential plugin is started again in the middle of a run, but not for every request."""
-    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
-    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
-    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
-    for step in steps:
-        now[0] += step
-        store.get(PODS, "a", "p")
-    assert [seen.headers["authorization"] for seen in api.seen] == [f"Bearer token-{number}" for number in tokens]
-
-
-ANSWER = """
-import json, os, sys, time
-print("log in at https://example.test", file=sys.stderr, flush=True)
-time.sleep({seconds})
-api, info = "client.authentication.k8s.io/v1", json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-assert info["spec"] == {spec}, info
-print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"token": "sesame"}}}}))
-"""
-
-
-def test_a_plugin_asks_for_a_login_on_our_stderr(
-    tmp_path: Path, api: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
-    monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
-    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec={"interactive": False})), list[str]()
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user), waiting=waited.append)
-    assert capfd.readouterr().err == "log in at https://example.test\n"
-    assert waited == [sys.executable]
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-
-
-def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, api: FakeApi) -> None:
-    """With `provideClusterInfo` it gets the cluster, and its own extension of the kubeconfig as `config`."""
-    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
-    cluster = {"server": api.url, "extensions": extensions, "config": {"audience": "x"}}
-    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
-    user["exec"]["provideClusterInfo"] = True
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user, extensions=extensions))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-
-
-NO_STATUS = "printed no ExecCredential with a status"
-
-
-@table(
-    "program said",
-    ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
-    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
-    ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
-    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
-    (
-        "An expiry that is no time.",
-        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
-    ),
-    (
-        "Another API.",
-        ("""print('{"status": {"token": "sesame"}}')""", "does not speak client.authentication.k8s.io/v1"),
-    ),
-    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
-)
-def test_a_plugin_that_gives_no_credentials_is_named(
-    tmp_path: Path, api: FakeApi, program: str | None, said: str
-) -> None:
-    """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
-    user = plugin(tmp_path / "plugin.py", program or "")
-    user["exec"]["command"] = sys.executable if program else "no-such-plugin"
-    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
-        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert "sesame" not in str(caught.value)
-    assert api.seen == []
-
-
-def test_a_token_beside_a_plugin_is_taken(tmp_path: Path, api: FakeApi) -> None:
-    """As kubectl takes it; the plugin is not started."""
-    user = {"token": "sesame", **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
-    assert api.seen[0].headers["authorization"] == "Bearer sesame"
-
-
 def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
@@ -283,34 +184,34 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    now, configuration = [0.0], Configuration()
+    now = [0.0]
     context, read = find(None, None, print)
     assert context is None
-    credentials = Credentials(configuration, lambda: read(configuration), lambda: now[0])
-    assert configuration.host == "https://127.0.0.1:443"
-    assert credentials.headers("get")["authorization"] == "bearer first"
+    credentials = Credentials(read, lambda: now[0])
+    assert credentials.server == "https://127.0.0.1:443"
+    assert credentials.access("get").headers["authorization"] == "bearer first"
     token.write_text("second", encoding="utf-8")
     now[0] += 60
-    assert credentials.headers("get")["authorization"] == "bearer second"
+    assert credentials.access("get").headers["authorization"] == "bearer second"
 
 
-def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, api: FakeApi) -> None:
+def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, secure: FakeApi) -> None:
     """As client-go reads it each minute: whoever rotates the file does so before its token expires."""
     token, now = tmp_path / "token", [0.0]
     token.write_text("first", encoding="utf-8")
-    config = kubeconfig(tmp_path / "config", api.url, user={"tokenFile": "token"})
+    config = kubeconfig(tmp_path / "config", secure.url, user={"tokenFile": "token"})
     store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
     token.write_text("second", encoding="utf-8")
     for step in (59, 1):
         now[0] += step
         store.get(PODS, "a", "p")
-    assert [seen.headers["authorization"] for seen in api.seen] == ["Bearer first", "Bearer second"]
+    assert [seen.headers["authorization"] for seen in secure.seen] == ["Bearer first", "Bearer second"]
 
 
 def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, serve: Serve) -> None:
     """After a 401 the credentials are read anew, without a line break; a file that has disappeared is no traceback."""
     expired = status(401, "expired")
-    api, token = serve(expired, POD, expired), tmp_path / "token"
+    api, token = serve(expired, POD, expired, tls=True), tmp_path / "token"
     token.write_text("first", encoding="utf-8")
     store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)}))
     with pytest.raises(NotAuthorised, match="does not accept these credentials"):
@@ -325,14 +226,46 @@ def test_a_token_that_cannot_be_read_again_is_not_authorised(tmp_path: Path, ser
         store.get(PODS, "a", "p")
 
 
+@table(
+    "user sent",
+    ("A user without a password has an empty one.", ({"username": "me"}, "Basic bWU6")),
+    ("A password is UTF-8.", ({"username": "me", "password": "\u0142"}, "Basic bWU6xYI=")),
+    ("The token of a file goes before one in the text.", ({"token": "old", "tokenFile": "token"}, "Bearer sesame")),
+    ("That counts while there is no file.", ({"token": "old", "tokenFile": "missing"}, "Bearer old")),
+    ("Or an empty one.", ({"token": "old", "tokenFile": "empty"}, "Bearer old")),
+)
+def test_who_is_meant_as_kubectl_takes_it(tmp_path: Path, secure: FakeApi, user: dict[str, str], sent: str) -> None:
+    """A user's entry may have more than one of its fields, or a part of them."""
+    (tmp_path / "token").write_text("sesame\n", encoding="utf-8")
+    (tmp_path / "empty").write_text("\n", encoding="utf-8")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == sent
+
+
+def test_credentials_are_not_sent_in_the_clear(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl, which asks a plugin for none either: the server may be `kubectl proxy`, which has its own."""
+    user = plugin(tmp_path / "plugin.py", "raise SystemExit(1)")
+    for credentials in ({"token": "sesame"}, user):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=credentials))
+    assert [seen.headers.get("authorization") for seen in api.seen] == [None, None]
+
+
+def test_the_proxy_of_a_cluster_is_used_with_its_password(tmp_path: Path, api: FakeApi) -> None:
+    """As kubectl uses it, whatever `no_proxy` says, which is about the variables."""
+    proxy = api.url.replace("//", "//me:open@")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", "http://example.test", **{"proxy-url": proxy}))
+    assert api.seen[0].target.startswith("http://example.test/")
+    assert api.seen[0].headers["proxy-authorization"] == "Basic bWU6b3Blbg=="
+
+
 @pytest.mark.parametrize("token", ["alibaba\nsesame", "alibaba\r\nImpersonate-User: sesame", "sésame"])
-def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Path, api: FakeApi, token: str) -> None:
+def test_a_token_that_does_not_fit_into_a_header_is_not_authorised(tmp_path: Path, secure: FakeApi, token: str) -> None:
     """A line break or a letter outside ASCII in a token is named; its value is not, and nothing is sent."""
-    path = kubeconfig(tmp_path / "config", api.url, user={"token": token})
+    path = kubeconfig(tmp_path / "config", secure.url, user={"token": token})
     with pytest.raises(NotAuthorised, match="the credentials cannot be sent") as refused:
         ask(kubeconfig=path)
     assert not [word for word in ("alibaba", "same") if word in str(refused.value)]
-    assert api.seen == []
+    assert secure.seen == []
 
 
 def test_the_client_is_not_imported_for_a_dump() -> None:

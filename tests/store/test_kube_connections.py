@@ -1,20 +1,158 @@
-"""Connections that deliver nothing late, and answers that do not come to an end."""
+"""Connections: whom we trust, as whom the server sees us, and what is never sent or awaited too late."""
 
 from __future__ import annotations
 
+import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+import certifi
 import pytest
 from kubernetes.client import Configuration
 
-from migrator.errors import MigratorError
+from migrator.errors import MigratorError, NotAuthorised, Unreachable, UsageError
 from migrator.kinds import LEASES, PODS
 from migrator.kube import connections
+from migrator.kube import store as kube_store
 from migrator.kube.store import KubeCluster
-from tests.support.fake_api import OPS, Drip, Serve, store_on
+from migrator.kube.transport import Timing
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, OPS, POD, RENEWED, Answer, Drip, Serve, status, store_on
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+#: Shows the client certificate of the tests.
+USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
+
+
+def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
+    """To a server whose authority the kubeconfig names."""
+    api = serve(POD, tls=True)
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=USER))
+    assert api.seen[0].certificate == "tests of grove-migrator"
+
+
+#: A plugin that answers with the key and the certificate of a file, and with a token, for an hour.
+PLUGIN = """
+import json, pathlib
+from datetime import UTC, datetime, timedelta
+pem, expiry = pathlib.Path({path!r}).read_text(), (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+status = {{"clientCertificateData": pem, "clientKeyData": pem, "token": "sesame", "expirationTimestamp": expiry}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
+
+
+def test_token_and_certificate_of_a_plugin_are_both_shown(tmp_path: Path, serve: Serve) -> None:
+    """A credential plugin may answer with a token, a certificate with its key, or all of them."""
+    user, api = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(CERTIFICATE))), serve(POD, tls=True)
+    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=user))
+    (seen,) = api.seen
+    assert (seen.certificate, seen.headers["authorization"]) == ("tests of grove-migrator", "Bearer sesame")
+
+
+@table(
+    "by_plugin first seconds",
+    ("A plugin's, before it expires.", (True, POD, 3541)),
+    ("A plugin's that the server refuses.", (True, status(401, "expired"), 0)),
+    ("That of a file, whose owner replaces it before it expires.", (False, POD, 60)),
+    ("That of a file that the server refuses.", (False, status(401, "expired"), 0)),
+)
+def test_a_renewed_certificate_is_shown(
+    tmp_path: Path, serve: Serve, *, by_plugin: bool, first: Answer, seconds: float
+) -> None:
+    """A connection shows the certificate that it was made with, so a new certificate needs new connections."""
+    pem, api, now = tmp_path / "current.pem", serve(first, POD, tls=True), [0.0]
+    pem.write_bytes(CERTIFICATE.read_bytes())
+    files = {"client-certificate": str(pem), "client-key": str(pem)}
+    user = plugin(tmp_path / "plugin.py", PLUGIN.format(path=str(pem))) if by_plugin else files
+    config = kubeconfig(tmp_path / "config", api.url, user=user)
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    with suppress(NotAuthorised):
+        store.get(PODS, "a", "p")
+    pem.write_bytes(RENEWED.read_bytes())
+    now[0] += seconds
+    store.get(PODS, "a", "p")
+    assert [seen.certificate.split()[0] for seen in api.seen] == ["tests", "renewed"]
+
+
+def test_paths_begin_at_the_file_that_names_them(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's certificate is beside the kubeconfig of the user, not beside that of the cluster."""
+    one, other, api = tmp_path / "one", tmp_path / "other", serve(POD, tls=True)
+    kubeconfig(one / "config", api.url, name="nobody")
+    kubeconfig(other / "config", user={"client-certificate": "me.pem", "client-key": "me.pem"})
+    (other / "me.pem").write_bytes(CERTIFICATE.read_bytes())
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(one / "config"), str(other / "config")]))
+    ask()
+    assert api.seen[0].certificate == "tests of grove-migrator"
+
+
+@pytest.mark.parametrize("method", ["load_cert_chain", "load_verify_locations", "set_alpn_protocols"])
+def test_connections_can_be_made_at_once(
+    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """None changes the TLS context that other threads use meanwhile: OpenSSL could crash the process."""
+    store = kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER))
+    monkeypatch.setattr(ssl.SSLContext, method, lambda *_, **__: pytest.fail(f"{method} changes the context"))
+    store.get(PODS, "a", "p")
+
+
+@pytest.mark.parametrize("authority", ["the system's", "the kubeconfig's"])
+def test_certificates_are_verified_as_kubectl_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, authority: str
+) -> None:
+    """Without an authority in the kubeconfig the system's count; what Python 3.13 demands beyond that is not needed."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY) if authority == "the system's" else certifi.where())
+    cluster = {"certificate-authority": ""} if authority == "the system's" else {}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
+    """It names 127.0.0.1 and no other."""
+    path = kubeconfig(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=path)
+
+
+def test_an_authority_of_the_kubeconfig_counts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    """Who has a certificate of an authority that the system trusts is not the cluster that the kubeconfig names."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    cluster = {"certificate-authority": certifi.where()}
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
+
+@pytest.mark.parametrize(
+    ("whose", "said"),
+    [
+        ("cluster", "the certificate-authority of the kubeconfig cannot be used: "),
+        ("user", "the client-certificate with its client-key of the kubeconfig cannot be used: "),
+    ],
+)
+def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str, said: str) -> None:
+    """Nothing is sent with it, and nothing of it is quoted."""
+    (tmp_path / "bad.crt").write_text("sesame", encoding="utf-8")
+    bad = str(tmp_path / "bad.crt")
+    parts: dict[str, Any] = {"user": {"client-certificate": bad, "client-key": bad}}
+    path = kubeconfig(tmp_path / "config", **(parts if whose == "user" else {"certificate-authority": bad}))
+    with pytest.raises(UsageError, match=said) as refused:
+        kube_store.connect(kubeconfig=path)
+    assert "same" not in str(refused.value)
+
+
+def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
+    """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
+    cluster = {"insecure-skip-tls-verify": True}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+
 
 BEGINNINGS = {
     "body": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n",
@@ -39,6 +177,15 @@ def test_one_answer_has_a_time_limit_as_a_whole(
     with pytest.raises(MigratorError):
         request_of(store)
     assert time.monotonic() - began < 8
+
+
+def test_the_last_byte_does_not_start_the_time_anew(serve: Serve) -> None:
+    """A server that hangs after a byte has what is left of the limit, not all of it once more."""
+    store = store_on(serve(Drip(BEGINNINGS["body"], seconds=2.0)).url, longest=3.75)  # two thirds for the answer
+    began = time.monotonic()
+    with pytest.raises(MigratorError):
+        store.patch(PODS, "a", "p", OPS)
+    assert time.monotonic() - began < 3.7
 
 
 def test_what_is_not_sent_when_a_connection_ends_is_thrown_away() -> None:

@@ -97,6 +97,10 @@ ENDINGS: list[
         ((patch,), (HICCUP, status(403, "no", reason="Forbidden")), errors.LostReply, "may have been applied", 2),
     ),
     (
+        "However often the server says in between that it did nothing.",
+        ((patch,), (HICCUP, fake_api.THROTTLED, fake_api.FAILED_TEST), errors.LostReply, None, 3),
+    ),
+    (
         "An object that is gone holds nothing that was written.",
         ((patch,), (HICCUP, status(404, "gone", reason="NotFound")), errors.NotFound, None, 2),
     ),
@@ -270,16 +274,20 @@ def test_what_ends_a_doubtful_write_leaves_it_a_lost_reply(serve: Serve, error: 
         patch(store.within(left))
 
 
-@pytest.mark.parametrize("code", [401, 403])
-def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int) -> None:
-    """A token may be rotated at any time, so the next attempt of the caller has the new one."""
+@table(
+    "code times",
+    ("A token may be rotated at any time.", (401, 2)),
+    ("A missing permission is not in a new token either, and a plugin may ask for a login.", (403, 1)),
+)
+def test_refused_credentials_are_renewed_for_the_next_request(serve: Serve, code: int, times: int) -> None:
+    """The next attempt of the caller has the new ones, and they are kept."""
     api, renewed = serve(status(code, "no"), POD, POD), list[str]()
     store = store_on(api.url, renewed=lambda: renewed.append("renewed"))
     with pytest.raises(errors.NotAuthorised):
         get(store)
     get(store)
     get(store)
-    assert renewed == ["renewed"] * 2
+    assert len(renewed) == times
 
 
 #: Errors of urllib3 after which the server may have the request.
@@ -322,18 +330,19 @@ def test_a_write_that_a_proxy_has_passed_on_is_a_lost_reply(serve: Serve) -> Non
     assert len(api.seen) == 2
 
 
-@pytest.mark.parametrize(
-    ("attempt", "fraction", "seconds"), [(1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0), (6, 1.0, 8.0), (30, 1.0, 8.0)]
+@table(
+    "attempt asked fraction seconds",
+    *(
+        ("It doubles with every attempt, and chance shortens it.", (attempt, None, fraction, seconds))
+        for attempt, fraction, seconds in ((1, 1.0, 0.25), (2, 1.0, 0.5), (4, 0.5, 1.0))
+    ),
+    *(("Up to the cap.", (attempt, None, 1.0, 8.0)) for attempt in (6, 30)),
+    *(("Never sooner than the server wants.", (attempt, 7.0, 0.0, 7.0)) for attempt in (1, 5, 9)),
+    *(("And hardly later.", (attempt, 7.0, 0.5, seconds)) for attempt, seconds in ((1, 7.125), (9, 7.25))),
 )
-def test_delay_doubles_up_to_the_cap(attempt: int, fraction: float, seconds: float) -> None:
-    """Without Retry-After the wait doubles with every attempt, up to the cap, and chance shortens it."""
-    assert delay(attempt, None, fraction) == seconds
-
-
-@pytest.mark.parametrize("attempt", [1, 5, 9])
-def test_retry_after_is_the_least(attempt: int) -> None:
-    """The server is never asked sooner than it wanted, and hardly later."""
-    assert 7.0 == delay(attempt, 7.0, 0.0) < delay(attempt, 7.0, 0.5) <= 7.25
+def test_the_wait_before_another_attempt(*, attempt: int, asked: float | None, fraction: float, seconds: float) -> None:
+    """It spreads what many clients send, and spares a server that is busy."""
+    assert delay(attempt, asked, fraction) == seconds
 
 
 def test_deadline_counts_down_to_zero_and_may_be_extended_for_a_revert() -> None:

@@ -91,6 +91,14 @@ def test_a_list_may_take_longer_and_a_lease_less_than_other_requests(monkeypatch
     assert [request.longest for request in sent] == [60, 5, 5, 10]
 
 
+def test_a_patch_spells_text_as_go_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server compares texts as JSON, and its own side has these characters escaped."""
+    store, sent = store_on("http://127.0.0.1:1"), list[Request]()
+    monkeypatch.setattr(Transport, "send", lambda _, request: sent.append(request) or b"{}")
+    store.patch(PODS, "a", "p", [Op("test", "/a", "\u00e4<>&\u2028\u2029")])
+    assert sent[0].body.endswith('"\u00e4\\u003c\\u003e\\u0026\\u2028\\u2029"}]'.encode())
+
+
 def test_kinds_of_a_group_are_those_that_can_be_listed(serve: Serve) -> None:
     """A subresource and what can only be created hold no hash; a kind of two versions is read in the first."""
     pods = {"name": "pods", "kind": "Pod", "verbs": ["get", "list"], "namespaced": True}

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 
 VERSION = "client.authentication.k8s.io/v1"
 TEXT, BOOLEAN = "must be a text, and is", "must be true or false without quotes, and is"
-PROXY = "must be http://HOST:PORT or https://HOST:PORT. If kubectl can use it, run `kubectl proxy`"
 ENCRYPTED = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nsame\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
 
@@ -38,94 +37,84 @@ def plugin(**fields: Any) -> dict[str, Any]:
     return {"exec": {"apiVersion": VERSION, "command": "/bin/true", **fields}}
 
 
-@table(
-    "field value said",
-    ("A quoted boolean would switch verification off.", ("insecure-skip-tls-verify", "false", f"{BOOLEAN} a text")),
-    ("So would a number.", ("insecure-skip-tls-verify", 1, f"{BOOLEAN} a number")),
-    ("Every boolean of a cluster.", ("disable-compression", "true", f"{BOOLEAN} a text")),
-    ("A name of a host.", ("tls-server-name", 5, f"{TEXT} a number")),
-    ("A dot.", ("tls-server-name", ".", "is not the name of a host")),
-    ("An empty label.", ("tls-server-name", "x..y", "is not the name of a host")),
-    ("Too long a label.", ("tls-server-name", "x" * 300, "is not the name of a host")),
-    ("Too long a name.", ("tls-server-name", ".".join(["x" * 60] * 5), "is not the name of a host")),
-    ("An address with half a bracket.", ("server", "https://[::1:6443", "is not an address: it must be")),
-    ("A proxy.", ("proxy-url", 5, f"{TEXT} a number")),
-    ("A proxy without a scheme.", ("proxy-url", "127.0.0.1:9", "must be http://HOST:PORT or https://HOST:PORT")),
-    *(
-        ("A proxy of another kind, or with a password, and a way out.", ("proxy-url", proxy, PROXY))
-        for proxy in ("ftp://me:sesame@a:9", "socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080")
-    ),
-    ("A proxy with a bad port.", ("proxy-url", "http://a:b:9", "must be http://HOST:PORT or https://HOST:PORT")),
-    ("Bad base64.", ("certificate-authority-data", "sesame!", "is not base64")),
-    ("No certificate.", ("certificate-authority-data", base64.b64encode(b"same").decode(), "is not a PEM certificate")),
-    ("Extensions, which a plugin may be told.", ("extensions", {}, "must be a list, and is a mapping")),
-    ("A list.", ("certificate-authority", [], f"{TEXT} a list")),
-    *(
-        (
-            "Every message of a run has the server in it, so it must hold no secret.",
-            ("server", server, "has a user or p"),
+#: What is said, and of which fields of a cluster.
+CLUSTER: dict[str, list[tuple[str, object]]] = {
+    # what is quoted would switch verification off, and so would a number
+    f"{BOOLEAN} a text": [("insecure-skip-tls-verify", "false"), ("disable-compression", "true")],
+    f"{BOOLEAN} a number": [("insecure-skip-tls-verify", 1)],
+    f"{TEXT} a number": [("tls-server-name", 5), ("proxy-url", 5), ("server", 5)],
+    f"{TEXT} a list": [("certificate-authority", [])],
+    "must be a list, and is a mapping": [("extensions", {})],
+    "is not the name of a host": [
+        ("tls-server-name", name) for name in (".", "x..y", "x" * 300, ".".join(["x" * 60] * 5))
+    ],
+    "is not base64": [("certificate-authority-data", "sesame!")],
+    "is not a PEM certificate": [("certificate-authority-data", base64.b64encode(b"same").decode())],
+    "must be http://HOST:PORT or https://HOST:PORT. If kubectl can use it, run `kubectl proxy`": [
+        ("proxy-url", proxy)
+        for proxy in (
+            *("127.0.0.1:9", "http://a:b:9", "ftp://me:sesame@a:9"),
+            *("socks5://me:sesame@localhost:1080", "me:sesame@localhost:1080"),
         )
-        for server in ("https://me:sesame@127.0.0.1:1", "https://me@127.0.0.1:1", "me:sesame@127.0.0.1:1")
-    ),
-    *(
-        ("Nor if it is no address.", ("server", server, "has a user or password"))
-        for server in ("https:/me:sesame@127.0.0.1:1", "https://me:sesame@127.0.0.1:99999")
-    ),
-    *(
-        (
-            "An address has a scheme, and a port.",
-            ("server", server, "is not an address: it must be http://HOST:PORT or"),
+    ],
+    # every message of a run has the server in it, so it must hold no secret, also if it is no address
+    "has a user or password": [
+        ("server", server)
+        for server in (
+            *("https://me:sesame@127.0.0.1:1", "https://me@127.0.0.1:1", "me:sesame@127.0.0.1:1"),
+            *("https:/me:sesame@127.0.0.1:1", "https://me:sesame@127.0.0.1:99999"),
         )
-        for server in ("nonsense", "http://a:b:c", "https://127.0.0.1:99999")
-    ),
-    ("A server that is a number.", ("server", 5, f"{TEXT} a number")),
-    ("No server: the client would take http://localhost.", ("server", "", "is missing")),
-)
-def test_a_field_of_the_cluster_is_named(tmp_path: Path, field: str, value: object, said: str) -> None:
+    ],
+    "is not an address: it must be http://HOST:PORT or": [
+        ("server", server) for server in ("nonsense", "http://a:b:c", "https://127.0.0.1:99999", "https://[::1:6443")
+    ],
+    "is missing": [("server", "")],  # the client would take http://localhost
+}
+
+
+@pytest.mark.parametrize(("said", "field", "value"), [(said, *row) for said, rows in CLUSTER.items() for row in rows])
+def test_a_field_of_the_cluster_is_named(tmp_path: Path, said: str, field: str, value: object) -> None:
     """The client would fail in words of its libraries, or do something else."""
     assert refused(tmp_path, **{field: value}).startswith(f": `{field}` of cluster main {said}")
 
 
-@table(
-    "user field said",
-    ("A token.", ({"token": 5}, "token", f"{TEXT} a number")),
-    ("A password.", ({"username": "me", "password": 5}, "password", f"{TEXT} a number")),
-    (
-        "A plugin's variable without value.",
-        (plugin(env=[{"name": "A", "value": "same"}, {"name": "B"}]), "exec.env[1].value", "is missing"),
-    ),
-    ("Without name.", (plugin(env=[{"value": "same"}]), "exec.env[0].name", "is missing")),
-    (
-        "A variable that is a number.",
-        (plugin(env=[{"name": "A", "value": 5}]), "exec.env[0].value", f"{TEXT} a number"),
-    ),
-    ("A variable that is a text.", (plugin(env=["same"]), "exec.env[0]", "must be a mapping, and is a text")),
-    ("No list of variables.", (plugin(env={"A": "same"}), "exec.env", "must be a list, and is a mapping")),
-    ("A plugin's argument.", (plugin(args=["a", 5]), "exec.args[1]", f"{TEXT} a number")),
-    ("A plugin's command.", (plugin(command=None), "exec.command", "is missing")),
-    ("A plugin's boolean.", (plugin(provideClusterInfo="true"), "exec.provideClusterInfo", f"{BOOLEAN} a text")),
-    ("A plugin.", ({"exec": "same"}, "exec", "must be a mapping, and is a text")),
-    (
-        "A way to log in that the client does badly.",
+#: What is said, and of which fields of a user.
+USER: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    f"{TEXT} a number": [
+        ("token", {"token": 5}),
+        ("password", {"username": "me", "password": 5}),
+        ("exec.env[0].value", plugin(env=[{"name": "A", "value": 5}])),
+        ("exec.args[1]", plugin(args=["a", 5])),
+    ],
+    f"{TEXT} a list": [("exec.installHint", plugin(installHint=["same"]))],
+    f"{BOOLEAN} a text": [("exec.provideClusterInfo", plugin(provideClusterInfo="true"))],
+    "must be a mapping, and is a text": [("exec.env[0]", plugin(env=["same"])), ("exec", {"exec": "same"})],
+    "must be a list, and is a mapping": [("exec.env", plugin(env={"A": "same"}))],
+    "must be Never, IfAvailable or Always": [("exec.interactiveMode", plugin(interactiveMode="same"))],
+    "is missing": [
+        ("exec.env[1].value", plugin(env=[{"name": "A", "value": "same"}, {"name": "B"}])),
+        ("exec.env[0].name", plugin(env=[{"value": "same"}])),
+        ("exec.command", plugin(command=None)),
+        ("username", {"password": "same"}),
+        ("client-key", {"client-certificate": str(CERTIFICATE)}),
+        ("client-certificate", {"client-key": str(CERTIFICATE)}),
+    ],
+    # the client may ask a server for a new token that it does not verify
+    "is not supported": [
+        ("auth-provider", {"auth-provider": {"name": "oidc", "config": {"refresh-token": "{se}same"}}})
+    ],
+    "is not base64": [("client-certificate-data", {"client-certificate-data": "sesame!"})],
+    "is encrypted": [
         (
-            {"auth-provider": {"name": "oidc", "config": {"refresh-token": "{se}same"}}},
-            "auth-provider",
-            "is not supported",
-        ),
-    ),
-    ("Bad base64.", ({"client-certificate-data": "sesame!"}, "client-certificate-data", "is not base64")),
-    ("A certificate without its key.", ({"client-certificate": str(CERTIFICATE)}, "client-key", "is missing")),
-    ("A key without its certificate.", ({"client-key": str(CERTIFICATE)}, "client-certificate", "is missing")),
-    (
-        "A key that is encrypted.",
-        (
-            {"client-certificate": str(CERTIFICATE), "client-key-data": base64.b64encode(ENCRYPTED.encode()).decode()},
             "client-key-data",
-            "is encrypted",
-        ),
-    ),
-)
-def test_a_field_of_the_user_is_named(tmp_path: Path, user: dict[str, Any], field: str, said: str) -> None:
+            {"client-certificate": str(CERTIFICATE), "client-key-data": base64.b64encode(ENCRYPTED.encode()).decode()},
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(("said", "field", "user"), [(said, *row) for said, rows in USER.items() for row in rows])
+def test_a_field_of_the_user_is_named(tmp_path: Path, said: str, field: str, user: dict[str, Any]) -> None:
     """A user's entry is full of secrets: the field is named, and none of them."""
     assert refused(tmp_path, user=user).startswith(f": `{field}` of user me {said}")
 

@@ -37,6 +37,7 @@ class Seen:
     headers: dict[str, str]
     body: Any
     client: tuple[str, int]  # the connection that it came over
+    certificate: str = ""  # the common name of the client certificate that the connection showed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """An answer that begins so, and goes on with a byte now and then for 12 s."""
+    """An answer that begins so, and goes on with a byte every ``seconds``, for 12 s."""
 
     begin: bytes
+    seconds: float = 0.1
 
     def send(self, file: BinaryIO, released: threading.Event) -> None:
         """Write it, until it is released."""
         file.write(self.begin)
-        for _ in range(120):
-            if released.wait(0.1):
+        for _ in range(int(12 / self.seconds)):
+            if released.wait(self.seconds):
                 return
             file.write(b" ")
 
@@ -98,9 +100,12 @@ CERTIFICATE = Path(__file__).with_name("tls.pem")
 #: What signed it.
 AUTHORITY = Path(__file__).with_name("tls_authority.pem")
 
+#: Another key with a certificate that signs itself, which the server accepts too.
+RENEWED = Path(__file__).with_name("tls_renewed.pem")
+
 
 class FakeApi:
-    """Answers the steps one after the other, the last one for ever; with ``tls``, to who has its certificate."""
+    """Answers the steps one after the other, the last one for ever; with ``tls``, over TLS."""
 
     def __init__(self, *steps: Step, port: int = 0, tls: bool = False) -> None:
         self.seen: list[Seen] = []
@@ -112,9 +117,10 @@ class FakeApi:
         self._scheme = "https" if tls else "http"
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_verify_locations(AUTHORITY)
+            for trusted in (AUTHORITY, RENEWED):
+                context.load_verify_locations(trusted)
             context.load_cert_chain(CERTIFICATE)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -163,7 +169,8 @@ class FakeApi:
                 parts = urlsplit(self.path)
                 query, body = dict(parse_qsl(parts.query)), exact_json.loads(text) if text else None
                 headers, client = dict(self.headers.items()), self.client_address
-                step = api._next(Seen(self.command, self.path, parts.path, query, headers, body, client))
+                shown = _shown_on(self.connection)
+                step = api._next(Seen(self.command, self.path, parts.path, query, headers, body, client, shown))
                 if step is Hang:
                     api._released.wait()
                     self.close_connection = True
@@ -194,6 +201,12 @@ class FakeApi:
         return Handler
 
 
+def _shown_on(connection: socket.socket) -> str:
+    """The common name of the certificate that a client has shown."""
+    certificate: Any = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
+    return str(certificate["subject"][0][0][1]) if certificate else ""
+
+
 def closed_port() -> str:
     """An address at which nothing listens."""
     with socket.socket() as unused:
@@ -218,10 +231,10 @@ def store_on(
     """A store on that server whose waits take no time."""
     time = time or Clock()
 
-    def read(configuration: Configuration) -> float:
+    def read(configuration: Configuration) -> tuple[float, float]:
         renewed()
         configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
-        return math.inf
+        return math.inf, math.inf
 
     transport = Transport(
         read,

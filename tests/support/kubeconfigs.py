@@ -10,19 +10,25 @@ import yaml
 
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
+from tests.support.fake_api import AUTHORITY
 
 LOCAL = "https://127.0.0.1:1"
+
+TRUST: dict[str, Any] = {"certificate-authority": str(AUTHORITY)}
 
 
 def kubeconfig(
     path: Path, server: str = LOCAL, *, current: str = "main", name: str = "me", user: Any = None, **cluster: Any
 ) -> str:
-    """Write a kubeconfig with the contexts ``main`` and ``other``; ``cluster`` are more fields of their clusters."""
+    """Write a kubeconfig with the contexts ``main`` and ``other``; ``cluster`` are more fields of their clusters.
+
+    They trust the servers of the tests.
+    """
     path.parent.mkdir(exist_ok=True)
-    servers = {"main": server, "other": f"{server}/other"}
+    clusters = {"main": {"server": server}, "other": {"server": f"{server}/other"}}
     document = {
-        "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in servers],
-        "clusters": [{"name": main, "cluster": {"server": address, **cluster}} for main, address in servers.items()],
+        "contexts": [{"name": main, "context": {"cluster": main, "user": "me"}} for main in clusters],
+        "clusters": [{"name": main, "cluster": {**at, **TRUST, **cluster}} for main, at in clusters.items()],
         "users": [{"name": name, "user": user or {"token": "sesame"}}],
         "current-context": current,
     }

@@ -62,7 +62,7 @@ class Objects:
         return str(self._state.version)
 
     def put(self, body: JSONObject) -> JSONObject:
-        """Cluster an object as others would, new or changed, status included; returns it as it is stored."""
+        """Store an object as others would, new or changed, status included; returns it as it is stored."""
         resource = _BY_KIND[body["apiVersion"], body["kind"]]
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "default") if resource.namespaced else ""
@@ -110,7 +110,7 @@ class Objects:
             return [copied(self._state.objects[key]) for key in keys]
 
     def _store(self, resource: Resource, old: JSONObject | None, new: JSONObject) -> JSONObject:
-        """Cluster ``new``, which is ours to change, as the API server would: a no-op moves nothing."""
+        """Store ``new``, which is ours to change, as the API server would: a no-op moves nothing."""
         metadata = new["metadata"]
         if old is None:
             metadata.setdefault("uid", f"00000000-0000-4000-8000-{next(self._state.uids):012d}")

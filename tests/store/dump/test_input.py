@@ -17,8 +17,7 @@ from migrator.dump import Dump
 from migrator.errors import InputError
 from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump
 
-CUT = "it seems to be cut off: dump again"
-MESSAGES = "does it hold messages of kubectl?"
+AGAIN = "it seems to be cut off, or to hold messages of kubectl; dump again, and keep stderr apart"
 LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
@@ -44,9 +43,9 @@ def renamed(**metadata: Any) -> str:
         (b"\xff\xfe", "is empty"),
         # JSON
         ("{", "document 1: line 1: Expecting property name"),
-        ('{"kind":"List","apiVersion":"v1","items":[]}\n{"kind"\n', f"document 2: line 3: .*: {CUT}"),
+        ('{"kind":"List","apiVersion":"v1","items":[]}\n{"kind"\n', f"document 2: line 3: .*: {AGAIN}"),
         ('{"a": NaN}', "document 1: NaN is not JSON"),
-        (json.dumps(SERVICE) + "}", f"document 2: line 1: Expecting value: {MESSAGES}"),
+        (json.dumps(SERVICE) + "}", f"document 2: line 1: Expecting value: {AGAIN}"),
         ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "document 1: key 'apiVersion' is set twice"),
         ('{"kind": "List", "apiVersion": "v1", "items": [],}', "document 1: line 1: Expecting property name"),
         (
@@ -57,16 +56,16 @@ def renamed(**metadata: Any) -> str:
             '{"apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v1"} {}]}',
             "item 1: line 1: Expecting ']'",
         ),
-        ('{"apiVersion": "v1"}\nerror: the server is away\n', f"lacks kind: {CUT}"),
-        (json.dumps(SERVICE) + "\nWarning: v1 is old\n", f"document 2: line 2: .*{MESSAGES}"),
-        ('{"a": "x\ny"}', f"line 1: Invalid control character at: {MESSAGES}"),
+        ('{"apiVersion": "v1"}\nerror: the server is away\n', f"lacks kind: {AGAIN}"),
+        (json.dumps(SERVICE) + "\nWarning: v1 is old\n", f"document 2: line 2: .*{AGAIN}"),
+        ('{"a": "x\ny"}', f"line 1: Invalid control character at: {AGAIN}"),
         ('{"a": "\0"}', "line 1: Invalid control character"),
         ('{"a": \0}', "line 1: Expecting value"),
         ("{'a': 1}", "line 1: Expecting property name"),
         ('{"a": 1' + "0" * 5000 + "}", "document 1: a number has 5,001 digits"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),
-        ("[]", f"document 1 is not a Kubernetes object but a list: {MESSAGES}"),
+        ("[]", f"document 1 is not a Kubernetes object but a list: {AGAIN}"),
         ('{"items": [1]}', "lacks apiVersion"),
         pytest.param(
             "{apiVersion: v1, kind: Service}\n",
@@ -74,22 +73,22 @@ def renamed(**metadata: Any) -> str:
             id="What begins like JSON and is none is refused, though YAML would take it.",
         ),
         # YAML
-        ("just text", f"document 1 is not a Kubernetes object but a string: {MESSAGES}"),
+        ("just text", f"document 1 is not a Kubernetes object but a string: {AGAIN}"),
         ("5", "document 1 is not a Kubernetes object but a number"),
-        ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {MESSAGES}"),
-        ("error: the server is away\n", f"lacks apiVersion: {MESSAGES}"),
-        ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {MESSAGES}"),
-        (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {MESSAGES}"),
-        ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {MESSAGES}"),
-        ("apiVersion: v1\n", f"it lacks kind: {CUT}"),
+        ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {AGAIN}"),
+        ("error: the server is away\n", f"lacks apiVersion: {AGAIN}"),
+        ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {AGAIN}"),
+        (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {AGAIN}"),
+        ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {AGAIN}"),
+        ("apiVersion: v1\n", f"it lacks kind: {AGAIN}"),
         ("apiVersion: v1\nkind: 5\n", "it lacks kind"),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items is not a list but a mapping"),
         ("apiVersion: v1\nkind: List\nitems: [a]\n", "document 1, item 1 is not a Kubernetes object but a string"),
         ("apiVersion: v1\nkind: Pod\nmetadata: []\n", "a Pod has no metadata.name"),
         ("a: 1\na: 2\n", "line 2: key 'a' is set twice"),
-        ("apiVersion: [\n", f"line 2: .*: {CUT}"),
-        ("\ta: b\nb: c\n", f"line 1: .*: {MESSAGES}"),
-        ("a: b\n\tc: d\ne: f\n", f"line 2: .*: {MESSAGES}"),
+        ("apiVersion: [\n", f"line 2: .*: {AGAIN}"),
+        ("\ta: b\nb: c\n", f"line 1: .*: {AGAIN}"),
+        ("a: b\n\tc: d\ne: f\n", f"line 2: .*: {AGAIN}"),
         (b"a: \xff\xfe\n", "byte 3: invalid leading UTF-8 octet"),
         (b"a: b\0c\n", "byte 4: control characters are not allowed"),
         ("a: " + "[" * 50_000 + "]" * 50_000, "nested too deeply"),
@@ -98,12 +97,12 @@ def renamed(**metadata: Any) -> str:
         # objects
         ('{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}', "a Pod has no metadata.name"),
         (renamed(labels=json.loads("[" * 900 + "]" * 900)), "nested too deeply"),
-        ("Unable to connect to the server: dial tcp: lookup x: no such host\n", f"line 1: .*: {MESSAGES}"),
+        ("Unable to connect to the server: dial tcp: lookup x: no such host\n", f"line 1: .*: {AGAIN}"),
         (b'\xff\xfe{\0"', "document 1: line 1: Expecting property name"),
         (renamed(name=5), "a Pod has no metadata.name"),
         (
             json.dumps({"items": [POD], "apiVersion": "v1", "kind": "Odd"}),
-            f"document 1 has items and is not a List: {CUT}",
+            f"document 1 has items and is not a List: {AGAIN}",
         ),
         pytest.param(
             json.dumps(POD) * 2,
@@ -136,7 +135,7 @@ def test_a_dump_that_is_cut_off_anywhere_is_called_that(tmp_path: Path, form: Ca
     for at in range(len("apiVersion: v"), end):
         with pytest.raises(InputError) as caught:
             Dump.read(dump(tmp_path, text[:at]))
-        assert CUT in str(caught.value), (text[:at][-40:], str(caught.value))
+        assert AGAIN in str(caught.value), (text[:at][-40:], str(caught.value))
 
 
 @pytest.mark.parametrize("path", ["missing", ".", "nul\0l"])

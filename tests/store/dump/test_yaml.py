@@ -28,7 +28,7 @@ def read(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("scalar", "value"),
+    ("text", "value"),
     [
         # booleans and nulls of YAML 1.1
         *((word, True) for word in ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y")),
@@ -72,27 +72,16 @@ def read(text: str) -> Any:
         ("! 5", "5"),
         ("|\n  a\n  b\n", "a\nb\n"),
         (">-\n  a\n  b\n", "a b"),
+        # keys are strings, and an alias is what it refers to
+        ("{'n': a, \"1\": b}", {"n": "a", "1": "b"}),
+        ("[&x {b: 1}, &y c, *x, *x]", [{"b": 1}, "c", {"b": 1}, {"b": 1}]),
+        ("\n- - a\n  - b\n- {}\n- []\n", [["a", "b"], {}, []]),
     ],
 )
-def test_scalars(scalar: str, value: Any) -> None:
-    """A scalar has the value, and the spelling, that kubectl's JSON would have."""
-    found = read(f"a: {scalar}\n")["a"]
+def test_a_value_is_what_kubectl_would_print(text: str, value: Any) -> None:
+    """It has the value, and a number the spelling, that kubectl's JSON would have."""
+    found = read(f"a: {text}\n")["a"]
     assert (type(found), found) == (type(value), value)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("'n': a\n", {"n": "a"}),
-        ('"1": a\n', {"1": "a"}),
-        ("a: &x {b: 1}\nc: &y d\n", {"a": {"b": 1}, "c": "d"}),
-        ("a: &x {b: 1}\nc: [*x, *x]\n", {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]}),
-        ("- - a\n  - b\n- {}\n- []\n", [["a", "b"], {}, []]),
-    ],
-)
-def test_structures(text: str, value: Any) -> None:
-    """Keys are strings, and an alias is what it refers to."""
-    assert read(text) == value
 
 
 #: Nine lines for a billion values.

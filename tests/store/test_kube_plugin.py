@@ -1,0 +1,231 @@
+"""Credential plugins: when they are started, what they are told, and what is made of their answers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kubernetes.client import Configuration
+
+from migrator.errors import NotAuthorised
+from migrator.kinds import PODS
+from migrator.kube import store as kube_store
+from migrator.kube.credentials import Credentials
+from migrator.kube.transport import Timing
+from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Answer, FakeApi, Seen, Serve, status
+from tests.support.kubeconfigs import ask, kubeconfig, plugin
+from tests.support.tables import table
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+#: A plugin whose token says how often it was started.
+COUNTING = """
+import json, pathlib
+from datetime import UTC, datetime, timedelta
+counter = pathlib.Path({counter!r})
+counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
+assert counter.read_text() not in {fails}
+expiry = (datetime.now(UTC) + timedelta(seconds={seconds})).isoformat()
+status = {{"token": f"token-{{len(counter.read_text())}}", "expirationTimestamp": expiry}}
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
+"""
+
+
+@table(
+    "seconds fails steps tokens",
+    ("An hour's token, a minute before it expires.", (3600, (), (0, 3530, 20), "112")),
+    ("One that has expired already, but not within a second.", (-1, (), (0, 0.9, 0.1), "112")),
+    ("A failure does no harm as long as the token is good.", (3600, ("xx",), (0, 3550, 9.5, 0.5), "1113")),
+)
+def test_plugin_credentials_are_renewed_before_they_expire(
+    tmp_path: Path, secure: FakeApi, *, seconds: float, fails: tuple[str, ...], steps: tuple[float, ...], tokens: str
+) -> None:
+    """A credential plugin is started again in the middle of a run, but not for every request."""
+    program, now = COUNTING.format(counter=str(tmp_path / "counter"), seconds=seconds, fails={*fails, ""}), [100.0]
+    config = kubeconfig(tmp_path / "config", secure.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    for step in steps:
+        now[0] += step
+        store.get(PODS, "a", "p")
+    assert [seen.headers["authorization"] for seen in secure.seen] == [f"Bearer token-{number}" for number in tokens]
+
+
+ANSWER = """
+import json, os, sys, time
+print("log in at https://example.test", file=sys.stderr, flush=True)
+time.sleep({seconds})
+api, info = "client.authentication.k8s.io/v1", json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+assert info["spec"] == {spec}, info
+print(json.dumps({{"apiVersion": api, "kind": "ExecCredential", "status": {{"token": "sesame"}}}}))
+"""
+
+
+NOT_INTERACTIVE = {"interactive": False}
+
+
+def test_a_plugin_asks_for_a_login_on_our_stderr(
+    tmp_path: Path, secure: FakeApi, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompt is shown though stdout is no terminal, it learns that nobody can type, and is named if it is slow."""
+    monkeypatch.setattr("migrator.kube.plugin.PATIENCE", 0.01)
+    user, waited = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0.2, spec=NOT_INTERACTIVE)), list[str]()
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user), waiting=waited.append)
+    assert capfd.readouterr().err == "log in at https://example.test\n"
+    assert waited == [sys.executable]
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_late_refusal_of_older_credentials_starts_nothing(tmp_path: Path, serve: Serve) -> None:
+    """Patches under way may be refused one after the other, and a login may have to be typed."""
+    arrived, renewed = threading.Event(), threading.Event()
+
+    def answer(seen: Seen) -> Answer:
+        if seen.path.endswith("/late"):
+            arrived.set()
+            renewed.wait(20)
+        return status(401, "expired") if seen.headers["authorization"] == "Bearer token-1" else POD
+
+    api = serve(answer, tls=True)
+    program = COUNTING.format(counter=str(tmp_path / "counter"), seconds=3600, fails={""})
+    config = kubeconfig(tmp_path / "config", api.url, user=plugin(tmp_path / "plugin.py", program))
+    store = kube_store.connect(kubeconfig=config)
+    with ThreadPoolExecutor() as pool:
+        late = pool.submit(store.get, PODS, "a", "late")
+        assert arrived.wait(20)
+        with pytest.raises(NotAuthorised):
+            store.get(PODS, "a", "refused")
+        store.get(PODS, "a", "p")
+        renewed.set()
+        assert isinstance(late.exception(20), NotAuthorised)
+    store.get(PODS, "a", "p")
+    assert (tmp_path / "counter").read_text(encoding="utf-8") == "xx"
+
+
+@pytest.mark.parametrize("name", ["certificate-authority", "certificate-authority-data"])
+def test_a_plugin_learns_which_cluster_it_is_for(tmp_path: Path, secure: FakeApi, name: str) -> None:
+    """With `provideClusterInfo` it gets the cluster, files as data, and its extension of the kubeconfig as `config`."""
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.read_bytes())
+    data = b64encode(AUTHORITY.read_bytes()).decode()
+    authority = {name: data if name.endswith("data") else "ca.crt"}
+    told = {"server": secure.url, "tls-server-name": "127.0.0.1", "disable-compression": True}
+    cluster = {**told, "certificate-authority-data": data, "config": {"audience": "x"}}
+    user = plugin(tmp_path / "plugin.py", ANSWER.format(seconds=0, spec={"interactive": False, "cluster": cluster}))
+    user["exec"]["provideClusterInfo"] = True
+    extensions = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+    fields = {**told, **authority, "extensions": extensions}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", user=user, **fields))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
+    tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command with a folder is a path from the kubeconfig; the plugin's paths begin where its user is."""
+    where = f"import os; assert os.getcwd() == {str(tmp_path / 'home')!r}"
+    user = plugin(tmp_path / "login", f"#!{sys.executable}\n{where}" + ANSWER.format(seconds=0, spec=NOT_INTERACTIVE))
+    (tmp_path / "login").chmod(0o755)
+    user["exec"] |= {"command": "./login", "args": []}
+    monkeypatch.chdir(tmp_path / "home")
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+
+
+NO_STATUS = "printed no ExecCredential with a status"
+
+
+@table(
+    "program said",
+    ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
+    ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
+    ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
+    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    (
+        "An expiry that is no time.",
+        ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
+    ),
+    (
+        "Another API.",
+        (
+            """print('{"status": {"token": "sesame"}}')""",
+            "printed another apiVersion than client.authentication.k8s.io/v1",
+        ),
+    ),
+    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
+)
+def test_a_plugin_that_gives_no_credentials_is_named(
+    tmp_path: Path, secure: FakeApi, program: str | None, said: str
+) -> None:
+    """At once, before a request that could only fail; what it printed is not quoted, as it may hold a token."""
+    user = plugin(tmp_path / "plugin.py", program or "")
+    user["exec"]["command"] = sys.executable if program else "no-such-plugin"
+    with pytest.raises(NotAuthorised, match=f"no credentials: the credential plugin .* {said}") as caught:
+        ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert "sesame" not in str(caught.value)
+    assert secure.seen == []
+
+
+@table(
+    "fields said",
+    (
+        "How to install it.",
+        ({"command": "no-such-plugin", "installHint": "See\n\x1bx.test"}, r"PATH\. See x\.test$"),
+    ),
+    (
+        "Nobody can type.",
+        ({"interactiveMode": "Always"}, r"asks for input \(interactiveMode: Always\), and stdin is no"),
+    ),
+)
+def test_a_plugin_that_cannot_run_is_named_with_what_to_do(
+    tmp_path: Path, secure: FakeApi, fields: dict[str, str], said: str
+) -> None:
+    """As by kubectl, before it is started."""
+    user = plugin(tmp_path / "plugin.py", f"open({str(tmp_path / 'started')!r}, 'x')")
+    user["exec"] |= fields
+    with pytest.raises(NotAuthorised, match=said):
+        ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert not (tmp_path / "started").exists()
+
+
+@table(
+    "fields sent",
+    ("A token.", ({"token": "sesame"}, "Bearer sesame")),
+    ("The token of a file.", ({"tokenFile": "token"}, "Bearer of a file")),
+    ("A password.", ({"username": "me", "password": "open"}, "Basic bWU6b3Blbg==")),
+    ("A certificate.", ({"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}, None)),
+)
+def test_credentials_beside_a_plugin_are_taken(
+    tmp_path: Path, secure: FakeApi, fields: dict[str, str], sent: str | None
+) -> None:
+    """As kubectl takes them; the plugin is not started."""
+    (tmp_path / "token").write_text("of a file", encoding="utf-8")
+    user = {**fields, **plugin(tmp_path / "plugin.py", "raise SystemExit(1)")}
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers.get("authorization") == sent
+
+
+def test_a_slow_renewal_holds_up_nobody_while_the_old_credentials_are_good() -> None:
+    """A credential plugin may wait for a person, and the Lease is renewed by another thread."""
+    now, asked, answered = [0.0], threading.Event(), threading.Event()
+
+    def read(_: Configuration) -> tuple[float, float]:
+        if now[0]:
+            asked.set()
+            answered.wait(20)
+        return 100.0, 40.0
+
+    credentials = Credentials(read, lambda: now[0])
+    now[0] = 50.0
+    slow = threading.Thread(target=credentials.access, args=("slow",), daemon=True)
+    slow.start()
+    assert asked.wait(20)
+    other = threading.Thread(target=credentials.access, args=("other",), daemon=True)
+    other.start()
+    other.join(5)
+    held_up = other.is_alive()
+    answered.set()
+    slow.join(20)
+    assert not held_up
