@@ -87,6 +87,11 @@ class PodClique(GroveObject):
     pods: tuple[Pod, ...] = ()
 
     @property
+    def live(self) -> tuple[Pod, ...]:
+        """Its pods that are not being deleted."""
+        return tuple(pod for pod in self.pods if not pod.terminating)
+
+    @property
     def template_hash(self) -> str | None:
         """Its label with the hash of its template."""
         return self.labels.get(LABEL_POD_TEMPLATE_HASH)

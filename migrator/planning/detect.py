@@ -134,7 +134,7 @@ def _unit(clique: objects.PodClique) -> tuple[str, str | None]:
 
 def _present(clique: objects.PodClique) -> bool:
     """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
-    return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
+    return bool(clique.spec.get("replicas", 1) or clique.live)
 
 
 def unlabelled(tree: objects.Tree) -> bool:
@@ -150,4 +150,4 @@ def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashFi
 
 def _labels(clique: objects.PodClique) -> Iterator[tuple[str, places.HashField, str | None]]:
     yield clique.ref.uid, places.CLIQUE_LABEL, clique.template_hash
-    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)
+    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.live)

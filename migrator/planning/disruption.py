@@ -35,7 +35,8 @@ def disruption_of(
     """
     pcs = tree.pcs
     looks_at_idle = quirks.compares_idle_sets(builds)
-    ended = list(quirks.pods_below_minimum(tree)) if looks_at_idle else []
+    below = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if looks_at_idle else set()
+    ended = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in below for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
@@ -47,11 +48,6 @@ def disruption_of(
     spurious = quirks.updates_without_progress(builds)
     stray, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
     return _count(tree, ended, stray, updated), _count(tree, ended, left)
-
-
-def present_pods(tree: objects.Tree) -> int:
-    """How many pods of the tree are not being deleted."""
-    return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
 def all_pods(tree: objects.Tree) -> Disruption:

@@ -68,10 +68,8 @@ def spared(item: objects.GroveObject) -> bool:
     """
     is_clique = isinstance(item, objects.PodClique)
     kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")
-    found, ended = (
-        objects.condition(item, kind),
-        objects.condition(item, "GangTerminationInProgress").get("status") == "True",
-    )
+    found = objects.condition(item, kind)
+    ended = objects.condition(item, "GangTerminationInProgress").get("status") == "True"
     since, created = objects.kubernetes_time(found.get("lastTransitionTime")), objects.kubernetes_time(item.created)
     if ended or found.get("status") != status or since is None or created is None:
         return ended
@@ -86,10 +84,8 @@ def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]
     of the set, finished pods too, after ``terminationDelay``, unless it is :func:`spared`. Older operators report none
     at zero.
     """
-    with_pods = (clique for clique in tree.pod_cliques if any(not pod.terminating for pod in clique.pods))
-    replicas = {clique.set_index for clique in with_pods}
-    members: tuple[objects.GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
-    for item in members:
+    replicas = {clique.set_index for clique in tree.pod_cliques if clique.live}
+    for item in tree.children:
         least = integer(item.spec.get("minAvailable"), 1)
         numbers = [item.spec.get("replicas")]
         if objects.condition(item, "MinAvailableBreached").get("status") == "False":
@@ -97,14 +93,6 @@ def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]
         lacks = any(integer(number, least) < least for number in numbers)
         if lacks and item.set_index in replicas and not spared(item):
             yield item
-
-
-def pods_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
-    """The pods of every replica that :func:`below_minimum_with_pods` names."""
-    indices = {item.set_index for item in below_minimum_with_pods(tree)}
-    for clique in tree.pod_cliques:
-        if clique.set_index in indices:
-            yield from ((clique, pod) for pod in clique.pods if not pod.terminating)
 
 
 def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:

@@ -202,8 +202,7 @@ def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
 
 def _lacks(clique: objects.PodClique) -> str | None:
     """What a PodClique lacks and can still get; Grove never ends an update of one that is scaled below its minimum."""
-    live = sum(not pod.terminating for pod in clique.pods)
-    replicas = integer(clique.spec.get("replicas"), 1)
+    live, replicas = len(clique.live), integer(clique.spec.get("replicas"), 1)
     if live < replicas:
         return f"has {live} of its {replicas} pods"
     ready, least = integer(clique.status.get("readyReplicas")), integer(clique.spec.get("minAvailable"), 1)
