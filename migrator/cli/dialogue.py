@@ -132,7 +132,7 @@ def _crd_steps(
         served = cluster.short_names(crds.GROUP)
     except errors.MigratorError:  # later, `verify` names what is missing
         return () if only_missing else (crds.application(version),)
-    return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()
+    return crds.steps(builds, served, version) if not only_missing or any(crds.problems_of(builds, served)) else ()
 
 
 def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:

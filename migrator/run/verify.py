@@ -115,8 +115,7 @@ def _found(
 
 def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[verification.Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    for lack in crds.lacks(options.plan.target.builds, cluster.short_names(crds.GROUP)):
-        yield verification.Problem(lack.ref, None, lack.message, settles=not lack.lasts)
+    yield from crds.problems_of(options.plan.target.builds, cluster.short_names(crds.GROUP))
     found = operator.find(cluster, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
