@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from migrator.errors import DecodeError
 from migrator.grove import objects
 from migrator.hashing import quantity
 from migrator.hashing.schemes import Scheme
@@ -88,10 +89,7 @@ def _stray(
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
-    """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more.
-
-    Raises :class:`~migrator.errors.DecodeError` for a limit that is not a quantity; hashing the set names its path.
-    """
+    """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more."""
     pod_spec = objects.pod_spec_of(clique)
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
@@ -99,13 +97,14 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
 
 
 def whole_units(token: object) -> int:
-    """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up; 0 for ``null``.
+    """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up.
 
-    Raises :class:`~migrator.errors.DecodeError` for a value that is not a quantity.
+    It is 0 for ``null``, and for what is no quantity: whoever hashes the set names its path.
     """
-    if token is None:
+    try:
+        parsed = quantity.parse(str(token))
+    except DecodeError:
         return 0
-    parsed = quantity.parse(str(token))
     digits, scale = parsed.value, parsed.scale
     if parsed.unscaled is not None:
         digits, scale = parsed.unscaled, -parsed.decimal_scale
