@@ -12,8 +12,6 @@ from migrator.releases.table import Named, named
 
 AUTO: Final = "auto"
 
-NOTHING_SELECTED: Final = "there is no PodCliqueSet in this namespace (-n)"
-
 
 @dataclass(frozen=True, slots=True)
 class Direction:

@@ -98,10 +98,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         source=options.source,
         target=options.target,
         set_plans=selected,
-        findings=tuple(
-            finding.as_warning if finding.code in options.allow else finding
-            for finding in check_cluster(snapshot, plans, options)
-        ),
+        findings=tuple(guards.accepted(check_cluster(snapshot, plans, options), options.allow)),
         not_checked=tuple(guards.not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), model.Disruption()),
         advisories=tuple(advise(selected, options, known.running, known.short_names if snapshot.is_cluster else None)),
@@ -142,26 +139,12 @@ def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
     return begun or (known.resumes and holds_target(plan))
 
 
-def contradicting(plan: model.Plan) -> tuple[places.StoredHash, Scheme] | None:
-    """A value that another scheme than those of a revert explains, and that scheme: the source is not the only one."""
-    for found in plan.set_plans:
-        hashes = hashes_of(found.tree.pcs)
-        others = [one for one in schemes.all_schemes() if one not in {found.source, found.target}]
-        for item in places.stored_hashes(found.tree):
-            if found.hashes is not None and found.hashes.classify(item) is Verdict.FOREIGN:
-                for one in others:
-                    if item.value == hashes(one).of(item.clique):
-                        return item, one
-    return None
-
-
-def changes_of(stored: Iterable[places.StoredHash], pair: HashPair) -> tuple[model.Change, ...]:
-    """The changes that turn every value of the source into the target's, in the order of writing."""
-    found = ((item, pair.target.of(item.clique)) for item in stored if pair.classify(item) is Verdict.SOURCE)
+def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple[model.Change, ...]:
+    """The changes that turn these values of the source into the target's, in the order of writing."""
     return tuple(
         model.Change(item.ref, item.field, item.value, new, item.clique, item.identity)
-        for item, new in found
-        if new is not None
+        for item in stored
+        if (new := target.of(item.clique)) is not None
     )
 
 
@@ -178,7 +161,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-    changes = changes_of(verdicts[Verdict.SOURCE], pair)
+    changes = _changes_of(verdicts[Verdict.SOURCE], pair.target)
     facts = SetFacts(
         tree,
         source=nearest,
@@ -257,49 +240,38 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
     contradicts.
     """
-    direction = options.direction
-    if options.source is None and recorded is not None:
-        direction = Direction((recorded,), direction.target)
-    elif options.source is None:
-        if any(_may_hold_target(tree, direction) for tree in snapshot.trees):
+    old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
+    if old is None:
+        if any(_may_hold_target(tree, options.direction) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
-        return model.Plan(options.source, options.target, ())
-    elif recorded is not None and recorded not in direction.candidates:
+        return model.Plan(None, options.target)
+    if recorded not in {None, old}:
         raise UsageError(
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
         )
-    (old,), new = direction.candidates, direction.target
     plans = tuple(_revert(tree, new, old) for tree in snapshot.trees if not tree.pcs.terminating)
-    plan = model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
-    if (contradiction := contradicting(plan)) is not None:
-        item, other = contradiction
-        raise UsageError(
-            f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
-            f"{old.name}: name the old release with --from, or migrate those sets first"
-        )
-    return plan
+    return model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
 
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
-    changes = changes_of(by_verdict[Verdict.SOURCE], pair)
+    for item in by_verdict[Verdict.FOREIGN]:
+        other = next((one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique)), None)
+        if other is not None:
+            raise UsageError(
+                f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
+                f"{old.name}: name the old release with --from, or migrate those sets first"
+            )
+    changes = _changes_of(by_verdict[Verdict.SOURCE], pair.target)
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
         values.LEFT_ALONE.found(item.ref, item.field, f"holds {item.value} in {item.field}, {which}")
         for item in by_verdict[Verdict.FOREIGN]
     )
-    return model.SetPlan(
-        tree=tree,
-        source=new,
-        target=old,
-        state=_state_of(changes),
-        changes=changes,
-        findings=findings,
-        hashes=pair,
-    )
+    return model.SetPlan(tree, new, old, _state_of(changes), changes, findings, hashes=pair)
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:
