@@ -35,7 +35,7 @@ def disruption_of(
     dynamic resource allocation do not count.
     """
     pcs = tree.pcs
-    looks_at_idle = quirks.compares_idle_sets(builds)
+    looks_at_idle = quirks.from_rc1_on(builds)
     below = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if looks_at_idle else set()
     ended = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in below for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):

@@ -133,7 +133,7 @@ def gang_termination(facts: base.SetFacts) -> Iterator[Finding]:
         return
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
     below = [item for item in tree.children if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
-    breached = [item for item in below if quirks.ends_every_gang(facts.builds) or not quirks.spared(item)]
+    breached = [item for item in below if not (quirks.from_rc1_on(facts.builds) and quirks.spared(item))]
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
         if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:
