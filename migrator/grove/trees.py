@@ -1,4 +1,4 @@
-"""From trimmed objects to the trees by which one attempt decides, from one set of lists.
+"""Join trimmed objects to trees. One attempt decides by one set of lists.
 
 Objects are joined by the uid of their controller, never by labels or by splitting names
 (Grove: ``operator/api/common/namegen.go`` joins with ``-``, which names may contain).

@@ -48,11 +48,10 @@ class Verdict(Enum):
 
 
 class Detection(NamedTuple):
-    """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
+    """The scheme of a tree: every value is its hash or the target's, but for OnDelete's leftovers.
 
-    ``source`` is the target for a tree that is done, and ``None`` if no scheme explains the tree. ``likely_source``
-    explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
-    target were found, and none of a candidate.
+    ``source`` is ``None`` if there is no such scheme, and the target for a tree that is done. ``likely_source`` is the
+    best match, for messages and overrides: the target, if it gives some values and no candidate gives any.
     """
 
     source: Scheme | None

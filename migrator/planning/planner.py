@@ -66,10 +66,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known and is in no object: the time, the running release, and whether an earlier run may have written.
+    """What the objects do not say: the time, the release that runs, and whether an earlier run may have written.
 
-    Then no set that holds hashes of the target is skipped, nor one that this run has ``begun`` and not written whole.
-    ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
+    If it may have (``resumes``), no set that holds hashes of the target is skipped. A set that this run has ``begun``
+    and not finished never is. ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
     """
 
     now: datetime | None = None
@@ -118,18 +118,18 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 
 def holds_target(plan: model.SetPlan) -> bool:
-    """Whether a set holds a hash of the target that is not the source's too."""
+    """Whether a set holds a hash of the target that is not also the source's."""
     return plan.hashes is not None and _holds(plan.tree, plan.hashes.target, [plan.hashes.source])
 
 
 def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
-    """Whether a set holds a new hash that is no old one too."""
+    """Whether a set holds a new hash that is not also an old one."""
     stored = places.stored_hashes(tree)
     return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
 
 
 def _may_hold_target(tree: Tree, direction: Direction) -> bool:
-    """Whether a set holds a hash of the target that is no candidate's too."""
+    """Whether a set holds a hash of the target that is not also a candidate's."""
     hashes, target = hashes_of(tree.pcs), direction.target
     return _holds(tree, hashes(target), [hashes(one) for one in direction.candidates if one != target])
 
@@ -149,7 +149,6 @@ def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
-    """Decide one tree."""
     target = options.target.scheme
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
@@ -236,7 +235,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     """The plan of ``run --revert``: every value of the target becomes the source's, by the spec as it is now.
 
     The source is that of ``--from``, or the one that was ``recorded``; sets that hold no hash of the target need none.
-    No rule refuses it. Values of neither scheme stay, with a warning: they are outdated to operators of either.
+    No guard refuses it. Values of neither scheme stay, with a warning: to both operators they are outdated.
     Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
     contradicts.
     """

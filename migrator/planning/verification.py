@@ -1,4 +1,4 @@
-"""What speaks against a migrated cluster, by one snapshot of it. Pure."""
+"""The problems that one snapshot of a migrated cluster shows. Pure."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _operators(webhooks: Iterable[Webhook]) -> list[tuple[str, str]]:
 
 
 def names(webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """The names of those that we may open: what they deny before that is no refusal."""
+    """The names of the webhooks that a run may open; until it has done so, their denials are no refusal."""
     return frozenset(one.name for one in webhooks if one.configuration in OPENED)
 
 
