@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing import schemes
 from migrator.planning.verification import Problem, problems_of
 from tests.support.builders import DELETION, LATER, OLD, World, clique, options_of
+from tests.support.tables import table
 
 #: Before every update of these objects.
 BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -61,3 +62,33 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     found = problems(world, "canonical-1.34")
     assert found
     assert not any(problem.late for problem in found)
+
+
+SET, GROUP = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
+EDITED = [True, False]  # and every set was
+
+
+@table(
+    "of started created ended edited late",
+    ("An open update counts from a minute before the migration on: clocks differ.", (SET, -59, -99, False, 0, [False])),
+    ("It began before.", (SET, -60, -99, False, 0, [])),
+    ("A pod that is younger than the migration and its update was replaced.", (SET, -59, 1, True, 0, [False])),
+    ("By the update of its scaling group.", (GROUP, -59, 1, True, 0, [False])),
+    ("One that is older was not, whenever the update began.", (SET, -59, 0, True, 0, [])),
+    ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
+    ("No earlier one.", (SET, 39, -99, False, 100, [False])),
+)
+def test_clocks_may_differ_by_a_minute(
+    of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool
+) -> None:
+    """The operator writes when an update began, and the API server the other times; here in seconds."""
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    began, made, moment = ((since + timedelta(seconds=n)).isoformat() for n in (started, created, edited))
+    shape: dict[str, Any] = {"groups": {"sg": ["a"]}, "group_replicas": 1, "pods": 1, "progress": ()}
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], **shape)
+    world.put("Pod", "web-0-sg-0-a-0", "/metadata/creationTimestamp", made)
+    progress = {"updateStartedAt": began} | ({"updateEndedAt": began} if ended else {})
+    world.put(*of, "/status/updateProgress", progress)
+    entry = {"manager": "me", "time": moment, "fieldsV1": {"f:spec": {"f:template": {}}}}
+    world.pcs["metadata"]["managedFields"] = [entry]
+    assert [problem.late for problem in problems(world, after=True, since=since)] == late
