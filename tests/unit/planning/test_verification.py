@@ -50,7 +50,7 @@ def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str
     assert problems(world, after=True, since=BEFORE) == []
     del world.pcs["status"][name]["updateEndedAt"]
     (open_,) = problems(world, after=True, since=BEFORE)
-    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+    assert (open_.ref.kind, open_.field, open_.settles) == ("PodCliqueSet", f"/status/{name}", False)
 
 
 @pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
