@@ -16,7 +16,6 @@ from migrator.errors import DecodeError, InputError
 from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
 
@@ -83,16 +82,17 @@ class HashPair:
         return Verdict.FOREIGN
 
 
-def detect(stored: Sequence[places.StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
-    """Find the first candidate that explains a tree.
+def detect(
+    stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme, hashes: HashesUnder
+) -> Detection:
+    """Find the first candidate that explains a tree, the target before all.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    target = direction.target
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
-    for candidate in (target, *direction.candidates):
+    for candidate in (target, *candidates):
         pair = HashPair(hashes(candidate), hashes(target))
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
@@ -100,7 +100,7 @@ def detect(stored: Sequence[places.StoredHash], direction: Direction, hashes: Ha
             return Detection(candidate, candidate)
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
-    best = max(direction.candidates, key=scores.__getitem__)  # the first of equals
+    best = max(candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
     return Detection(None, target if explained and not by_source else best)
 

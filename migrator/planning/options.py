@@ -14,14 +14,6 @@ AUTO: Final = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
-    """The schemes that the stored values may have, and the one that they are to have."""
-
-    candidates: tuple[Scheme, ...]
-    target: Scheme
-
-
-@dataclass(frozen=True, slots=True)
 class PlanOptions:
     """The user's options.
 
@@ -36,10 +28,9 @@ class PlanOptions:
     namespace: str | None = None  # of the sets that are meant; all without one
 
     @property
-    def direction(self) -> Direction:
-        """The schemes of ``--from`` and ``--to``."""
-        candidates = schemes.all_schemes() if self.source is None else (self.source.scheme,)
-        return Direction(candidates, self.target.scheme)
+    def candidates(self) -> tuple[Scheme, ...]:
+        """The schemes that the stored values may have, beside the target's."""
+        return schemes.all_schemes() if self.source is None else (self.source.scheme,)
 
     def selects(self, pcs: PodCliqueSet) -> bool:
         """Whether the set is meant."""

@@ -24,7 +24,7 @@ from migrator.planning.guards import values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.known_issues import advise
-from migrator.planning.options import Direction, PlanOptions
+from migrator.planning.options import PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.releases.table import Release
@@ -128,10 +128,10 @@ def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
     return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
 
 
-def _may_hold_target(tree: Tree, direction: Direction) -> bool:
+def _may_hold_target(tree: Tree, options: PlanOptions) -> bool:
     """Whether a set holds a hash of the target that is not also a candidate's."""
-    hashes, target = hashes_of(tree.pcs), direction.target
-    return _holds(tree, hashes(target), [hashes(one) for one in direction.candidates if one != target])
+    hashes, target = hashes_of(tree.pcs), options.target.scheme
+    return _holds(tree, hashes(target), [hashes(one) for one in options.candidates if one != target])
 
 
 def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
@@ -153,10 +153,10 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
-    source, nearest = detect(stored, options.direction, hashes)
+    source, nearest = detect(stored, options.candidates, target, hashes)
     other = None
     if source is None and options.source is not None:
-        other = detect(stored, Direction(schemes.all_schemes(), target), hashes).source
+        other = detect(stored, schemes.all_schemes(), target, hashes).source
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
@@ -220,9 +220,9 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
     )
 
 
-def certain_source(plans: Sequence[model.SetPlan], direction: Direction, release: Release | None) -> Scheme | None:
+def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, release: Release | None) -> Scheme | None:
     """The source that explains all of these sets: the release's if it does, or the only one that does."""
-    explain = direction.candidates if plans else ()
+    explain = options.candidates if plans else ()
     for plan in plans:
         hashes = hashes_of(plan.tree.pcs)
         explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
@@ -241,7 +241,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     """
     old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
     if old is None:
-        if any(_may_hold_target(tree, options.direction) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, options) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(None, options.target)
     if recorded not in {None, old}:

@@ -15,7 +15,6 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
 from migrator.planning.guards.updates import open_progress
-from migrator.planning.options import Direction
 
 #: By how much the clocks of the API server and of an operator may differ.
 CLOCKS: Final = timedelta(minutes=1)
@@ -38,7 +37,7 @@ class Problem:
 
 def problems_of(
     snapshot: objects.Snapshot,
-    direction: Direction,
+    target: Scheme,
     *,
     after_upgrade: bool,
     since: datetime | None = None,
@@ -47,7 +46,7 @@ def problems_of(
     """All problems of one snapshot; ``since`` is when the migration began, ``scheme`` its source if that is known."""
     staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
     for tree in staying:
-        yield from _values(tree, direction, scheme)
+        yield from _values(tree, target, scheme)
         yield from _without_label(tree)
         if after_upgrade and since is not None:
             yield from _updated_since(tree, since)
@@ -56,12 +55,11 @@ def problems_of(
         yield Problem(staying[0].pcs.ref, None, message, settles=False)
 
 
-def _values(tree: objects.Tree, direction: Direction, scheme: Scheme | None) -> Iterator[Problem]:
+def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    target = direction.target
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)

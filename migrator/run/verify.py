@@ -69,10 +69,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
-        after = options.after_upgrade
-        found = list(
-            verification.problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme)
-        )
+        after, target = options.after_upgrade, options.plan.target.scheme
+        found = list(verification.problems_of(snapshot, target, after_upgrade=after, since=since, scheme=scheme))
         found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"

@@ -13,7 +13,6 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.options import Direction
 from tests.support.builders import LABEL, OLD, World, clique
 from tests.support.tables import table
 
@@ -26,8 +25,8 @@ ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "g
 def find(world: World, candidates: Sequence[str] = (), target: str = TO) -> Detection:
     """Detect the only tree of a world; without candidates as ``--from auto`` does."""
     (tree,) = world.snapshot().trees
-    direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, schemes.by_name(target))
-    return detect(tuple(stored_hashes(tree)), direction, detecting.hashes_of(tree.pcs))
+    tried = tuple(map(schemes.by_name, candidates)) or CANDIDATES
+    return detect(tuple(stored_hashes(tree)), tried, schemes.by_name(target), detecting.hashes_of(tree.pcs))
 
 
 def names(found: Detection) -> tuple[str | None, str]:

@@ -10,7 +10,7 @@ import pytest
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing import schemes
 from migrator.planning.verification import Problem, problems_of
-from tests.support.builders import DELETION, LATER, OLD, World, clique, options_of
+from tests.support.builders import DELETION, LATER, OLD, World, clique
 from tests.support.tables import table
 
 #: Before every update of these objects.
@@ -19,8 +19,7 @@ BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 
 def problems(world: World, target: str = "legacy-1.35", *, after: bool = False, **more: Any) -> list[Problem]:
     """What speaks against a migration of these objects."""
-    direction = options_of(target=target).direction
-    return list(problems_of(world.snapshot(), direction, after_upgrade=after, **more))
+    return list(problems_of(world.snapshot(), schemes.by_name(target), after_upgrade=after, **more))
 
 
 @pytest.mark.parametrize("after", [False, True])
