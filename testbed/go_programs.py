@@ -54,7 +54,8 @@ def cache_directory() -> Path:
 class GoProgram:
     """A program, the directory of its go.mod, and its package there.
 
-    ``sources`` are further directories that the build reads; ``ldflags`` go to the linker.
+    ``sources`` are further directories that the build reads; ``ldflags`` go to the linker, ``flags`` to the build, and
+    ``variables`` into its environment.
     """
 
     name: str
@@ -62,6 +63,8 @@ class GoProgram:
     package: str = "."
     sources: tuple[Path, ...] = ()
     ldflags: str = "-s -w"
+    flags: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
 
     def binary(self) -> Path:
         """The program, built if no build of these sources by this Go is cached; or raises GoProgramError."""
@@ -77,7 +80,8 @@ class GoProgram:
         return binary
 
     def _key(self) -> str:
-        digest = hashlib.sha256(f"{_about(go())}\0{self.package}\0{self.ldflags}\0".encode())
+        about = _about(go(), self.variables)
+        digest = hashlib.sha256("\0".join((about, self.package, self.ldflags, *self.flags, "")).encode())
         for root in (self.directory, *self.sources):
             for path in _files(root):
                 digest.update(f"{path.relative_to(root)}\0".encode())
@@ -86,11 +90,11 @@ class GoProgram:
 
     def _build(self, binary: Path) -> None:
         unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
-        flags = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={self.ldflags}"]
+        flags = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={self.ldflags}", *self.flags]
         built = subprocess.run(
             [go(), "build", *flags, "-o", unfinished, self.package],
             cwd=self.directory,
-            env=environment(),
+            env=environment() | dict(self.variables),
             capture_output=True,
             text=True,
             check=False,
@@ -105,9 +109,12 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 @functools.cache
-def _about(command: str) -> str:
-    asked = [command, "env", "GOVERSION", "GOOS", "GOARCH"]
-    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+def _about(command: str, variables: tuple[tuple[str, str], ...]) -> str:
+    asked, env = [command, "env", "GOVERSION", "GOOS", "GOARCH"], environment() | dict(variables)
+    found = subprocess.run(asked, env=env, check=False, capture_output=True, text=True)
+    if found.returncode != 0:
+        raise GoProgramError(f"this Go cannot be had: {found.stderr.strip()}")
+    return found.stdout
 
 
 def _version(command: str) -> tuple[int, ...]:

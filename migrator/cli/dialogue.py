@@ -98,7 +98,7 @@ def ending(
         return state, steps
     may_start = is_target
     if options.revert:
-        restored = {plan.target for plan in result.plan.set_plans} or options.plan.direction.candidates
+        restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
         may_start = operator is not None and not is_target and table.knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
         return state, (*steps, operator.start_command, *verify)
@@ -132,7 +132,7 @@ def _crd_steps(
         served = cluster.short_names(crds.GROUP)
     except errors.MigratorError:  # later, `verify` names what is missing
         return () if only_missing else (crds.application(version),)
-    return crds.steps(builds, served, version) if not only_missing or any(crds.lacks(builds, served)) else ()
+    return crds.steps(builds, served, version) if not only_missing or any(crds.problems_of(builds, served)) else ()
 
 
 def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:

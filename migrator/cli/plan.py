@@ -10,7 +10,7 @@ from migrator.cli import flags, log
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
-from migrator.planning.options import AUTO, NOTHING_SELECTED, PlanOptions, source_of
+from migrator.planning.options import AUTO, PlanOptions, source_of
 from migrator.planning.planner import Outlook
 from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
@@ -99,7 +99,7 @@ def plan(
             raise errors.Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
-        log.write_warning("empty_selection", NOTHING_SELECTED)
+        log.write_warning("empty_selection", "there is no PodCliqueSet in this namespace (-n)")
     if group_by and result and not any(group_by in one.tree.pcs.labels for one in result.set_plans):
         log.write_warning("unknown_label", f"No PodCliqueSet has the label {group_by} (--group-by).")
     write(text)

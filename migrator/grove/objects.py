@@ -33,8 +33,8 @@ class Ref:
 class Pod:
     """A pod, from its metadata alone.
 
-    ``phase`` is ``None`` if it was not read; running pods of a cluster have none.
-    ``in_other_gang``: an annotation names it to another scheduler's pod group.
+    ``finished``: its containers have ended for good, so that it holds no GPU. ``in_other_gang``: an annotation names it
+    to another scheduler's pod group.
     """
 
     ref: Ref
@@ -42,7 +42,7 @@ class Pod:
     template_hash: str | None
     terminating: bool
     pod_clique_label: str | None
-    phase: str | None = None
+    finished: bool = False
     in_other_gang: bool = False
     created: str = ""  # metadata.creationTimestamp
     loading: float | None = None  # seconds from scheduled to ready; a cluster's pods are read without them
@@ -51,11 +51,6 @@ class Pod:
     def labels(self) -> Mapping[str, str | None]:
         """The labels that are kept."""
         return {LABEL_POD_TEMPLATE_HASH: self.template_hash, LABEL_POD_CLIQUE: self.pod_clique_label}
-
-    @property
-    def finished(self) -> bool:
-        """Whether its containers have ended for good, so that it holds no GPU. Grove counts it as any other pod."""
-        return self.phase in {"Failed", "Succeeded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +80,11 @@ class PodClique(GroveObject):
 
     clique: str | None = None
     pods: tuple[Pod, ...] = ()
+
+    @property
+    def live(self) -> tuple[Pod, ...]:
+        """Its pods that are not being deleted."""
+        return tuple(pod for pod in self.pods if not pod.terminating)
 
     @property
     def template_hash(self) -> str | None:

@@ -100,23 +100,23 @@ def pod(raw: JSONObject) -> objects.Pod:
     """Keep a pod's hash and owner."""
     ref, meta = _identity(raw)
     labels, annotations = _strings(ref, meta, "labels"), meta.get("annotations")
+    status = raw.get("status")  # there is none where only metadata was read
+    status = status if isinstance(status, dict) else {}
     return objects.Pod(
         ref=ref,
         owner_uid=controller_uid(meta),
         template_hash=labels.get(objects.LABEL_POD_TEMPLATE_HASH) or None,
         terminating=bool(meta.get("deletionTimestamp")),
         pod_clique_label=labels.get(objects.LABEL_POD_CLIQUE),
-        phase=_phase(raw),
+        finished=status.get("phase") in ("Failed", "Succeeded"),
         in_other_gang=isinstance(annotations, dict) and not annotations.keys().isdisjoint(_GANG_ANNOTATIONS),
         created=str(meta.get("creationTimestamp") or ""),
-        loading=_loading(raw),
+        loading=_loading(status.get("conditions")),
     )
 
 
-def _loading(raw: JSONObject) -> float | None:
+def _loading(conditions: object) -> float | None:
     """How many seconds a ready pod took from being scheduled to being ready."""
-    status = raw.get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
     times = {
         str(one.get("type")): objects.kubernetes_time(one.get("lastTransitionTime"))
         for one in (conditions if isinstance(conditions, list) else ())
@@ -191,13 +191,6 @@ def _strings(ref: objects.Ref, meta: Mapping[str, Any], key: str) -> Mapping[str
     if not isinstance(value, dict) or not set(map(type, value.values())) <= {str}:
         raise InputError(f"{ref}: metadata.{key} is not a map of strings")
     return value
-
-
-def _phase(raw: JSONObject) -> str | None:
-    """``status.phase``; ``None`` where only metadata was read."""
-    status = raw.get("status")
-    phase = status.get("phase") if isinstance(status, dict) else None
-    return phase if isinstance(phase, str) else None
 
 
 def controller_uid(meta: Mapping[str, Any]) -> str | None:

@@ -147,8 +147,7 @@ def _items(tree: objects.Tree, kind: str) -> Iterable[tuple[Item, str | None]]:
     if kind == "PodClique":
         return ((clique, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques)
     if kind == "Pod":
-        pods = ((pod, clique) for clique in tree.pod_cliques for pod in clique.pods if not pod.terminating)
-        return ((pod, clique.clique or UNKNOWN_CLIQUE) for pod, clique in pods)
+        return ((pod, clique.clique or UNKNOWN_CLIQUE) for clique in tree.pod_cliques for pod in clique.live)
     others: Mapping[str, Iterable[Item]] = {
         "PodCliqueScalingGroup": tree.scaling_groups,
         "PodGangMap": tree.pod_gang_maps,

@@ -20,9 +20,8 @@ from migrator.hashing.canonical import canonicalize
 from migrator.hashing.schemes import CANONICAL, Scheme
 from migrator.hashing.spew import ROOT, types_of
 
-#: The startup types under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
+#: The startup type under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
 IN_ORDER: Final = "CliqueStartupTypeInOrder"
-EXPLICIT: Final = "CliqueStartupTypeExplicit"
 _POINTER: Final = fnv.Fixed("(*v1.PodTemplateSpec)")
 _CLIQUES: Final = "spec.template.cliques"
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from migrator.grove.objects import Ref
 from migrator.planning.model import Advice, KnownIssue
+from migrator.planning.verification import Problem
 from migrator.releases.table import is_before, span
 
 CLASHING: Final = KnownIssue(
@@ -135,17 +136,11 @@ def steps(targets: Collection[str], served: Mapping[str, str], version: str) -> 
     return (*([removal(present)] if present is not None else []), application(version))
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """A CRD that is not served, without which an operator does not start; ``lasts`` if another one is in its way."""
+def problems_of(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Problem]:
+    """The CRD without which an operator that is one of ``targets`` does not start, if it is not served.
 
-    ref: Ref
-    message: str
-    lasts: bool
-
-
-def lacks(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Lack]:
-    """What keeps an operator that is one of ``targets`` from starting, on a cluster that serves these kinds."""
+    It stays so while another CRD has its short name.
+    """
     needed, present = _needed(targets, served)
     if needed is None or needed.plural in served.values():
         return
@@ -154,8 +149,5 @@ def lacks(targets: Collection[str], served: Mapping[str, str]) -> Iterator[Lack]
     if present is not None:
         why = f", because {present.crd} has its short name {present.short_name}"
         first = f"`{removal(present)}`, which deletes its objects: write them as {needed.kind} by hand; then "
-    yield Lack(
-        Ref("CustomResourceDefinition", "", needed.crd),
-        f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{application(version)}`",
-        lasts=present is not None,
-    )
+    message = f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{application(version)}`"
+    yield Problem(Ref("CustomResourceDefinition", "", needed.crd), None, message, settles=present is None)

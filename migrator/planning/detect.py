@@ -16,7 +16,6 @@ from migrator.errors import DecodeError, InputError
 from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.options import Direction
 
 HashesUnder = Callable[[Scheme], SetHashes]
 
@@ -48,11 +47,10 @@ class Verdict(Enum):
 
 
 class Detection(NamedTuple):
-    """The scheme that explains a tree: all its values but OnDelete's leftovers are the source's or the target's hash.
+    """The scheme of a tree: every value is its hash or the target's, but for OnDelete's leftovers.
 
-    ``source`` is the target for a tree that is done, and ``None`` if no scheme explains the tree. ``likely_source``
-    explains most of it, for messages and overrides. It is the source if there is one. It is the target if values of the
-    target were found, and none of a candidate.
+    ``source`` is ``None`` if there is no such scheme, and the target for a tree that is done. ``likely_source`` is the
+    best match, for messages and overrides: the target, if it gives some values and no candidate gives any.
     """
 
     source: Scheme | None
@@ -84,16 +82,17 @@ class HashPair:
         return Verdict.FOREIGN
 
 
-def detect(stored: Sequence[places.StoredHash], direction: Direction, hashes: HashesUnder) -> Detection:
-    """Find the first candidate that explains a tree.
+def detect(
+    stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme, hashes: HashesUnder
+) -> Detection:
+    """Find the first candidate that explains a tree, the target before all.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    target = direction.target
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
-    for candidate in (target, *direction.candidates):
+    for candidate in (target, *candidates):
         pair = HashPair(hashes(candidate), hashes(target))
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
@@ -101,7 +100,7 @@ def detect(stored: Sequence[places.StoredHash], direction: Direction, hashes: Ha
             return Detection(candidate, candidate)
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
-    best = max(direction.candidates, key=scores.__getitem__)  # the first of equals
+    best = max(candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
     return Detection(None, target if explained and not by_source else best)
 
@@ -134,7 +133,7 @@ def _unit(clique: objects.PodClique) -> tuple[str, str | None]:
 
 def _present(clique: objects.PodClique) -> bool:
     """Whether it has pods or will have some. The operator recreates a PodClique at zero before it gets pods."""
-    return bool(clique.spec.get("replicas", 1)) or any(not pod.terminating for pod in clique.pods)
+    return bool(clique.spec.get("replicas", 1) or clique.live)
 
 
 def unlabelled(tree: objects.Tree) -> bool:
@@ -150,4 +149,4 @@ def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashFi
 
 def _labels(clique: objects.PodClique) -> Iterator[tuple[str, places.HashField, str | None]]:
     yield clique.ref.uid, places.CLIQUE_LABEL, clique.template_hash
-    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.pods if not pod.terminating)
+    yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.live)

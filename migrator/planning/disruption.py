@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from migrator.errors import DecodeError
 from migrator.grove import objects
 from migrator.hashing import quantity
 from migrator.hashing.schemes import Scheme
@@ -34,8 +35,9 @@ def disruption_of(
     dynamic resource allocation do not count.
     """
     pcs = tree.pcs
-    looks_at_idle = quirks.compares_idle_sets(builds)
-    ended = list(quirks.pods_below_minimum(tree)) if looks_at_idle else []
+    looks_at_idle = quirks.from_rc1_on(builds)
+    below = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if looks_at_idle else set()
+    ended = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in below for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):
         return _count(tree, ended), _count(tree, ended)
     current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
@@ -47,11 +49,6 @@ def disruption_of(
     spurious = quirks.updates_without_progress(builds)
     stray, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
     return _count(tree, ended, stray, updated), _count(tree, ended, left)
-
-
-def present_pods(tree: objects.Tree) -> int:
-    """How many pods of the tree are not being deleted."""
-    return sum(1 for pod_clique in tree.pod_cliques for pod in pod_clique.pods if not pod.terminating)
 
 
 def all_pods(tree: objects.Tree) -> Disruption:
@@ -92,10 +89,7 @@ def _stray(
 
 
 def clique_gpus(clique: Mapping[str, Any]) -> int:
-    """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more.
-
-    Raises :class:`~migrator.errors.DecodeError` for a limit that is not a quantity; hashing the set names its path.
-    """
+    """GPUs of one pod of a clique: the sum over its containers, or those of its largest init container if more."""
     pod_spec = objects.pod_spec_of(clique)
     containers = sum(_gpus(container) for container in pod_spec.get("containers") or ())
     init = max((_gpus(container) for container in pod_spec.get("initContainers") or ()), default=0)
@@ -103,13 +97,14 @@ def clique_gpus(clique: Mapping[str, Any]) -> int:
 
 
 def whole_units(token: object) -> int:
-    """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up; 0 for ``null``.
+    """The value of a quantity as Go's ``Quantity.Value`` gives it, rounded up.
 
-    Raises :class:`~migrator.errors.DecodeError` for a value that is not a quantity.
+    It is 0 for ``null``, and for what is no quantity: whoever hashes the set names its path.
     """
-    if token is None:
+    try:
+        parsed = quantity.parse(str(token))
+    except DecodeError:
         return 0
-    parsed = quantity.parse(str(token))
     digits, scale = parsed.value, parsed.scale
     if parsed.unscaled is not None:
         digits, scale = parsed.unscaled, -parsed.decimal_scale

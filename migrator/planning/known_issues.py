@@ -81,7 +81,7 @@ def _has_replica_at_zero(tree: objects.Tree) -> bool:
 
 def _in_another_gang(tree: objects.Tree) -> Iterator[objects.PodClique]:
     for clique in tree.pod_cliques:
-        if any(pod.in_other_gang and not pod.terminating for pod in clique.pods):
+        if any(pod.in_other_gang for pod in clique.live):
             yield clique
 
 
@@ -134,7 +134,7 @@ def _stray_without_progress(tree: objects.Tree) -> Iterator[objects.Pod]:
     for clique in tree.pod_cliques:
         if clique.standalone and not clique.status.get("updateProgress"):
             current = {None, clique.template_hash}
-            yield from (pod for pod in clique.pods if not pod.terminating and pod.template_hash not in current)
+            yield from (pod for pod in clique.live if pod.template_hash not in current)
 
 
 _OF_SETS: Final = (

@@ -12,16 +12,6 @@ from migrator.releases.table import Named, named
 
 AUTO: Final = "auto"
 
-NOTHING_SELECTED: Final = "there is no PodCliqueSet in this namespace (-n)"
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """The schemes that the stored values may have, and the one that they are to have."""
-
-    candidates: tuple[Scheme, ...]
-    target: Scheme
-
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
@@ -38,10 +28,9 @@ class PlanOptions:
     namespace: str | None = None  # of the sets that are meant; all without one
 
     @property
-    def direction(self) -> Direction:
-        """The schemes of ``--from`` and ``--to``."""
-        candidates = schemes.all_schemes() if self.source is None else (self.source.scheme,)
-        return Direction(candidates, self.target.scheme)
+    def candidates(self) -> tuple[Scheme, ...]:
+        """The schemes that the stored values may have, beside the target's."""
+        return schemes.all_schemes() if self.source is None else (self.source.scheme,)
 
     def selects(self, pcs: PodCliqueSet) -> bool:
         """Whether the set is meant."""

@@ -24,7 +24,7 @@ from migrator.planning.guards import values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.known_issues import advise
-from migrator.planning.options import Direction, PlanOptions
+from migrator.planning.options import PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.releases.table import Release
@@ -66,11 +66,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known and is in no object: the time, the running release, and whether an earlier run may have written.
+    """What the objects do not say: the time, the release that runs, and whether an earlier run may have written.
 
-    Then no set that holds hashes of the target is skipped, nor one that this run has ``begun`` and not written whole.
-    ``recorded`` is the source by the record of a run that has written: with ``--from auto`` there is no other then.
-    ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
+    If it may have (``resumes``), no set that holds hashes of the target is skipped. A set that this run has ``begun``
+    and not finished never is. ``recorded`` is the source by the record of a run that has written: with ``--from auto``
+    there is no other then. ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
     """
 
     now: datetime | None = None
@@ -100,10 +100,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         source=options.source,
         target=options.target,
         set_plans=selected,
-        findings=tuple(
-            finding.as_warning if finding.code in options.allow else finding
-            for finding in check_cluster(snapshot, plans, options)
-        ),
+        findings=tuple(guards.accepted(check_cluster(snapshot, plans, options), options.allow)),
         not_checked=tuple(guards.not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), model.Disruption()),
         advisories=tuple(advise(selected, options, known.running, known.short_names if snapshot.is_cluster else None)),
@@ -123,20 +120,20 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 
 def holds_target(plan: model.SetPlan) -> bool:
-    """Whether a set holds a hash of the target that is not the source's too."""
+    """Whether a set holds a hash of the target that is not also the source's."""
     return plan.hashes is not None and _holds(plan.tree, plan.hashes.target, [plan.hashes.source])
 
 
 def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
-    """Whether a set holds a new hash that is no old one too."""
+    """Whether a set holds a new hash that is not also an old one."""
     stored = places.stored_hashes(tree)
     return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
 
 
-def _may_hold_target(tree: Tree, direction: Direction) -> bool:
-    """Whether a set holds a hash of the target that is no candidate's too."""
-    hashes, target = hashes_of(tree.pcs), direction.target
-    return _holds(tree, hashes(target), [hashes(one) for one in direction.candidates if one != target])
+def _may_hold_target(tree: Tree, options: PlanOptions) -> bool:
+    """Whether a set holds a hash of the target that is not also a candidate's."""
+    hashes, target = hashes_of(tree.pcs), options.target.scheme
+    return _holds(tree, hashes(target), [hashes(one) for one in options.candidates if one != target])
 
 
 def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
@@ -144,50 +141,30 @@ def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
     return begun or (known.resumes and holds_target(plan))
 
 
-def contradicting(plan: model.Plan) -> tuple[places.StoredHash, Scheme] | None:
-    """A value that another scheme than those of a revert explains, and that scheme: the source is not the only one."""
-    for found in plan.set_plans:
-        pcs = found.tree.pcs
-        hashes = hashes_of(pcs)
-        others = [one for one in schemes.all_schemes() if one not in {found.source, found.target}]
-        if not pcs.is_observed or pcs.generation_hash == hashes(found.target).generation:
-            # It may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
-            others = [one for one in others if one.algorithm != schemes.CANONICAL]
-        for item in places.stored_hashes(found.tree):
-            if found.hashes is not None and found.hashes.classify(item) is Verdict.FOREIGN:
-                for one in others:
-                    if item.value == hashes(one).of(item.clique):
-                        return item, one
-    return None
-
-
-def changes_of(stored: Iterable[places.StoredHash], pair: HashPair) -> tuple[model.Change, ...]:
-    """The changes that turn every value of the source into the target's, in the order of writing."""
-    found = ((item, pair.target.of(item.clique)) for item in stored if pair.classify(item) is Verdict.SOURCE)
+def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple[model.Change, ...]:
+    """The changes that turn these values of the source into the target's, in the order of writing."""
     return tuple(
         model.Change(item.ref, item.field, item.value, new, item.clique, item.identity)
-        for item, new in found
-        if new is not None
+        for item in stored
+        if (new := target.of(item.clique)) is not None
     )
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
-    """Decide one tree."""
     target = options.target.scheme
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
-    direction, recorded = options.direction, known.recorded
-    if options.source is None and recorded is not None:
-        direction = Direction((recorded,), target)
-    source, nearest = detect(stored, direction, hashes)
+    recorded = known.recorded
+    candidates = (recorded,) if options.source is None and recorded is not None else options.candidates
+    source, nearest = detect(stored, candidates, target, hashes)
     other = None
     if source is None and options.source is not None:
-        other = detect(stored, Direction(schemes.all_schemes(), target), hashes).source
+        other = detect(stored, schemes.all_schemes(), target, hashes).source
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-    changes = changes_of(verdicts[Verdict.SOURCE], pair)
+    changes = _changes_of(verdicts[Verdict.SOURCE], pair.target)
     facts = SetFacts(
         tree,
         source=nearest,
@@ -247,9 +224,9 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
     )
 
 
-def certain_source(plans: Sequence[model.SetPlan], direction: Direction, release: Release | None) -> Scheme | None:
+def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, release: Release | None) -> Scheme | None:
     """The source that explains all of these sets: the release's if it does, or the only one that does."""
-    explain = direction.candidates if plans else ()
+    explain = options.candidates if plans else ()
     for plan in plans:
         hashes = hashes_of(plan.tree.pcs)
         explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
@@ -262,53 +239,46 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     """The plan of ``run --revert``: every value of the target becomes the source's, by the spec as it is now.
 
     The source is that of ``--from``, or the one that was ``recorded``; sets that hold no hash of the target need none.
-    No rule refuses it. Values of neither scheme stay, with a warning: they are outdated to operators of either.
+    No guard refuses it. Values of neither scheme stay, with a warning: to both operators they are outdated.
     Raises :class:`~migrator.errors.UsageError` without a source, or with one that the record or a stored value
     contradicts.
     """
-    direction = options.direction
-    if options.source is None and recorded is not None:
-        direction = Direction((recorded,), direction.target)
-    elif options.source is None:
-        if any(_may_hold_target(tree, direction) for tree in snapshot.trees):
+    old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
+    if old is None:
+        if any(_may_hold_target(tree, options) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
-        return model.Plan(options.source, options.target, ())
-    elif recorded is not None and recorded not in direction.candidates:
+        return model.Plan(None, options.target)
+    if recorded not in {None, old}:
         raise UsageError(
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
         )
-    (old,), new = direction.candidates, direction.target
     plans = tuple(_revert(tree, new, old) for tree in snapshot.trees if not tree.pcs.terminating)
-    plan = model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
-    if (contradiction := contradicting(plan)) is not None:
-        item, other = contradiction
-        raise UsageError(
-            f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
-            f"{old.name}: name the old release with --from, or migrate those sets first"
-        )
-    return plan
+    return model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
 
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
-    changes = changes_of(by_verdict[Verdict.SOURCE], pair)
+    others = schemes.all_schemes()
+    if not tree.pcs.is_observed or tree.pcs.generation_hash == pair.target.generation:
+        # It may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
+        others = tuple(one for one in others if one.algorithm != schemes.CANONICAL)
+    for item in by_verdict[Verdict.FOREIGN]:
+        other = next((one for one in others if item.value == hashes(one).of(item.clique)), None)
+        if other is not None:
+            raise UsageError(
+                f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
+                f"{old.name}: name the old release with --from, or migrate those sets first"
+            )
+    changes = _changes_of(by_verdict[Verdict.SOURCE], pair.target)
     which = f"which is neither {old.name}'s nor {new.name}'s; it is left alone"
     findings = tuple(
         values.LEFT_ALONE.found(item.ref, item.field, f"holds {item.value} in {item.field}, {which}")
         for item in by_verdict[Verdict.FOREIGN]
     )
-    return model.SetPlan(
-        tree=tree,
-        source=new,
-        target=old,
-        state=_state_of(changes),
-        changes=changes,
-        findings=findings,
-        hashes=pair,
-    )
+    return model.SetPlan(tree, new, old, _state_of(changes), changes, findings, hashes=pair)
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:

@@ -1,10 +1,11 @@
-"""What speaks against a migrated cluster, by one snapshot of it. Pure."""
+"""The problems that one snapshot of a migrated cluster shows. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
 from migrator import words
@@ -14,7 +15,6 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
 from migrator.planning.guards.updates import open_progress
-from migrator.planning.options import Direction
 
 #: By how much the clocks of the API server and of an operator may differ.
 CLOCKS: Final = timedelta(minutes=1)
@@ -37,7 +37,7 @@ class Problem:
 
 def problems_of(
     snapshot: objects.Snapshot,
-    direction: Direction,
+    target: Scheme,
     *,
     after_upgrade: bool,
     since: datetime | None = None,
@@ -46,7 +46,7 @@ def problems_of(
     """All problems of one snapshot; ``since`` is when the migration began, ``scheme`` its source if that is known."""
     staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
     for tree in staying:
-        yield from _values(tree, direction, scheme)
+        yield from _values(tree, target, scheme)
         yield from _without_label(tree)
         if after_upgrade and since is not None:
             yield from _updated_since(tree, since)
@@ -55,12 +55,11 @@ def problems_of(
         yield Problem(staying[0].pcs.ref, None, message, settles=False)
 
 
-def _values(tree: objects.Tree, direction: Direction, scheme: Scheme | None) -> Iterator[Problem]:
+def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
     stored = tuple(stored_hashes(tree))
     if not stored:
         return
-    target = direction.target
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
@@ -92,39 +91,42 @@ def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     """
     if tree.pcs.on_delete:
         return
-    edit = _edit(tree, since)
-    found = [*_open(tree, since), *_replaced(tree, since)]
-    if edit is not None:
-        manager, moment = edit
-        pods = words.count(sum(not pod.terminating for clique in tree.staying for pod in clique.pods), "pod")
-        message = (
-            f"{tree.ref}: {manager} has edited its template at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration, so "
-            f"its {pods} prove nothing"
-        )
-        yield Problem(tree.ref, None, message, late=True)
+    if (edit := _edit(tree, since)) is None:
+        updates = _updates(tree, since)
+        yield from _open(tree, updates)
+        yield from _replaced(tree, updates, since)
         return
-    yield from found
+    manager, moment = edit
+    pods = words.count(sum(len(clique.live) for clique in tree.staying), "pod")
+    message = (
+        f"{tree.ref}: {manager} has edited its template at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration, so "
+        f"its {pods} prove nothing"
+    )
+    yield Problem(tree.ref, None, message, late=True)
 
 
-def _open(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
-    for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques):
-        moment, name = _began(item), open_progress(item)
-        if name and moment is not None and moment > since - CLOCKS:
+def _updates(tree: objects.Tree, since: datetime) -> Mapping[str, datetime]:
+    """When the updates that began after the migration did so, by the uids of their objects."""
+    began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.children)}
+    return {uid: moment for uid, moment in began.items() if moment is not None and moment > since - CLOCKS}
+
+
+def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Problem]:
+    for item in (tree.pcs, *tree.children):
+        moment, name = updates.get(item.ref.uid), open_progress(item)
+        if name and moment is not None:
             message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
 
 
-def _replaced(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
-    began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques)}
+def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
     for clique in tree.staying:
-        owners = (began.get(uid) for uid in (clique.ref.uid, clique.owner_uid or "", tree.pcs.ref.uid))
-        update = max((at for at in owners if at is not None and at > since - CLOCKS), default=None)
-        new = [
-            pod
-            for pod in clique.pods
-            if update and not pod.terminating and _is_younger(pod, max(since, update - CLOCKS))
-        ]
-        if update is not None and new:
+        owners = (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
+        update = max((updates[uid] for uid in owners if uid in updates), default=None)
+        if update is None:
+            continue
+        new = [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]
+        if new:
             message = (
                 f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"
@@ -133,14 +135,11 @@ def _replaced(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
 
 
 def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
-    """Who has edited the template since, and when, if an update began then or later; else the operator began it."""
-    edits = [edit for edit in tree.pcs.edits if edit[1] > since]
-    updates = [at for item in (tree.pcs, *tree.scaling_groups, *tree.pod_cliques) if (at := _began(item)) is not None]
-    first = min(edits, key=lambda edit: edit[1], default=None)
-    if first is None:
+    """Who has edited the template since, and when, if no update began before; else the operator began it."""
+    first = min((edit for edit in tree.pcs.edits if edit[1] > since), key=itemgetter(1), default=None)
+    if first is None or any(moment < first[1] - CLOCKS for moment in _updates(tree, since).values()):
         return None
-    since_then = [at for at in updates if at > since - CLOCKS]
-    return first if all(at >= first[1] - CLOCKS for at in since_then) else None
+    return first
 
 
 def _is_younger(pod: objects.Pod, moment: datetime) -> bool:
@@ -150,8 +149,7 @@ def _is_younger(pod: objects.Pod, moment: datetime) -> bool:
 def ages_of(snapshot: objects.Snapshot, since: datetime) -> tuple[int, int]:
     """How many live pods are older than the migration, and how many younger, of sets that were not edited since."""
     trees = [tree for tree in snapshot.trees if not tree.pcs.terminating and _edit(tree, since) is None]
-    pods = (pod for tree in trees for clique in tree.staying for pod in clique.pods if not pod.terminating)
-    ages = [_is_younger(pod, since) for pod in pods]
+    ages = [_is_younger(pod, since) for tree in trees for clique in tree.staying for pod in clique.live]
     return ages.count(False), ages.count(True)
 
 

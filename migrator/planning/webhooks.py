@@ -111,7 +111,7 @@ def _operators(webhooks: Iterable[Webhook]) -> list[tuple[str, str]]:
 
 
 def names(webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """The names of those that we may open: what they deny before that is no refusal."""
+    """The names of the webhooks that a run may open; until it has done so, their denials are no refusal."""
     return frozenset(one.name for one in webhooks if one.configuration in OPENED)
 
 
@@ -130,15 +130,13 @@ def findings(blocking: Sequence[Webhook], account: str, *, allowed: bool) -> Ite
 
 
 def adding(one: Webhook, account: str) -> Iterator[Op]:
-    """What adds our condition to a webhook that matches our writes; a stale one of another account is replaced."""
+    """What adds our condition to a webhook that matches our writes, in place of a stale one of another account."""
     if not one.matches_us:
         return
     condition = {"name": CONDITION, "expression": expression(account)}
     yield Op("test", pointer("webhooks", one.place, "name"), one.name)
-    if one.ours:
-        yield from _same_place(one, one.ours[0])
-        yield Op("replace", pointer("webhooks", one.place, "matchConditions", one.ours[0]), condition)
-    elif one.conditions:
+    yield from removing(one)
+    if one.conditions:
         yield Op("add", pointer("webhooks", one.place, "matchConditions", "-"), condition)
     else:
         yield Op("add", pointer("webhooks", one.place, "matchConditions"), [condition])
@@ -148,12 +146,8 @@ def removing(one: Webhook) -> Iterator[Op]:
     """What removes every condition of our name."""
     for place in reversed(one.ours):
         yield Op("test", pointer("webhooks", one.place, "name"), one.name)
-        yield from _same_place(one, place)
+        yield Op("test", pointer("webhooks", one.place, "matchConditions", place, "name"), CONDITION)
         yield Op("remove", pointer("webhooks", one.place, "matchConditions", place))
-
-
-def _same_place(one: Webhook, place: int) -> Iterator[Op]:
-    yield Op("test", pointer("webhooks", one.place, "matchConditions", place, "name"), CONDITION)
 
 
 def _matches(rule: Mapping[str, Any], resource: Resource, subresource: str) -> bool:

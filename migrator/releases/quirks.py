@@ -34,11 +34,12 @@ def knows_on_delete(names: Sequence[str]) -> bool:
     return not names or not is_before(names[-1], _FIRST_ON_DELETE)
 
 
-def compares_idle_sets(names: Sequence[str]) -> bool:
-    """Whether all of these compare a standalone PodClique with its set's generation hash even if the set is idle.
+def from_rc1_on(names: Sequence[str]) -> bool:
+    """Whether all of these are alpha.12-rc1 or newer; an unknown one may be older.
 
-    From alpha.12-rc1 on: ``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``. These also count a member
-    that is scaled below its minimum as a breach (Grove PR 614).
+    These compare a standalone PodClique with its set's generation hash even if the set is idle
+    (``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``). They count a member that is scaled below its
+    minimum as a breach, and leave some gangs alone (Grove PR 614): :func:`below_minimum_with_pods`, :func:`spared`.
     """
     return bool(names) and not is_before(names[0], _RC1)
 
@@ -51,27 +52,17 @@ def updates_without_progress(names: Sequence[str]) -> bool:
     return set(names) == {_RC1}
 
 
-def ends_every_gang(names: Sequence[str]) -> bool:
-    """Whether one of these may end a gang that newer operators spare: before alpha.12-rc1, or unknown.
-
-    See :func:`spared` and ``podcliqueset/components/podcliquesetreplica/gangterminate.go``.
-    """
-    return not names or any(is_before(name, _RC1) for name in names)
-
-
 def spared(item: objects.GroveObject) -> bool:
     """Whether operators from alpha.12-rc1 on ignore this member's breach.
 
     It never was healthy (``WasPCLQEverScheduled``, ``WasPCSGEverHealthy``), or its gang was ended already, and it has
-    not recovered (``podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``). A PodClique without that
-    condition is not spared here.
+    not recovered (``podcliqueset/components/podcliquesetreplica/gangterminate.go:getMinAvailableBreachedPCSGInfo``). A
+    PodClique without that condition is not spared here.
     """
     is_clique = isinstance(item, objects.PodClique)
     kind, status = ("PodCliqueScheduled", "False") if is_clique else ("MinAvailableBreached", "True")
-    found, ended = (
-        objects.condition(item, kind),
-        objects.condition(item, "GangTerminationInProgress").get("status") == "True",
-    )
+    found = objects.condition(item, kind)
+    ended = objects.condition(item, "GangTerminationInProgress").get("status") == "True"
     since, created = objects.kubernetes_time(found.get("lastTransitionTime")), objects.kubernetes_time(item.created)
     if ended or found.get("status") != status or since is None or created is None:
         return ended
@@ -86,10 +77,8 @@ def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]
     of the set, finished pods too, after ``terminationDelay``, unless it is :func:`spared`. Older operators report none
     at zero.
     """
-    with_pods = (clique for clique in tree.pod_cliques if any(not pod.terminating for pod in clique.pods))
-    replicas = {clique.set_index for clique in with_pods}
-    members: tuple[objects.GroveObject, ...] = (*tree.scaling_groups, *tree.pod_cliques)
-    for item in members:
+    replicas = {clique.set_index for clique in tree.pod_cliques if clique.live}
+    for item in tree.children:
         least = integer(item.spec.get("minAvailable"), 1)
         numbers = [item.spec.get("replicas")]
         if objects.condition(item, "MinAvailableBreached").get("status") == "False":
@@ -97,14 +86,6 @@ def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]
         lacks = any(integer(number, least) < least for number in numbers)
         if lacks and item.set_index in replicas and not spared(item):
             yield item
-
-
-def pods_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.PodClique, objects.Pod]]:
-    """The pods of every replica that :func:`below_minimum_with_pods` names."""
-    indices = {item.set_index for item in below_minimum_with_pods(tree)}
-    for clique in tree.pod_cliques:
-        if clique.set_index in indices:
-            yield from ((clique, pod) for pod in clique.pods if not pod.terminating)
 
 
 def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:

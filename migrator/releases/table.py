@@ -30,7 +30,7 @@ class Release:
 
     name: str
     scheme: Scheme
-    commit: str | None
+    commit: str
     source: str
     dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -59,23 +59,18 @@ class Named:
 
 @cache
 def releases() -> tuple[Release, ...]:
-    """The release table, oldest build first. Raises ``ValueError`` for a line that is wrong."""
-    return parse((pkgutil.get_data(__package__, "releases.json") or b"").decode())
-
-
-def parse(text: str) -> tuple[Release, ...]:
-    """Read a release table: one JSON object per line."""
-    found = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            scheme = Scheme(row["algorithm"], row["minor"])
-            if scheme not in schemes.all_schemes():
-                raise ValueError(f"there is no scheme {scheme.name}")  # noqa: TRY301
-            found.append(Release(row["release"], scheme, row.get("commit"), row["source"], row.get("dynamo", {})))
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"releases.json line {number}: {error}") from error
-    return tuple(found)
+    """The release table, oldest build first."""
+    lines = (pkgutil.get_data(__package__, "releases.json") or b"").decode().splitlines()
+    return tuple(
+        Release(
+            name=row["release"],
+            scheme=Scheme(row["algorithm"], row["minor"]),
+            commit=row["commit"],
+            source=row["source"],
+            dynamo=row.get("dynamo", {}),
+        )
+        for row in map(json.loads, lines)
+    )
 
 
 def named(text: str) -> Named:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from migrator.grove.objects import Ref
 from migrator.planning import model
-from migrator.planning.disruption import present_pods
 from migrator.planning.options import AUTO
 from migrator.planning.planner import Outlook, Target
 
@@ -82,7 +81,7 @@ def summary(plan: model.Plan) -> dict[str, int]:
         "podCliqueSets": len(plan.set_plans),
         "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.set_plans),
         "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.set_plans),
-        "pods": sum(present_pods(set_plan.tree) for set_plan in plan.set_plans),
+        "pods": sum(len(clique.live) for set_plan in plan.set_plans for clique in set_plan.tree.pod_cliques),
         "changes": sum(len(set_plan.changes) for set_plan in plan.set_plans),
         "refusals": len(refusals_of(plan)),
         "warnings": len(warnings_of(plan)),

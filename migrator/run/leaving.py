@@ -16,7 +16,7 @@ from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import SetState, pending
 from migrator.planning.planner import holds_target
-from migrator.releases.quirks import compares_idle_sets
+from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import release_in
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import Record, State
@@ -176,7 +176,7 @@ def _next_step(seen: Observation, *, revert: bool) -> str:
     if plans and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = release_in(seen.operator.image) if seen.operator is not None else None
-    at_once = release is None or compares_idle_sets((release.name,))
+    at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
     back = "" if revert else errors.OR_REVERT
     return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"

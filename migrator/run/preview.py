@@ -11,12 +11,11 @@ from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning import crds, model, planner
-from migrator.planning.detect import hashes_of
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import release_in, released_schemes
+from migrator.releases.table import release_in
 from migrator.run import operator, webhooks
 from migrator.run.context import RunOptions
 from migrator.run.record import Record
@@ -44,8 +43,6 @@ def first_look(
         for target in planner.plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
-    for tree in trees:  # before GPUs are counted: what Go could not decode is named with its path
-        hashes_of(tree.pcs)(released_schemes()[0])
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
     forbidden = any(one.code == "GM-122" for one in read.not_checked)

@@ -172,7 +172,7 @@ class Observation:
         if self.options.revert:
             return plans[0].target.name if plans else ""
         release = release_in(self.operator.image) if self.operator is not None else None
-        found = planner.certain_source(plans, self.options.plan.direction, release)
+        found = planner.certain_source(plans, self.options.plan, release)
         return found.name if found is not None else ""
 
     @property

@@ -125,14 +125,11 @@ def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[P
 
 
 def _with_phases(cluster: Cluster, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
-    """The pods, with a phase for those that do not run: one that is not pending has ended."""
+    """The pods, and which of them have finished: those that neither run nor are pending."""
 
     def uids(phase: str) -> set[str]:
         fields = f"status.phase{phase}"
         return set(_list(cluster, kinds.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
 
-    idle, pending = uids("!=Running"), uids("=Pending")
-    return tuple(
-        replace(pod, phase="Pending" if pod.ref.uid in pending else "Failed") if pod.ref.uid in idle else pod
-        for pod in pods
-    )
+    finished = uids("!=Running") - uids("=Pending")
+    return tuple(replace(pod, finished=True) if pod.ref.uid in finished else pod for pod in pods)

@@ -69,10 +69,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     deadline = context.clock() + options.wait
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
-        after = options.after_upgrade
-        found = list(
-            verification.problems_of(snapshot, options.plan.direction, after_upgrade=after, since=since, scheme=scheme)
-        )
+        after, target = options.after_upgrade, options.plan.target.scheme
+        found = list(verification.problems_of(snapshot, target, after_upgrade=after, since=since, scheme=scheme))
         found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
@@ -115,8 +113,7 @@ def _found(
 
 def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[verification.Problem]:
     """The problems that no operator of the target runs, or that another one does."""
-    for lack in crds.lacks(options.plan.target.builds, cluster.short_names(crds.GROUP)):
-        yield verification.Problem(lack.ref, None, lack.message, settles=not lack.lasts)
+    yield from crds.problems_of(options.plan.target.builds, cluster.short_names(crds.GROUP))
     found = operator.find(cluster, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"

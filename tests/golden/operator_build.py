@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.go_programs import GoProgramError, cache_directory, environment, go
+from testbed.go_programs import GoProgram, cache_directory
 from testbed.oracle import HERE
 
 SOURCE = Path(__file__).resolve().parent / "operator"
@@ -34,42 +31,28 @@ class Program:
 
 def built(program: Program) -> Path:
     """The program's file. Raises GoProgramError where its Go cannot be had or the build fails."""
-    variables = {**environment(), "GOTOOLCHAIN": program.go, "GOARCH": program.machine}
-    version = subprocess.run([go(), "env", "GOVERSION"], env=variables, cwd=SOURCE, capture_output=True, check=False)
-    if version.returncode != 0:
-        raise GoProgramError(f"{program.go} cannot be had: {version.stderr.decode().strip()}")
-    directory = cache_directory() / "operators" / f"{program}-{_key(program, version.stdout)}"
-    made = directory / "operator"
-    if made.exists():
-        return made
-    directory.mkdir(parents=True, exist_ok=True)
-    unfinished = directory / f"unfinished.{os.getpid()}"
-    command = [go(), "build", "-trimpath", f"-modfile={_requirements(program, directory)}", "-o", str(unfinished)]
-    command += [f"-tags={','.join(program.tags)}", "-buildvcs=false"]
-    command += [f"-ldflags={'-s -w' if program.stripped else ''}", "."]
-    done = subprocess.run(command, env=variables, cwd=SOURCE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise GoProgramError(f"go build of {program} failed:\n{done.stderr.strip()}")
-    unfinished.replace(made)
-    return made
+    return GoProgram(
+        f"operator-{program}",
+        SOURCE,
+        sources=(HERE / f"v{program.minor}",),
+        ldflags="-s -w" if program.stripped else "",
+        flags=(f"-modfile={_requirements(program.minor)}", f"-tags={','.join(program.tags)}"),
+        variables=(("GOTOOLCHAIN", program.go), ("GOARCH", program.machine)),
+    ).binary()
 
 
-def _requirements(program: Program, directory: Path) -> Path:
+def _requirements(minor: str) -> Path:
     """A go.mod with what the oracle of that minor requires, and its go.sum beside it."""
-    oracle = HERE / f"v{program.minor}"
+    oracle, directory = HERE / f"v{minor}", cache_directory() / "operators"
     text = (oracle / "go.mod").read_text(encoding="utf-8")
-    text = text.replace(f"module grovemigrator/oracle-{program.minor}", "module grovemigrator/fork/operator")
-    text = text.replace("=> ../shared", f"=> {HERE / 'shared'}")
-    made = directory / f"required.{os.getpid()}.mod"
-    made.write_text(text, encoding="utf-8")
-    shutil.copyfile(oracle / "go.sum", made.with_suffix(".sum"))
+    text = text.replace(f"module grovemigrator/oracle-{minor}", "module grovemigrator/fork/operator")
+    directory.mkdir(parents=True, exist_ok=True)
+    made = directory / f"{minor}.mod"
+    for path, content in (
+        (made, text.replace("=> ../shared", f"=> {HERE / 'shared'}")),
+        (made.with_suffix(".sum"), (oracle / "go.sum").read_text(encoding="utf-8")),
+    ):
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # a parallel process may read it
+        unfinished.write_text(content, encoding="utf-8")
+        unfinished.replace(path)
     return made
-
-
-def _key(program: Program, version: bytes) -> str:
-    digest = hashlib.sha256(version)
-    for root in (SOURCE, HERE / f"v{program.minor}"):
-        for path in sorted(root.rglob("*")):
-            if path.suffix in {".go", ".mod", ".sum"}:
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -51,8 +51,10 @@ def check_set(facts: SetFacts) -> Iterator[model.Finding]:
     return (finding for check in checks for finding in check(facts))
 
 
-def accepted(findings: Iterable[model.Finding], allow: frozenset[str], *, unchanged: bool) -> Iterator[model.Finding]:
-    """The findings of a set; those that ``--allow`` accepts are warnings, and all if nothing is written to the set."""
+def accepted(
+    findings: Iterable[model.Finding], allow: frozenset[str], *, unchanged: bool = False
+) -> Iterator[model.Finding]:
+    """The findings; those that ``--allow`` accepts are warnings, and all of a set to which nothing is written."""
     for finding in findings:
         why = ""
         if finding.overridable and finding.code in allow:

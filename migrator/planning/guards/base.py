@@ -1,4 +1,4 @@
-"""What a guard is: its entry, from which its findings are made, and the facts that every guard of a set gets."""
+"""A guard's entry, which makes its findings, and the facts by which all guards judge a set."""
 
 from __future__ import annotations
 

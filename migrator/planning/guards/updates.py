@@ -132,7 +132,7 @@ def gang_termination(facts: base.SetFacts) -> Iterator[Finding]:
         return
     delay = tree.pcs.template.get("terminationDelay") or quirks.DEFAULT_TERMINATION_DELAY
     below = [item for item in tree.children if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
-    breached = [item for item in below if quirks.ends_every_gang(facts.builds) or not quirks.spared(item)]
+    breached = [item for item in below if not (quirks.from_rc1_on(facts.builds) and quirks.spared(item))]
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
         if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:
@@ -201,8 +201,7 @@ def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
 
 def _lacks(clique: objects.PodClique) -> str | None:
     """What a PodClique lacks and can still get; Grove never ends an update of one that is scaled below its minimum."""
-    live = sum(not pod.terminating for pod in clique.pods)
-    replicas = integer(clique.spec.get("replicas"), 1)
+    live, replicas = len(clique.live), integer(clique.spec.get("replicas"), 1)
     if live < replicas:
         return f"has {live} of its {replicas} pods"
     ready, least = integer(clique.status.get("readyReplicas")), integer(clique.spec.get("minAvailable"), 1)

@@ -125,9 +125,7 @@ def missing(facts: base.SetFacts) -> Iterator[Finding]:
         if not clique.template_hash:
             remedy = "let the operator reconcile it"
             yield FOREIGN.found(clique.ref, field, lacks, remedy, overridable=True, settles=True)
-        for pod in clique.pods:
-            if pod.terminating:
-                continue
+        for pod in clique.live:
             if pod.pod_clique_label is None:
                 message = f"has no label {objects.LABEL_POD_CLIQUE}, though its controller is {clique.ref}"
                 remedy = f"restore the label ({objects.LABEL_POD_CLIQUE}={clique.ref.name}), or delete the pod"

@@ -92,39 +92,6 @@ def test_a_generation_is_a_number(generation: object, expected: int) -> None:
     assert parse.pod_clique_set(body).generation == expected
 
 
-WRONG = [
-    ("PodCliqueSet", "spec", "an object", 5),
-    ("PodCliqueSet", "status", "an object", "x"),
-    ("PodCliqueSet", "spec.updateStrategy", "an object", "OnDelete"),
-    ("PodCliqueSet", "spec.template", "an object", []),
-    ("PodCliqueSet", "spec.template.cliques", "a list of objects", {}),
-    ("PodCliqueSet", "spec.template.cliques", "a list of objects", ["front"]),
-    ("PodCliqueSet", "spec.template.cliques.spec", "an object", 1),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec", "an object", 1),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers", "a list of objects", [None]),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources", "an object", 1),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.limits", "an object", ["cpu"]),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.requests", "an object", 1),
-    ("PodCliqueSet", "spec.template.cliques.spec.podSpec.initContainers", "a list of objects", [None]),
-    ("PodCliqueSet", "spec.template.podCliqueScalingGroups", "a list of objects", "sg"),
-    ("PodCliqueSet", "spec.template.podCliqueScalingGroups.cliqueNames", "a list of strings", [1]),
-    ("PodCliqueSet", "status.conditions", "a list of objects", {}),
-    ("PodCliqueSet", "status.lastErrors", "a list of objects", "ERR"),
-    ("PodCliqueSet", "status.updateProgress", "an object", []),
-    ("PodCliqueSet", "status.updateProgress.currentlyUpdating", "an object or a list of objects", 1),
-    ("PodCliqueSet", "status.rollingUpdateProgress", "an object", True),
-    ("PodCliqueSet", "status.rollingUpdateProgress.currentlyUpdating", "an object or a list of objects", 1),
-    ("PodCliqueScalingGroup", "spec.cliqueNames", "a list of strings", "work"),
-    ("PodCliqueScalingGroup", "status.conditions", "a list of objects", 1),
-    ("PodClique", "status", "an object", []),
-    ("PodClique", "status.updateProgress", "an object", "x"),
-    ("PodClique", "status.updateProgress.readyPodsSelectedToUpdate", "an object", "x"),
-    ("PodClique", "status.rollingUpdateProgress.readyPodsSelectedToUpdate.completed", "a list of strings", 3),
-    ("PodCliqueScalingGroup", "status.updateProgress.readyReplicaIndicesSelectedToUpdate", "an object", [1]),
-    ("PodGangMap", "spec.entries", "a list of objects", {"epoch": "1"}),
-]
-
-
 def put(body: Any, path: str, value: object) -> None:
     """Write a value at a path, into the first entry of a list on the way."""
     *steps, last = path.split(".")
@@ -134,7 +101,40 @@ def put(body: Any, path: str, value: object) -> None:
     body[last] = value
 
 
-@pytest.mark.parametrize(("kind", "path", "shape", "value"), WRONG)
+@pytest.mark.parametrize(
+    ("kind", "path", "shape", "value"),
+    [
+        ("PodCliqueSet", "spec", "an object", 5),
+        ("PodCliqueSet", "status", "an object", "x"),
+        ("PodCliqueSet", "spec.updateStrategy", "an object", "OnDelete"),
+        ("PodCliqueSet", "spec.template", "an object", []),
+        ("PodCliqueSet", "spec.template.cliques", "a list of objects", {}),
+        ("PodCliqueSet", "spec.template.cliques", "a list of objects", ["front"]),
+        ("PodCliqueSet", "spec.template.cliques.spec", "an object", 1),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec", "an object", 1),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers", "a list of objects", [None]),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources", "an object", 1),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.limits", "an object", ["cpu"]),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.containers.resources.requests", "an object", 1),
+        ("PodCliqueSet", "spec.template.cliques.spec.podSpec.initContainers", "a list of objects", [None]),
+        ("PodCliqueSet", "spec.template.podCliqueScalingGroups", "a list of objects", "sg"),
+        ("PodCliqueSet", "spec.template.podCliqueScalingGroups.cliqueNames", "a list of strings", [1]),
+        ("PodCliqueSet", "status.conditions", "a list of objects", {}),
+        ("PodCliqueSet", "status.lastErrors", "a list of objects", "ERR"),
+        ("PodCliqueSet", "status.updateProgress", "an object", []),
+        ("PodCliqueSet", "status.updateProgress.currentlyUpdating", "an object or a list of objects", 1),
+        ("PodCliqueSet", "status.rollingUpdateProgress", "an object", True),
+        ("PodCliqueSet", "status.rollingUpdateProgress.currentlyUpdating", "an object or a list of objects", 1),
+        ("PodCliqueScalingGroup", "spec.cliqueNames", "a list of strings", "work"),
+        ("PodCliqueScalingGroup", "status.conditions", "a list of objects", 1),
+        ("PodClique", "status", "an object", []),
+        ("PodClique", "status.updateProgress", "an object", "x"),
+        ("PodClique", "status.updateProgress.readyPodsSelectedToUpdate", "an object", "x"),
+        ("PodClique", "status.rollingUpdateProgress.readyPodsSelectedToUpdate.completed", "a list of strings", 3),
+        ("PodCliqueScalingGroup", "status.updateProgress.readyReplicaIndicesSelectedToUpdate", "an object", [1]),
+        ("PodGangMap", "spec.entries", "a list of objects", {"epoch": "1"}),
+    ],
+)
 def test_a_wrong_shape_is_refused_with_its_path(kind: str, path: str, shape: str, value: object) -> None:
     """A file may hold anything: what is looked into later is checked once, and named. Null is absent, as in Go."""
     make, name = TRIMS[kind]

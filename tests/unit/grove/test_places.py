@@ -143,15 +143,6 @@ def test_a_hash_in_any_place_is_stored_and_not_reported(place: HashField) -> Non
     assert seen(item) == []
 
 
-def test_each_stored_hash_is_what_stands_in_its_field() -> None:
-    """A value that no other field has is read where it was put, in entries of a list too."""
-    world = World().grow(maps=True, replicas=2)
-    expected = {place: f"4{number}" for number, place in enumerate(world.values())}
-    for (kind, name, field), value in expected.items():
-        world.put(kind, name, field, value)
-    assert world.values() == expected
-
-
 @pytest.mark.parametrize(
     ("kind", "path", "pointer"),
     [

@@ -177,6 +177,16 @@ def test_pods_without_the_label_are_looked_for_only_where_some_are_missing(count
     assert sum(len(clique.pods) for clique in tree.pod_cliques) == len(world.all("Pod"))
 
 
+def test_a_pod_that_waits_has_not_finished() -> None:
+    """The pods of a cluster are read without their phases; two short lists show which have ended for good."""
+    world, phases = World().grow(pods=4, groups={}), ("Running", "Pending", "Failed", "Succeeded")
+    for number, phase in enumerate(phases):
+        world.put("Pod", f"web-0-front-{number}", "/status", {"phase": phase})
+    (tree,) = read_snapshot(store_of(world), phases=True).trees
+    finished = {pod.ref.name for clique in tree.pod_cliques for pod in clique.pods if pod.finished}
+    assert finished == {"web-0-front-2", "web-0-front-3"}
+
+
 # --- dumps ------------------------------------------------------------------------------------------------------------
 
 

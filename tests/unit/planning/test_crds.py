@@ -90,18 +90,19 @@ def test_a_cluster_without_sets_is_told_too() -> None:
 
 
 @table(
-    "targets ct words lasts",
-    ("The old CRD is in the way.", ((RC1,), OLD, f"because {OLD}.grove.io has its short name ct", True)),
-    ("The new one is.", ((A8,), NEW, f"because {NEW}.grove.io has its short name ct", True)),
-    ("Nobody has applied the CRDs.", ((RC1,), None, f"{NEW}.grove.io is not served, so the operator", False)),
+    "targets ct words settles",
+    ("The old CRD is in the way.", ((RC1,), OLD, f"because {OLD}.grove.io has its short name ct", False)),
+    ("The new one is.", ((A8,), NEW, f"because {NEW}.grove.io has its short name ct", False)),
+    ("Nobody has applied the CRDs.", ((RC1,), None, f"{NEW}.grove.io is not served, so the operator", True)),
 )
 def test_what_keeps_an_operator_from_starting(
-    targets: tuple[str, ...], ct: str | None, words: str, *, lasts: bool
+    targets: tuple[str, ...], ct: str | None, words: str, *, settles: bool
 ) -> None:
     """Discovery lacks a kind that it reads at its start; what is in the way stays there until somebody deletes it."""
-    (lack,) = crds.lacks(targets, {"ct": ct} if ct else {})
-    assert (words in lack.message, lack.lasts, "kubectl delete crd" in lack.message) == (True, lasts, lasts)
-    assert "helm pull" in lack.message
+    (found,) = crds.problems_of(targets, {"ct": ct} if ct else {})
+    assert (found.settles, "kubectl delete crd" in found.message) == (settles, not settles)
+    assert words in found.message
+    assert "helm pull" in found.message
 
 
 @table(
@@ -113,7 +114,7 @@ def test_what_keeps_an_operator_from_starting(
 )
 def test_what_does_not_keep_an_operator_from_starting(targets: tuple[str, ...], ct: str | None) -> None:
     """Nothing is said that is not certain."""
-    assert not list(crds.lacks(targets, {"ct": ct} if ct else {}))
+    assert not list(crds.problems_of(targets, {"ct": ct} if ct else {}))
 
 
 def test_the_kinds_follow_the_order_of_builds() -> None:

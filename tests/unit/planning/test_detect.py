@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
-from migrator.grove.places import HASH_FIELDS, SET_GENERATION, HashField, StoredHash, stored_hashes
+from migrator.grove.places import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.planning import detect as detecting
 from migrator.planning.detect import Detection, HashPair, Verdict, detect
-from migrator.planning.options import Direction
 from tests.support.builders import LABEL, OLD, World, clique
 from tests.support.tables import table
 
@@ -22,15 +21,12 @@ CANDIDATES = schemes.all_schemes()
 TO = "legacy-1.35"
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
-#: Every place by its kind and pointer.
-PLACES = {(place.kind, place.pointer): place for place in HASH_FIELDS}
-
 
 def find(world: World, candidates: Sequence[str] = (), target: str = TO) -> Detection:
     """Detect the only tree of a world; without candidates as ``--from auto`` does."""
     (tree,) = world.snapshot().trees
-    direction = Direction(tuple(map(schemes.by_name, candidates)) or CANDIDATES, schemes.by_name(target))
-    return detect(tuple(stored_hashes(tree)), direction, detecting.hashes_of(tree.pcs))
+    tried = tuple(map(schemes.by_name, candidates)) or CANDIDATES
+    return detect(tuple(stored_hashes(tree)), tried, schemes.by_name(target), detecting.hashes_of(tree.pcs))
 
 
 def names(found: Detection) -> tuple[str | None, str]:
@@ -65,6 +61,12 @@ def old_pods(*, alone: bool) -> World:
 
 STRAY = ("Pod", "web-0-front-0", LABEL)
 TARGETS = "Where no candidate gives any value, and the target gives some, the target itself is nearest."
+
+
+def mixed() -> World:
+    """A tree of legacy-1.34 with one value of legacy-1.33, and a set's hash of neither."""
+    world = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash")
+    return world.put(*STRAY, world.hashes("legacy-1.33").templates["front"])
 
 
 def half_way() -> World:
@@ -115,6 +117,10 @@ def half_way() -> World:
         "The scheme of the set's own hash is nearer than the scheme of more values.",
         (World().grow(scheme="legacy-1.33").put_generation_of("canonical-1.35"), [], TO, None, "canonical-1.35"),
     ),
+    (
+        "Of two candidates, the one that gives more of the values.",
+        (mixed(), ["legacy-1.33", "legacy-1.34"], TO, None, "legacy-1.34"),
+    ),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), [], TO, None, TO)),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), ["legacy-1.33"], TO, None, TO)),
     ("Where no value is of any scheme, the first candidate stands in.", (edited(), [], TO, None, "legacy-1.33")),
@@ -131,31 +137,13 @@ def test_the_scheme_of_a_tree(
     assert names(find(world, candidates, target)) == (source, likely_source)
 
 
-def test_what_explains_most_is_nearest() -> None:
-    """Of two candidates, the one that gives more of the values."""
-    made = {"legacy-1.33": "s3", "legacy-1.34": "s4", "legacy-1.35": "t5"}
-    values = ["s3", "s4", "s4", "t5", "stray"]
-    found = detect(
-        [
-            StoredHash(Ref("Pod", "ns", str(n), ""), PLACES["Pod", LABEL], "/x", value, "a")
-            for n, value in enumerate(values)
-        ],
-        Direction((schemes.by_name("legacy-1.33"), schemes.by_name("legacy-1.34")), schemes.by_name("legacy-1.35")),
-        lambda scheme: SetHashes("g", {"a": made[scheme.name]}),
-    )
-    assert names(found) == (None, "legacy-1.34")
-
-
-POD, CLIQUE, PCS = PLACES["Pod", LABEL], PLACES["PodClique", LABEL], SET_GENERATION
-
-
 @table(
     "value place of verdict",
-    ("The source's.", ("old-a", POD, "a", Verdict.SOURCE)),
-    ("The target's.", ("new-a", CLIQUE, "a", Verdict.TARGET)),
-    ("What both schemes give is the target's.", ("both", PCS, None, Verdict.TARGET)),
-    ("A hash of another clique.", ("old-a", CLIQUE, "b", Verdict.FOREIGN)),
-    ("A clique that the template lacks.", ("old-a", POD, "gone", Verdict.FOREIGN)),
+    ("The source's.", ("old-a", POD_LABEL, "a", Verdict.SOURCE)),
+    ("The target's.", ("new-a", CLIQUE_LABEL, "a", Verdict.TARGET)),
+    ("What both schemes give is the target's.", ("both", SET_GENERATION, None, Verdict.TARGET)),
+    ("A hash of another clique.", ("old-a", CLIQUE_LABEL, "b", Verdict.FOREIGN)),
+    ("A clique that the template lacks.", ("old-a", POD_LABEL, "gone", Verdict.FOREIGN)),
 )
 def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of: str | None, verdict: Verdict) -> None:
     """A value is compared with the hashes of its own clique, or with the set's."""

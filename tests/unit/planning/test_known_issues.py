@@ -68,9 +68,8 @@ def for_kai(*queues: str | None) -> World:
 
 def scheduled(pods: int = 1, status: str = "False", replicas: int = 2) -> World:
     """A PodClique that wants two pods at least, and has so many of them scheduled."""
-    world = World().grow().put("PodClique", FRONT, "/status/scheduledReplicas", pods)
-    world.of("PodClique", FRONT)["spec"] |= {"minAvailable": 2, "replicas": replicas}
-    return world.put("PodClique", FRONT, "/status/conditions", [{"type": "MinAvailableBreached", "status": status}])
+    world = unscheduled(("PodClique", FRONT), status, pods).put("PodClique", FRONT, "/spec/minAvailable", 2)
+    return world.put("PodClique", FRONT, "/spec/replicas", replicas)
 
 
 def unscheduled(of: tuple[str, str], status: str = "False", pods: int = 0) -> World:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Known, certain_source, make_plan
+from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
 from migrator.releases.table import release_in
 from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
@@ -91,7 +93,7 @@ def test_the_source_to_be_recorded_is_the_only_one(
 ) -> None:
     """An edit in a pause may tell apart what is equal now."""
     world = World().grow(cliques=[clique("front", containers=containers)], groups={})
-    found = certain_source(world.plan().set_plans, options_of().direction, release_in(f"operator:{release}"))
+    found = certain_source(world.plan().set_plans, options_of(), release_in(f"operator:{release}"))
     assert (found and found.name) == source
 
 
@@ -159,3 +161,27 @@ def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("migrator.run.preview.read_snapshot", lambda *_, **__: snapshot)
     plan = preview(MemoryCluster(), options_of(), now=lambda: NOW)
     assert (refusals(plan.findings), warnings(plan.findings)) == ([], [("GM-137", None, None)])
+
+
+def stray(scheme: str) -> World:
+    """A set of the target with one value of another scheme."""
+    world = World().grow(scheme="legacy-1.35")
+    return world.put("PodClique", "web-0-front", LABEL, world.hashes(scheme).templates["front"])
+
+
+@table(
+    "world source recorded refused",
+    ("No record says what the old hashes are.", (stray("legacy-1.35"), "auto", None, "no record of the old release")),
+    ("Nothing holds the target's hashes.", (World().grow(), "auto", None, None)),
+    ("The record says it.", (stray("legacy-1.35"), "auto", "legacy-1.34", None)),
+    ("The flag does.", (stray("legacy-1.35"), "legacy-1.34", None, None)),
+    ("They agree.", (stray("legacy-1.35"), "legacy-1.34", "legacy-1.34", None)),
+    ("They do not.", (stray("legacy-1.35"), "legacy-1.33", "legacy-1.34", "the old hashes are those of legacy-1.34")),
+    ("A value is the source's already.", (stray("legacy-1.34"), "legacy-1.34", None, None)),
+    ("A value is another scheme's.", (stray("legacy-1.33"), "legacy-1.34", None, "is legacy-1.33's hash")),
+)
+def test_a_revert_is_sure_of_its_source(world: World, source: str, recorded: str | None, refused: str | None) -> None:
+    """What the record or a stored value contradicts is an error of the command line."""
+    scheme = schemes.by_name(recorded) if recorded else None
+    with pytest.raises(UsageError, match=refused) if refused else nullcontext():
+        plan_revert(world.snapshot(), options_of("legacy-1.35", source), scheme)

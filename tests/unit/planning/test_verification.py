@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing import schemes
-from migrator.planning.verification import problems_of
-from tests.support.builders import LATER, OLD, World, clique, options_of
+from migrator.planning.verification import Problem, problems_of
+from tests.support.builders import DELETION, LATER, OLD, World, clique
+from tests.support.tables import table
 
 #: Before every update of these objects.
 BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def problems(world: World, target: str = "legacy-1.35", *, after: bool = False, **more: Any) -> list[Problem]:
+    """What speaks against a migration of these objects."""
+    return list(problems_of(world.snapshot(), schemes.by_name(target), after_upgrade=after, **more))
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -23,34 +30,26 @@ def test_a_value_that_the_run_left_alone_may_stay(value: str, *, after: bool) ->
     old = world.hashes(value).templates["front"] if value != "older" else OLD
     world.put("PodClique", "web-0-front", "/status/currentPodTemplateHash", old)
     world.apply(world.decide().changes)
-    direction = options_of(target="legacy-1.35").direction
-    found = tuple(problems_of(world.snapshot(), direction, after_upgrade=after, scheme=schemes.by_name("legacy-1.34")))
+    found = problems(world, after=after, scheme=schemes.by_name("legacy-1.34"))
     assert [(one.ref.name, one.late) for one in found] == [("web-0-front", True)]
 
 
 def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     """A set that is being deleted ends with its hashes; one that no operator has seen yet stores none."""
-    direction = options_of(source="legacy-1.34", target="legacy-1.35").direction
-    world = World().grow()
-    assert list(problems_of(world.snapshot(), direction, after_upgrade=False)) != []
-    world.pcs["metadata"]["deletionTimestamp"] = LATER
-    assert list(problems_of(world.snapshot(), direction, after_upgrade=False)) == []
-    fresh = World().grow()
-    fresh.objects = [fresh.pcs]
-    fresh.pcs["status"] = {}
-    assert list(problems_of(fresh.snapshot(), direction, after_upgrade=False)) == []
+    assert problems(World().grow())
+    assert problems(World().grow().put("PodCliqueSet", "web", DELETION, LATER)) == []
+    assert problems(World([World().grow().pcs]).put("PodCliqueSet", "web", "/status", {})) == []
 
 
 @pytest.mark.parametrize("name", PROGRESS_FIELDS)
 def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
     """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
     world = World().grow(scheme="legacy-1.35", progress=(name,))
-    direction = options_of(target="legacy-1.35").direction
     world.pcs["status"][name] |= {"updateStartedAt": LATER, "updateEndedAt": LATER}
-    assert list(problems_of(world.snapshot(), direction, after_upgrade=True, since=BEFORE)) == []
+    assert problems(world, after=True, since=BEFORE) == []
     del world.pcs["status"][name]["updateEndedAt"]
-    (open_,) = problems_of(world.snapshot(), direction, after_upgrade=True, since=BEFORE)
-    assert (open_.ref.kind, open_.field) == ("PodCliqueSet", f"/status/{name}")
+    (open_,) = problems(world, after=True, since=BEFORE)
+    assert (open_.ref.kind, open_.field, open_.settles) == ("PodCliqueSet", f"/status/{name}", False)
 
 
 @pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
@@ -59,7 +58,36 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     odd = clique("front")
     odd["spec"]["podSpec"]["workloadRef"] = {"name": "load", "podGroup": True}
     world = World().grow(cliques=[odd], groups={}, pods=0, scheme=scheme)
-    direction = options_of(target="canonical-1.34").direction
-    found = list(problems_of(world.snapshot(), direction, after_upgrade=False))
+    found = problems(world, "canonical-1.34")
     assert found
     assert not any(problem.late for problem in found)
+
+
+SET, GROUP = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
+EDITED = [True, False]  # and every set was
+
+
+@table(
+    "of started created ended edited late",
+    ("An open update counts from a minute before the migration on: clocks differ.", (SET, -59, -99, False, 0, [False])),
+    ("It began before.", (SET, -60, -99, False, 0, [])),
+    ("A pod that is younger than the migration and its update was replaced.", (SET, -59, 1, True, 0, [False])),
+    ("By the update of its scaling group.", (GROUP, -59, 1, True, 0, [False])),
+    ("One that is older was not, whenever the update began.", (SET, -59, 0, True, 0, [])),
+    ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
+    ("No earlier one.", (SET, 39, -99, False, 100, [False])),
+)
+def test_clocks_may_differ_by_a_minute(
+    of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool
+) -> None:
+    """The operator writes when an update began, and the API server the other times; here in seconds."""
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    began, made, moment = ((since + timedelta(seconds=n)).isoformat() for n in (started, created, edited))
+    shape: dict[str, Any] = {"groups": {"sg": ["a"]}, "group_replicas": 1, "pods": 1, "progress": ()}
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], **shape)
+    world.put("Pod", "web-0-sg-0-a-0", "/metadata/creationTimestamp", made)
+    progress = {"updateStartedAt": began} | ({"updateEndedAt": began} if ended else {})
+    world.put(*of, "/status/updateProgress", progress)
+    entry = {"manager": "me", "time": moment, "fieldsV1": {"f:spec": {"f:template": {}}}}
+    world.pcs["metadata"]["managedFields"] = [entry]
+    assert [problem.late for problem in problems(world, after=True, since=since)] == late

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import UnknownScheme
+from migrator.hashing import schemes
 from migrator.releases import table
-
-ROW = '{"release": "x", "minor": "1.35", "algorithm": "legacy", "source": "https://example.test"}'
+from tests.support import tables
 
 
 @pytest.mark.parametrize("name", ["v0.1.0-alpha.12-rc1", "0.1.0-alpha.12-rc1", "alpha.12-rc1"])
@@ -27,24 +27,11 @@ def test_each_fact_links_to_where_it_is_said() -> None:
     """A release, which has one line, to its go.mod at its commit; and a version of Dynamo to a page of its own."""
     assert len({release.name for release in table.releases()}) == len(table.releases())
     for release in table.releases():
+        assert release.scheme in schemes.all_schemes(), release.name
         assert release.source.startswith(f"https://github.com/ai-dynamo/grove/blob/{release.commit}"), release.name
     links = [link for release in table.releases() for link in release.dynamo.values()]
     assert links
     assert all(link.startswith("https://github.com/") for link in links)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        *((f'"{key}"', '"other"', f"'{key}'") for key in ("source", "minor", "algorithm", "release")),
-        ("1.35", "1.99", r"there is no scheme legacy-1\.99"),
-        ("}", "", "Expecting"),
-    ],
-)
-def test_a_wrong_line_of_the_release_table_is_named(old: str, new: str, message: str) -> None:
-    """Whoever adds a release sees which line does not read, and why."""
-    with pytest.raises(ValueError, match=rf"releases\.json line 2: {message}"):
-        table.parse(f"{ROW}\n{ROW.replace(old, new)}")
 
 
 @pytest.mark.parametrize(
@@ -78,3 +65,38 @@ def test_what_is_no_target_is_told_apart(name: str, message: str) -> None:
     """Patch versions of Dynamo may bring other releases of Grove, and auto stands for any source."""
     with pytest.raises(UnknownScheme, match=f"^{message}"):
         table.named(name)
+
+
+RELEASE = "A tag that is a release or build of the target's scheme."
+NO_GUESS = "No guess for anything else."
+
+
+@tables.table(
+    "image target named expected",
+    *(
+        (RELEASE, (image, "legacy-1.35", None, True))
+        for image in (
+            "ghcr.io/ai-dynamo/grove/grove-operator:v0.1.0-alpha.11",
+            "grove-operator:0.1.0-alpha.11",
+            "registry.local:5000/grove/grove-operator:v0.1.0-alpha.10@sha256:00",
+            "grove-operator:main-fcc3b3bb",
+        )
+    ),
+    *(
+        (NO_GUESS, (image, "legacy-1.35", None, False))
+        for image in (
+            *("grove-operator:v0.1.0-alpha.9", "grove-operator:v0.1.0-alpha.99", "grove-operator:legacy-1.35"),
+            *("grove-operator:latest", "grove-operator@sha256:00", "registry.local:5000/grove-operator", ""),
+        )
+    ),
+    ("alpha.9 is one of its scheme.", ("o:v0.1.0-alpha.9", "legacy-1.34", None, True)),
+    (
+        "alpha.10-rc1 hashes like it, has hashes in names, and is not in the table.",
+        ("o:v0.1.0-alpha.10-rc1", "legacy-1.34", None, False),
+    ),
+    ("--target-image names one image.", ("mine/op@sha256:00", "canonical-1.35", "mine/op@sha256:00", True)),
+    ("Nothing near it.", ("mine/op@sha256:01", "canonical-1.35", "mine/op@sha256:00", False)),
+)
+def test_the_target_is_told_by_its_image(image: str, target: str, named: str | None, *, expected: bool) -> None:
+    """By its release, or literally as the user names it."""
+    assert table.is_target(image, schemes.by_name(target), named) is expected
