@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 #: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
 #: object.
-_ONLY_IF_VERBOSE: Final = {"patched", "tree_written", "retrying_after_conflict", "stage", "ending_run", "summary"}
+_ONLY_IF_VERBOSE: Final = {
+    *("patched", "tree_written", "stage", "ending_run", "summary"),
+    *("verify_failed", "verified", "noticed"),
+}
 
 
 class Unbreakable:
@@ -66,7 +69,7 @@ def logger(
         processors += [
             *([] if verbose else [_terse]),
             _for_people,
-            structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts"),
+            structlog.dev.ConsoleRenderer(0, colors=colors, timestamp_key="ts", pad_level=False),  # no padding: 80 columns
         ]
     else:
         processors += [_head_first, structlog.processors.JSONRenderer()]
