@@ -66,11 +66,8 @@ def logger(
     if to_people:
         # https://no-color.org
         colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        processors += [
-            *([] if verbose else [_terse]),
-            _for_people,
-            structlog.dev.ConsoleRenderer(0, colors=colors, timestamp_key="ts", pad_level=False),  # no padding: 80 columns
-        ]
+        renderer = structlog.dev.ConsoleRenderer(0, colors=colors, timestamp_key="ts", pad_level=False)
+        processors += [*([] if verbose else [_terse]), _for_people, renderer]
     else:
         processors += [_head_first, structlog.processors.JSONRenderer()]
     made: FilteringBoundLogger = structlog.wrap_logger(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.flags import command, output_format
+from migrator.cli.flags import Text, command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
@@ -27,7 +27,7 @@ from migrator.releases.program import Operator
     grove-migrator scheme grove-operator
     """,
 )
-@click.argument("program")
+@click.argument("program", type=Text())
 def scheme(*, program: str) -> None:
     """Read from PROGRAM, an operator's program file, which hashes the operator computes.
 

@@ -240,6 +240,7 @@ def test_data_is_utf_8_whatever_the_locale() -> None:
 def test_durations_are_those_of_kubectl() -> None:
     """Kubectl's durations are Go durations and plain seconds; what Go refuses or runs backwards is refused."""
     seconds = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}
+    seconds |= {"+5m": 300.0, ".5h": 1800.0, "1.h": 3600.0, "-0": 0.0}
     assert {text: Seconds().convert(text, None, None) for text in seconds} == seconds
     for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣", "٣s", "1d", "1h x 5m"):
         with pytest.raises(click.BadParameter):
