@@ -23,12 +23,10 @@ LOG_FORMAT: Final = "GROVE_MIGRATOR_LOG_FORMAT"
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 #: Flags that the next command needs too, if they were given and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--from"),
-    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace"),
-)
-#: Flags that the same command needs again after a dry run.
-_REPEATED_BY_ITSELF: Final = ("--allow", "--skip-refused", "--wait", "--timeout")
+_REPEATED: Final = {
+    *("--to", "--to-binary", "--from", "--filename", "--namespace"),
+    *("--kubeconfig", "--context", "--operator", "--target-image"),
+}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -51,9 +49,13 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command, and the findings that a person has seen: code, object, field and message."""
+    """The flags of every command, and what a person has seen.
+
+    ``shown`` are findings: code, object, field and message. ``refusal`` is what the run's error will say again.
+    """
 
     verbose: bool = False
+    refusal: str = ""
     shown: set[tuple[object, ...]] = field(default_factory=set)
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
 
@@ -204,20 +206,19 @@ def refuse_flags(reason: str, *names: str) -> None:
             raise UsageError(f"{max(param.opts, key=len)} {reason}")
 
 
-def next_command(name: str, *flags: str, same: bool = False) -> str:
-    """A command of ours with these flags, and those of this command that it needs too; ``same`` is this one again."""
+def next_command(name: str, *flags: str, again: bool = False) -> str:
+    """A command of ours with these flags, and those of this command that it needs too.
+
+    ``again``: it is this command with all of its flags, as the run that a dry run has tried.
+    """
     context = click.get_current_context()
     root = context.find_root()
-    repeated = (*_REPEATED, *_REPEATED_BY_ITSELF) if same else _REPEATED
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
+    repeated = (known - {"--dry-run"} if again else known & _REPEATED) - set(flags)
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
-        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        if (
-            _is_typed(param, context)
-            and flag in known - set(flags)
-            and flag in (*repeated, *(("--filename",) if name == "plan" else ()))
-        ):
+        value = context.params.get(str(param.name))
+        if _is_typed(param, context) and param.expose_value and not repeated.isdisjoint(param.opts):
             for text in value if isinstance(value, tuple) else (value,):
                 words += [param.opts[0]] if text is True else [param.opts[0], shlex.quote(str(text))]
     return " ".join([*words, *map(shlex.quote, flags)])

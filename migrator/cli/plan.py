@@ -158,7 +158,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
     if reached is None or any(one.changes for one in reached.set_plans):
         return ()
     result = RunResult(reached, operator=seen.operator)
-    return dialogue.ending(cluster, result, options, asked=("--to", last.target))[1]
+    return dialogue.ending(cluster, result, options, "--to", last.target).commands
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:

@@ -35,7 +35,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
         _releases(rows),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        "".join(words.command_row("" if index else "next", command) for index, command in enumerate(commands)),
+        words.command_rows("next", commands),
     )
 
 

@@ -41,9 +41,9 @@ _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
 def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> str:
-    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known.
+    """The plan: its headline, a row for each set, what refuses or warns, and what is next.
 
-    ``proof`` is what a dry run has shown.
+    ``next_command`` is what the caller knows better than the plan, ``proof`` what a dry run has shown.
     """
     return paragraphs(
         words.wrapped(headline(plan)),
@@ -53,7 +53,7 @@ def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> s
         "".join(issue_rows(plan.advisories)),
         "".join(words.row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
         words.wrapped(proof) if proof else "",
-        rows("next", next_steps(plan)) or (words.command_row("next", next_command) if next_command else ""),
+        words.command_rows("next", [next_command]) if next_command else rows("next", next_steps(plan)),
     )
 
 

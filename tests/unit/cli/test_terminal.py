@@ -39,6 +39,7 @@ Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Until an operator runs,
           Grove does not create, scale or replace pods.
+note      Delete the old CRD first: the new one has its short name (GM-312).
 next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
           helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
@@ -173,11 +174,13 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
 
 def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
     """A live operator that nobody stops, its dry run, or a revert of no migration: there is nothing to say yes to."""
-    for dry in ((), ("--dry-run",)):
-        shown = terminal.type("run", "--to", NEW, *dry)
+    for more in ((), ("--allow", "GM-102"), ("--dry-run",)):
+        shown = terminal.type("run", "--to", NEW, *more)
         assert shown.code == 3
         assert "refused   GM-122 An operator is running." in shown.text
-        assert "[error" not in shown.text
+        assert shown.text.count("GM-122") == 1, "it is told once"
+        assert shown.lines[-1].startswith("error: The run is refused, as shown above")
+        assert f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}" in shown.lines
     back = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
     for text in (shown.text, back.text):
         assert "steps     Nothing is written." in text
