@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlencode
@@ -196,7 +197,8 @@ class Transport:
         if failure.is_transient:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
-        definite = failure.error(request.what, patching=request.method == "PATCH")
+        where = f" at {self.server}" if answer.status == HTTPStatus.UNAUTHORIZED else ""
+        definite = failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
         if isinstance(definite, errors.NotAuthorised):
             self._credentials.expire()
         raise definite
@@ -222,7 +224,8 @@ class Transport:
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise errors.Unreachable(
-                f"cannot reach the API server {host}: its certificate is not trusted: {text}"
+                f"cannot reach the API server {host}: its certificate is not trusted: {text}. Compare the address and "
+                "the certificate-authority of the kubeconfig with the server's"
             ) from error
         # urllib3 calls it a proxy's error too where a connection through one ends after the request was sent.
         cause = error.original_error if isinstance(error, http.ProxyError) else error
