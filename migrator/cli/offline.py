@@ -29,10 +29,10 @@ from migrator.releases.program import Operator
 )
 @click.argument("program", type=Text())
 def scheme(*, program: str) -> None:
-    """Read from PROGRAM, an operator's program file, which hashes the operator computes.
+    """Read PROGRAM, an operator's program file, and print the hash scheme that this operator uses.
 
-    The libraries that Go recorded in it name the layout of the structs, and the names of its functions the algorithm.
-    A scheme that is only likely is one for you to decide: --to-binary refuses such a program, --to takes the scheme.
+    The scheme follows from the libraries and functions that Go recorded in the file. If it is printed as likely, it
+    is not certain: --to-binary refuses such a program, and you decide whether to name the scheme with --to.
     """
     from migrator.cli import operator_source
 

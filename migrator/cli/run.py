@@ -36,7 +36,9 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @flags.option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
 @flags.option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
 @flags.option(
-    "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
+    "--allow GM-nnn",
+    "Run despite refusals of this code; `guards` lists the codes that accept this. May be repeated.",
+    multiple=True,
 )
 @flags.duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @flags.duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
