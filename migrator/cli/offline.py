@@ -75,7 +75,8 @@ def releases(*, output: str) -> None:
     rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in table.releases()]
     write(words.columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
-    write("\n" + words.wrapped(f"Schemes that no release uses: {unused}."))
+    dynamo = "DYNAMO has the versions that a source confirms; docs/dynamo.md says what is known of the others."
+    write("\n" + words.wrapped(dynamo) + words.wrapped(f"Schemes that no release uses: {unused}."))
 
 
 def _releases() -> Iterator[dict[str, object]]:
