@@ -77,7 +77,7 @@ def run(
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
-    chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
+    chosen = operator_source.require_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,

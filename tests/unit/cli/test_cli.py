@@ -97,7 +97,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     [
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
-        (["verify"], "usage", "--to is missing: name the next release, or give its program file with --to-binary"),
+        (["verify"], "usage", "--to is missing: name the next release (with --revert: that of the run to"),
         (["verify", "--to", "legacy-1.35", "--wait", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "A command is missing"),
         (["plna"], "usage", "Did you mean 'plan'?"),
@@ -126,7 +126,6 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-f", "x.yaml", "--detailed-exitcode"], "usage", "needs a target: give --to"),  # of which?
         (["plan", "-f", "x.yaml", "--to", ""], "usage", "'--to': The value is empty"),  # an unset variable
         (["plan", "dump.yaml"], "usage", "(dump.yaml). See `grove-migrator plan --help`."),
-        (["run", "--revert"], "usage", "--revert needs the --to (or --to-binary) of the run"),
     ],
 )
 def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
