@@ -94,9 +94,8 @@ def plan(
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
         except errors.Forbidden as error:
-            if namespace is not None:
-                raise
-            raise errors.Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+            hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
+            raise connect.forbidden(cluster, error, hint) from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", NOTHING_SELECTED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from migrator import words
 from migrator.cli import flags
 from migrator.cli.stdout import as_json, write
-from migrator.errors import VerificationFailed
+from migrator.errors import Forbidden, VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.report.json import object_json
 
@@ -79,6 +79,8 @@ def verify(
             result = core.verify(cluster, options, run_context)
         except VerificationFailed as error:
             failure = error
+        except Forbidden as error:
+            raise connect.forbidden(cluster, error) from error
     problems = failure.problems if failure else ()
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems)))

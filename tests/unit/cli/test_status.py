@@ -81,6 +81,15 @@ def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke
     assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
 
 
+@pytest.mark.parametrize("command", [("plan",), ("plan", "-n", "search"), ("verify", "--to", NEW)], ids=str)
+def test_a_missing_permission_names_the_account(command: tuple[str, ...], site: Site, invoke: Invoke) -> None:
+    """Whoever grants it need not guess whose it is."""
+    site.store.fail(Forbidden("list pods: HTTP 403 Forbidden"), times=99, verb="list")
+    said = invoke(*command, code=1).message
+    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list pods: HTTP 403 Forbidden")
+    assert ("plan that one with -n" in said) is (command == ("plan",))
+
+
 def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> None:
     """Without the target's operator no stored hash needs to be looked at."""
     assert site.replicas == 1
