@@ -263,7 +263,6 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
     ("Codes.", (("guards",), 0)),
     ("No file.", (("plan", "-f", "missing/" + "x" * 60, *TO), 2)),
     ("No program.", (("scheme", DUMP), 2)),
-    ("A target that nobody knows.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.99"), 2)),
     ("Flags that contradict each other.", (("plan", "-f", DUMP, "--context", "x"), 2)),
     *(
         (f"{name} --help", ((*name.split(), "--help"), 0))
