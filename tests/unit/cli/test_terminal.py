@@ -14,6 +14,7 @@ import pytest
 
 from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
+from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.words import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects
@@ -185,6 +186,23 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
     for text in (shown.text, back.text):
         assert "steps     Nothing is written." in text
         assert QUESTION not in text
+
+
+@table(
+    "revision kind codes",
+    ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120 GM-122")),
+    ("The operator has no Deployment.", ({}, DEPLOYMENTS, "GM-122")),
+)
+def test_stop_operator_is_next_only_if_it_is_enough(
+    revision: dict[str, str], kind: Resource | None, codes: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Whoever types the next command is not refused again."""
+    site = Site()
+    invoke.on(site.store).edit(POD_CLIQUE_SETS, "search", "embedder", lambda body: body["status"].update(revision))
+    if kind is not None:
+        site.store.drop(kind, "grove-system", "grove-operator")
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    assert f"next      Run `grove-migrator guards {codes}`" in invoke(*RUN[:-1], code=3).err
 
 
 def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
