@@ -37,7 +37,10 @@ TROUBLE: dict[str, tuple[Step | None, str]] = {
         status(401, "Unauthorized", reason="Unauthorized"),
         r"list \S+ at http://127\.0\.0\.1:\d+: HTTP 401 Unauthorized: .* these credentials\. They may have expired",
     ),
-    "403": (status(403, 'User "x" cannot list', reason="Forbidden"), r"lacks the permission: .* with\s+SECURITY\.md"),
+    "403": (
+        status(403, 'User "x" cannot list', reason="Forbidden"),
+        r"list \S+: HTTP 403 Forbidden: this account lacks the permission: .* with\s+SECURITY\.md",
+    ),
     "404": (
         status(404, "the server could not find the requested resource", reason="NotFound"),
         "HTTP 404|is this the right cluster|CRDs are not installed",
