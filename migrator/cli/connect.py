@@ -97,12 +97,6 @@ def own_namespace() -> str | None:
         return None
 
 
-def ignore(*signals: signal.Signals) -> None:
-    """Let signals do nothing any more: the run has ended, and its exit code must be the one that is true."""
-    for number in signals:
-        signal.signal(number, signal.SIG_IGN)
-
-
 @contextmanager
 def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     """Let the signals set ``stop``, at which a run ends at the next safe point; a second signal ends it at once.

@@ -95,7 +95,8 @@ def run(
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(cluster, options, run_context)
-            connect.ignore(*_SIGNALS)
+            for number in _SIGNALS:  # the run has ended, and its exit code must be the one that is true
+                signal.signal(number, signal.SIG_IGN)
         ending = dialogue.Ending()
         if not dry_run:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
