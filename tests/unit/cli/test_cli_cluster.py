@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from migrator import __version__, cli
-from migrator.cli import connect
+from migrator.cli import connect, stdout
 from migrator.cluster import CONCURRENCY
 from migrator.errors import Forbidden
 from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
@@ -184,6 +184,17 @@ def test_the_summary_is_the_last_event_and_counts_what_was_done(invoke: Invoke) 
     summary = logged[-1]
     assert (summary["event"], summary["outcome"], summary["exit_code"]) == ("summary", "done", 0)
     assert (summary["trees"], summary["patches"]) == (3, 51)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_signal_after_the_end_of_a_run_does_not_change_its_exit_code(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the result is printed nothing is left to be stopped."""
+    seen = []
+    monkeypatch.setattr(stdout, "write", lambda *_: seen.append(signal.getsignal(signal.SIGTERM)))
+    invoke("run", *TO, *HOME)
+    assert seen[0] == signal.SIG_IGN
 
 
 @pytest.mark.usefixtures("cluster")

@@ -151,6 +151,13 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
     assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
 
 
+@pytest.mark.parametrize(("others", "said"), [((), "refused GM-101 "), (("GM-102", "GM-120"), "refused GM-101 +2 ")])
+def test_a_refused_set_has_its_first_code_in_its_row(others: tuple[str, ...], said: str) -> None:
+    """And how many more there are."""
+    findings = tuple(finding(Severity.REFUSAL, code=code) for code in ("GM-101", *others))
+    assert said in plan_text(plan(tree_plan("demo", SetState.REFUSED, findings=findings)))
+
+
 def test_a_bad_night_fits_80_columns() -> None:
     """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
     text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
