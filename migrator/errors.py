@@ -24,7 +24,7 @@ EXIT_CODES: Final = {
     0: "Done, or nothing to do.",
     1: "A missing permission, an interruption, a bug, or (not in `run`) no API server. Nothing is changed; try again.",
     2: "Wrong flags or input. Nothing was done.",
-    3: "Refused or reverted. Nothing is changed; a person must look.",
+    3: "Refused, or every hash was put back. Do not upgrade yet: fix the cause that the message names.",
     6: f"{HALF_WAY}.",
     7: "`verify` only: verification failed.",
     10: "`plan --detailed-exitcode` only: changes pending, no refusal.",
@@ -152,7 +152,7 @@ class IncompleteDump(UsageError, code="incomplete-dump"):
 
 
 class Refused(MigratorError, code="refused", exit_code=3):
-    """The migration is refused, or was reverted: a person must look."""
+    """The migration is refused, or was reverted: its cause must be fixed first."""
 
 
 class ForeignOperator(Refused, code="foreign-operator"):

@@ -1,4 +1,4 @@
-"""JSON in which a number that is not a plain integer keeps its spelling.
+"""JSON in which a number that is not a plain integer keeps its spelling, and durations as Go reads them.
 
 Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 """
@@ -6,12 +6,19 @@ Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+import durationpy
+
 JSONObject = dict[str, Any]
+
+#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
+_DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_LONGEST_DURATION: Final = (1 << 63) / 1e9  # in seconds: Go counts nanoseconds in an int64
 
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 
@@ -52,6 +59,15 @@ def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any 
 def integer(value: object, default: int = 0) -> int:
     """The value if it is an integer, else ``default``."""
     return value if isinstance(value, int) else default
+
+
+def seconds(duration: str) -> float | None:
+    """The seconds of a duration as Go's ``time.ParseDuration`` reads it; ``None`` if it refuses the text."""
+    try:
+        found = durationpy.from_str(duration).total_seconds() if _DURATION.fullmatch(duration) else math.inf
+    except ValueError:  # out of Python's range
+        return None
+    return found if abs(found) < _LONGEST_DURATION else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JSONObject:

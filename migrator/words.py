@@ -39,9 +39,10 @@ def rows(label: str, texts: Iterable[str]) -> str:
     return "".join(row("" if number else label, text) for number, text in enumerate(texts))
 
 
-def command_row(label: str, command: str) -> str:
-    """A label, and a command in one line of its own, so that it can be copied whole."""
-    return f"{label} ".ljust(LABEL) + f"{printable(command)}\n"
+def command_rows(label: str, commands: Iterable[str]) -> str:
+    """Each command in one line of its own, so that it can be copied whole; the label is in front of the first one."""
+    lines = (("" if number else label, command) for number, command in enumerate(commands))
+    return "".join(f"{label} ".ljust(LABEL) + f"{printable(command)}\n" for label, command in lines)
 
 
 def filled(text: str, first: str = "", rest: str = "") -> str:

@@ -146,6 +146,8 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
 def _fail(
     code: str, exit_code: int, message: str, session: flags.Session, details: Mapping[str, str] | None = None
 ) -> int:
+    if session.refusal and log.is_console(sys.stderr, session.log_format):
+        message = message.replace(session.refusal, "The run is refused, as shown above")
     with suppress(KeyboardInterrupt):  # the exit code is true, whether its sentence is read or not
         log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
     return exit_code

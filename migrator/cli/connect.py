@@ -19,11 +19,12 @@ from migrator.cli.flags import session
 from migrator.cli.progress import Progress
 from migrator.cluster import CONCURRENCY, Cluster, Deadline
 from migrator.dump import Dump
-from migrator.errors import UsageError
+from migrator.errors import Forbidden, MigratorError, UsageError
 from migrator.grove.trees import DUMP_COMMAND
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
+from migrator.run.webhooks import account_of
 
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -41,6 +42,14 @@ def _waiting(plugin: str) -> None:
         "credential_plugin_slow",
         f"Still waiting for the credential plugin {plugin}. It may be waiting for you to log in.",
     )
+
+
+def forbidden(cluster: Cluster, error: Forbidden, hint: str = "") -> Forbidden:
+    """The error of a missing permission, with the account that lacks it, as the API server knows it."""
+    account = ""
+    with suppress(MigratorError):
+        account = f"account {account_of(cluster)}: "
+    return Forbidden(f"{account}{error}{hint}")
 
 
 def read_dump(*paths: str) -> Dump:
@@ -86,12 +95,6 @@ def own_namespace() -> str | None:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
-
-
-def ignore(*signals: signal.Signals) -> None:
-    """Let signals do nothing any more: the run has ended, and its exit code must be the one that is true."""
-    for number in signals:
-        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

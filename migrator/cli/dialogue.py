@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -17,6 +18,7 @@ from migrator.cli.flags import next_command, session
 from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
 from migrator.planning import crds
+from migrator.planning.guards.operators import RUNNING
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.report.json import refusals_of, warnings_of
@@ -27,6 +29,8 @@ from migrator.run.operator import Operator
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
 
+#: Why a CRD is deleted.
+_DELETION: Final = f"Delete the old CRD first: the new one has its short name ({crds.CLASHING.code})."
 #: What stands for the version of a chart that is not known.
 _VERSION: Final = '"$VERSION"'
 _RELEASE: Final = "meta.helm.sh/release-name"
@@ -49,6 +53,7 @@ def announce(
         raise unread(error, dry_run=cluster.dry_run) from None
     told = (*refusals_of(preview.plan), *warnings_of(preview.plan))
     session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
+    session().refusal = str(preview.refused or "").removesuffix(".")
     if cluster.dry_run and not preview.plan.refusals:
         return  # the plan is its result
     where = f" (context {cluster.context})" if cluster.context else ""
@@ -58,7 +63,8 @@ def announce(
         words.rows("steps", _steps(preview, options)),
     ]
     known = preview.plan.set_plans or preview.plan.refusals or not options.revert  # a revert of nothing has no plan
-    log.Unbreakable(sys.stderr).write(paragraphs(plan_text(preview.plan) if known else "", "".join(steps)))
+    text = plan_text(preview.plan, next_command=_with_the_stop(preview, options, dry_run=cluster.dry_run))
+    log.Unbreakable(sys.stderr).write(paragraphs(text if known else "", "".join(steps)))
     if cluster.dry_run or yes or not preview.writes:
         return
     try:
@@ -70,15 +76,38 @@ def announce(
         raise errors.Declined("Cancelled. Nothing was changed.")
 
 
+def _with_the_stop(preview: Observation, options: context.RunOptions, *, dry_run: bool) -> str:
+    """The same command with ``--stop-operator``, if nothing else refuses the run; otherwise empty."""
+    stoppable = preview.operator is not None and preview.operator.deployment and not options.stop_operator
+    if not stoppable or {one.code for one in preview.plan.refusals} != {RUNNING.code}:
+        return ""
+    return next_command("run", *(["--dry-run"] if dry_run else []), "--stop-operator", again=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a run says at its end: the operator's state, the next commands, and what one must know before them."""
+
+    operator: str | None = None
+    commands: tuple[str, ...] = ()
+    note: str = ""
+
+
+def verification(options: context.RunOptions, *asked: str, by_binary: bool) -> str:
+    """The command that verifies the upgrade; arguments are those of :func:`ending`."""
+    is_known = bool(options.plan.target.builds)
+    image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
+    return next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m")
+
+
 def ending(
     cluster: Cluster,
     result: context.RunResult,
     options: context.RunOptions,
-    *,
+    *asked: str,
     by_binary: bool = False,
-    asked: tuple[str, ...] = (),
-) -> tuple[str, tuple[str, ...]]:
-    """The operator's state after a run on a cluster, and the next commands.
+) -> Ending:
+    """What is next after a run on a cluster.
 
     ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
     """
@@ -88,36 +117,35 @@ def ending(
         "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
     )
     is_target = operator is not None and options.is_target(operator.image)
-    named, is_known = options.plan.target.release, bool(options.plan.target.builds)
-    image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    verify = () if options.revert else (next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m"),)
+    verify = () if options.revert else (verification(options, *asked, by_binary=by_binary),)
     if up and is_target and not options.revert:
-        return state, verify
-    steps = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
+        return Ending(state, verify)
+    steps, note = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
     if up and options.revert:
-        return state, steps
+        return Ending(state, steps, note)
     may_start = is_target
     if options.revert:
         restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
         may_start = operator is not None and not is_target and table.knows(operator.image, set(map(str, restored)))
     if operator is not None and operator.deployment and may_start:
-        return state, (*steps, operator.start_command, *verify)
+        return Ending(state, (*steps, operator.start_command, *verify), note)
     release, namespace = _release(operator)
     if options.revert:
         rollback = f"helm rollback {release} -n {namespace}"
         if is_target or operator is None or not operator.deployment:
-            return state, (*steps, rollback)
+            return Ending(state, (*steps, rollback), note)
         choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
-        return f"{state} If {operator.image} is the old operator's image, {choice}.", ()
+        return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.")
+    named = options.plan.target.release
     version = named.name if named is not None else _VERSION
     helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return state, (*steps, helm, *verify)
+    return Ending(state, (*steps, helm, *verify), note)
 
 
 def _crd_steps(
     cluster: Cluster, options: context.RunOptions, result: context.RunResult, *, only_missing: bool
-) -> tuple[str, ...]:
-    """The commands that replace the CRDs by those of the operator that comes next, or comes back after a revert.
+) -> tuple[tuple[str, ...], str]:
+    """The commands that replace the CRDs by those of the operator that comes next, or comes back; and why one goes.
 
     ``only_missing``: none if it can start without them.
     """
@@ -131,8 +159,11 @@ def _crd_steps(
     try:
         served = cluster.short_names(crds.GROUP)
     except errors.MigratorError:  # later, `verify` names what is missing
-        return () if only_missing else (crds.application(version),)
-    return crds.steps(builds, served, version) if not only_missing or any(crds.problems_of(builds, served)) else ()
+        return (() if only_missing else (crds.application(version),)), ""
+    if only_missing and not any(crds.problems_of(builds, served)):
+        return (), ""
+    steps = crds.steps(builds, served, version)
+    return steps, _DELETION if len(steps) > 1 else ""
 
 
 def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from textwrap import indent
 from typing import Any, Final, TypeVar
 
 import click
-import durationpy
 from click.core import ParameterSource
 
+from migrator import exact_json
 from migrator.errors import UsageError
 
 #: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
@@ -24,17 +23,11 @@ LOG_FORMAT: Final = "GROVE_MIGRATOR_LOG_FORMAT"
 CONTEXT_SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 
 #: Flags that the next command needs too, if they were given and it has them.
-_REPEATED: Final = (
-    *("--to", "--to-binary", "--from"),
-    *("--kubeconfig", "--context", "--operator", "--target-image", "--namespace"),
-)
-#: Flags that the same command needs again after a dry run.
-_REPEATED_BY_ITSELF: Final = ("--allow", "--skip-refused", "--wait", "--timeout")
+_REPEATED: Final = {
+    *("--to", "--to-binary", "--from", "--filename", "--namespace"),
+    *("--kubeconfig", "--context", "--operator", "--target-image"),
+}
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
-_DURATION: Final = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+")
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
@@ -45,22 +38,24 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
         """Parse Go's durations, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
         text = str(value).strip()
-        plain = text.isascii() and text.replace(".", "", 1).isdecimal()
-        if not (plain or _DURATION.fullmatch(text)):
+        is_plain = text.isascii() and text.replace(".", "", 1).isdecimal()
+        found = float(text) if is_plain else exact_json.seconds(text)
+        if found is None or found < 0:
             self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
-        seconds = float(text) if plain else durationpy.from_str(text).total_seconds()
-        if seconds < 0:
-            self.fail(f"{text!r} is negative.", param, ctx)
-        if seconds > 24 * 3600:
+        if found > 24 * 3600:
             self.fail(f"{text!r} is longer than 24h.", param, ctx)
-        return seconds
+        return found
 
 
 @dataclass(slots=True)
 class Session:
-    """The flags of every command, and the findings that a person has seen: code, object, field and message."""
+    """The flags of every command, and what a person has seen.
+
+    ``shown`` are findings: code, object, field and message. ``refusal`` is what the run's error will say again.
+    """
 
     verbose: bool = False
+    refusal: str = ""
     shown: set[tuple[object, ...]] = field(default_factory=set)
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
 
@@ -71,35 +66,41 @@ def session() -> Session:
     return (context and context.find_object(Session)) or Session()
 
 
-class Command(click.Command):
-    """A command that refuses an empty value, and a second one that would replace the first."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; of two values Click would drop the first, so that one of two targets would be nobody's choice."""
-        typed = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
-        for param in typed:
-            if isinstance(param, click.Option) and not param.multiple | param.is_flag and typed.count(param) > 1:
-                ctx.fail(f"{param.opts[0]} is given more than once: give it once.")
-        rest = super().parse_args(ctx, args)
-        for param in self.params:
-            value = ctx.params.get(str(param.name))
-            # An empty path would be the current directory to Python.
-            if "" in (value if isinstance(value, tuple) else (value,)):
-                raise click.BadParameter("The value is empty: give one, or leave it out.", ctx, param)
-        return rest
-
-
-def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., Any]], Command]:
+def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Declare a command: ``summary`` is its line in the list of commands, and its docstring is its help."""
 
-    def declare(function: Callable[..., Any]) -> Command:
+    def declare(function: Callable[..., Any]) -> click.Command:
         epilog = f"\b\n    Examples:\n{indent(cleandoc(examples), ' ' * 6)}"
-        return click.command(name, cls=Command, short_help=summary, epilog=epilog)(function)
+        return click.command(name, short_help=summary, epilog=epilog)(function)
 
     return declare
 
 
-def option(spelling: str, meaning: str, *name: str, **more: Any) -> Callable[[_F], _F]:  # noqa: ANN401 - Click's
+class Text(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
+    """A text that is not empty: an empty path would be the current directory to Python."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
+        """The text."""
+        return str(value) or self.fail("The value is empty: give one, or leave it out.", param, ctx)
+
+
+def _only(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any type
+    """The value of a flag; of two Click would drop the first, so that one of two targets would be nobody's choice."""
+    if len(values) > 1:
+        ctx.fail(f"{param.opts[0]} is given more than once: give it once.")
+    return next(iter(values), None)
+
+
+def option(
+    spelling: str,
+    meaning: str,
+    *name: str,
+    multiple: bool = False,
+    default: str | None = None,
+    **more: Any,  # noqa: ANN401 - Click's
+) -> Callable[[_F], _F]:
     """A flag as the help spells it: ``-f, --filename FILE`` has a value, ``--yes`` has none.
 
     The command receives it by its long spelling, or as ``name``.
@@ -107,7 +108,9 @@ def option(spelling: str, meaning: str, *name: str, **more: Any) -> Callable[[_F
     *flags, last = spelling.replace(",", "").split()
     if last.startswith("-"):
         return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
-    return click.option(*flags, *name, metavar=last, help=meaning, **more)
+    if not multiple:
+        more = {"callback": _only, "default": default and [default], "show_default": default is not None, **more}
+    return click.option(*flags, *name, metavar=last, help=meaning, multiple=True, **{"type": Text(), **more})
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
@@ -123,12 +126,12 @@ def together(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
 
 def duration(flag: str, meaning: str, default: str | None = None) -> Callable[[_F], _F]:
     """A flag with a duration, in seconds."""
-    return click.option(flag, type=Seconds(), default=default, show_default=default is not None, help=meaning)
+    return option(f"{flag} DURATION", meaning, type=Seconds(), default=default)
 
 
 def output_format(words: Sequence[str], meaning: str = "Output format.") -> Callable[[_F], _F]:
     """``-o``, whose first word is the default."""
-    return click.option("-o", "--output", type=click.Choice(words), default=words[0], show_default=True, help=meaning)
+    return option(f"-o, --output [{'|'.join(words)}]", meaning, type=click.Choice(words), default=words[0])
 
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
@@ -146,7 +149,6 @@ SOURCE: Final = option(
     "What the operator stores now; auto finds it for each set.",
     "source",
     default="auto",
-    show_default=True,
     shell_complete=names,
 )
 
@@ -156,7 +158,8 @@ def target(meaning: str) -> Callable[[_F], _F]:
     return option("--to SCHEME|RELEASE", meaning, shell_complete=names)
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: bool | str | None) -> None:  # noqa: FBT001
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:  # noqa: ANN401 - of a flag or a text
+    value = _only(ctx, param, value) if isinstance(value, tuple) else value
     if value:
         setattr(ctx.ensure_object(Session), str(param.name), value)
 
@@ -203,20 +206,19 @@ def refuse_flags(reason: str, *names: str) -> None:
             raise UsageError(f"{max(param.opts, key=len)} {reason}")
 
 
-def next_command(name: str, *flags: str, same: bool = False) -> str:
-    """A command of ours with these flags, and those of this command that it needs too; ``same`` is this one again."""
+def next_command(name: str, *flags: str, again: bool = False) -> str:
+    """A command of ours with these flags, and those of this command that it needs too.
+
+    ``again``: it is this command with all of its flags, as the run that a dry run has tried.
+    """
     context = click.get_current_context()
     root = context.find_root()
-    repeated = (*_REPEATED, *_REPEATED_BY_ITSELF) if same else _REPEATED
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
+    repeated = (known - {"--dry-run"} if again else known & _REPEATED) - set(flags)
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
-        flag, value = max(param.opts, key=len), context.params.get(str(param.name))
-        if (
-            _is_typed(param, context)
-            and flag in known - set(flags)
-            and flag in (*repeated, *(("--filename",) if name == "plan" else ()))
-        ):
+        value = context.params.get(str(param.name))
+        if _is_typed(param, context) and param.expose_value and not repeated.isdisjoint(param.opts):
             for text in value if isinstance(value, tuple) else (value,):
                 words += [param.opts[0]] if text is True else [param.opts[0], shlex.quote(str(text))]
     return " ".join([*words, *map(shlex.quote, flags)])

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 #: Events that people see with ``-v`` only: they repeat the progress or the last sentence, or there is one for each
 #: object.
-_ONLY_IF_VERBOSE: Final = {"patched", "tree_written", "retrying_after_conflict", "stage", "ending_run", "summary"}
+_ONLY_IF_VERBOSE: Final = {
+    *("patched", "tree_written", "stage", "ending_run", "summary"),
+    *("verify_failed", "verified", "noticed"),
+}
 
 
 class Unbreakable:
@@ -63,11 +66,8 @@ def logger(
     if to_people:
         # https://no-color.org
         colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        processors += [
-            *([] if verbose else [_terse]),
-            _for_people,
-            structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts"),
-        ]
+        renderer = structlog.dev.ConsoleRenderer(0, colors=colors, timestamp_key="ts", pad_level=False)
+        processors += [*([] if verbose else [_terse]), _for_people, renderer]
     else:
         processors += [_head_first, structlog.processors.JSONRenderer()]
     made: FilteringBoundLogger = structlog.wrap_logger(

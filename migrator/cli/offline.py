@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.flags import command, output_format
+from migrator.cli.flags import Text, command, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
@@ -27,12 +27,12 @@ from migrator.releases.program import Operator
     grove-migrator scheme grove-operator
     """,
 )
-@click.argument("program")
+@click.argument("program", type=Text())
 def scheme(*, program: str) -> None:
-    """Read from PROGRAM, an operator's program file, which hashes the operator computes.
+    """Read PROGRAM, an operator's program file, and print the hash scheme that this operator uses.
 
-    The libraries that Go recorded in it name the layout of the structs, and the names of its functions the algorithm.
-    A scheme that is only likely is one for you to decide: --to-binary refuses such a program, --to takes the scheme.
+    The scheme follows from the libraries and functions that Go recorded in the file. If it is printed as likely, it
+    is not certain: --to-binary refuses such a program, and you decide whether to name the scheme with --to.
     """
     from migrator.cli import operator_source
 
@@ -75,7 +75,8 @@ def releases(*, output: str) -> None:
     rows = [(one.name, ", ".join(one.dynamo) or "-", one.scheme.name) for one in table.releases()]
     write(words.columns(("RELEASE", "DYNAMO", "SCHEME"), rows))
     unused = ", ".join(scheme.name for scheme, names in used.items() if not names)
-    write("\n" + words.wrapped(f"Schemes that no release uses: {unused}."))
+    dynamo = "DYNAMO has the versions that a source confirms; docs/dynamo.md says what is known of the others."
+    write("\n" + words.wrapped(dynamo) + words.wrapped(f"Schemes that no release uses: {unused}."))
 
 
 def _releases() -> Iterator[dict[str, object]]:

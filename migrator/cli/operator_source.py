@@ -32,16 +32,15 @@ def choose_target(target: str | None, to_binary: str | None, target_image: str |
     return chosen
 
 
-def require_target(
-    target: str | None, to_binary: str | None, target_image: str | None, *, revert: bool = False
-) -> table.Named:
-    """The target; raises as :func:`choose_target` does, and ``UsageError`` if none is named, or none for a revert."""
+def require_target(target: str | None, to_binary: str | None, target_image: str | None) -> table.Named:
+    """The target; raises as :func:`choose_target` does, and ``UsageError`` if none is named."""
     chosen = choose_target(target, to_binary, target_image)
-    if chosen is not None:
-        return chosen
-    if revert:
-        raise errors.UsageError("--revert needs the --to (or --to-binary) of the run that it undoes.")
-    raise errors.UsageError("--to is missing: name the next release, or give its program file with --to-binary.")
+    if chosen is None:
+        raise errors.UsageError(
+            "--to is missing: name the next release (with --revert: that of the run to undo), or give its program "
+            "file with --to-binary."
+        )
+    return chosen
 
 
 def _agreed(name: str | None, path: str) -> str:

@@ -94,9 +94,8 @@ def plan(
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
         except errors.Forbidden as error:
-            if namespace is not None:
-                raise
-            raise errors.Forbidden(f"{error}. With permissions in one namespace, plan that one with -n.") from error
+            hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
+            raise connect.forbidden(cluster, error, hint) from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", "there is no PodCliqueSet in this namespace (-n)")
@@ -158,7 +157,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
     if reached is None or any(one.changes for one in reached.set_plans):
         return ()
     result = RunResult(reached, operator=seen.operator)
-    return dialogue.ending(cluster, result, options, asked=("--to", last.target))[1]
+    return dialogue.ending(cluster, result, options, "--to", last.target).commands
 
 
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:

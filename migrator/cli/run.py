@@ -14,6 +14,7 @@ from migrator.planning.options import PlanOptions, source_of
 from migrator.report import json, table
 
 if TYPE_CHECKING:
+    from migrator.cli.dialogue import Ending
     from migrator.run.context import RunResult
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -35,7 +36,9 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @flags.option("--dry-run", "Check your permissions, and send every patch with dryRun=All: nothing is changed.")
 @flags.option("--skip-refused", "Migrate the other sets; the upgrade recreates the pods of refused ones.")
 @flags.option(
-    "--allow GM-nnn", "Turn this refusal into a warning, if its code can be overridden. May be repeated.", multiple=True
+    "--allow GM-nnn",
+    "Run despite refusals of this code; `guards` lists the codes that accept this. May be repeated.",
+    multiple=True,
 )
 @flags.duration("--wait", "Wait up to this long for updates in flight to end, before the operator is touched.", "0")
 @flags.duration("--timeout", "End the run after this long, counted from the end of --wait. Default: no limit.")
@@ -74,7 +77,7 @@ def run(
     from migrator.run.context import RunOptions
     from migrator.run.operator import OperatorFlags
 
-    chosen = operator_source.require_target(to, to_binary, target_image, revert=revert)
+    chosen = operator_source.require_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,
@@ -92,14 +95,14 @@ def run(
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(cluster, options, run_context)
-            connect.ignore(*_SIGNALS)
-        ending: tuple[str | None, tuple[str, ...]] = None, ()
+            for number in _SIGNALS:  # the run has ended, and its exit code must be the one that is true
+                signal.signal(number, signal.SIG_IGN)
+        ending = dialogue.Ending()
         if not dry_run:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
         dry = {"dry_run": True} if dry_run else {}
-        state_of_operator, commands = ending
-        state = {"operator": state_of_operator, "next": commands} if commands else {}
+        state = {"operator": ending.operator, "next": ending.commands} if ending.commands else {}
         numbers = {"trees": len(result.sets), "patches": result.patches}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0
@@ -116,25 +119,22 @@ def _print_if_read(text: str, *, dry_run: bool) -> None:
         log.write_warning("unwritable_output", str(error))
 
 
-def _text(
-    result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: tuple[str | None, tuple[str, ...]]
-) -> str:
-    operator, commands = ending
+def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: Ending) -> str:
     if output_format == "json":
         return stdout.as_json(
             {
                 "dryRun": dry_run,
                 "trees": len(result.sets),
                 "patches": result.patches,
-                "operator": operator,
-                "next": list(commands),
+                "operator": ending.operator,
+                "next": list(ending.commands),
                 "plan": json.plan_json(result.plan),
             }
         )
     if dry_run:
         patches = words.count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
-        again = flags.next_command("run", "--stop-operator", *(("--revert",) if revert else ()), same=True)
+        again = flags.next_command("run", again=True)
         return table.plan_text(result.plan, next_command=again, proof=f"Dry run: {proof}Nothing was written.")
     skipped = "" if revert else table.left_behind(result.plan)
     done = f"Nothing to do: no stored hash needs a change for {result.plan.target}."
@@ -147,9 +147,14 @@ def _text(
     if result.patches:
         patches = words.count(result.patches, "patch", "patches")
         done = f"{'Reverted' if revert else 'Migrated'} {words.count(len(result.sets), 'set')} with {patches}."
-    following = (words.command_row("" if number else "next", command) for number, command in enumerate(commands))
     back = result.patches and not revert
-    undo = words.command_row("undo", flags.next_command("run", "--stop-operator", "--revert")) if back else ""
+    undo = [flags.next_command("run", "--stop-operator", "--revert")] if back else []
     return "".join(
-        [words.wrapped(f"{done} {skipped}"), words.row("operator", operator) if operator else "", *following, undo]
+        [
+            words.wrapped(f"{done} {skipped}"),
+            words.rows("operator", filter(None, [ending.operator])),
+            words.rows("note", filter(None, [ending.note])),
+            words.command_rows("next", ending.commands),
+            words.command_rows("undo", undo),
+        ]
     )

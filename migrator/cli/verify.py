@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from migrator import words
 from migrator.cli import flags
 from migrator.cli.stdout import as_json, write
-from migrator.errors import VerificationFailed
+from migrator.errors import Forbidden, VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.report.json import object_json
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from migrator.run.verify import VerifyOptions, VerifyResult
 
 #: How many problems are printed; -o json has all.
-_SHOWN: Final = 10
+_SHOWN: Final = 3
 
 
 @flags.command(
@@ -56,7 +56,7 @@ def verify(
 
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator.cli import connect, operator_source
+    from migrator.cli import connect, dialogue, operator_source
     from migrator.cli.progress import Progress
     from migrator.run import verify as core
     from migrator.run.operator import OperatorFlags
@@ -79,11 +79,13 @@ def verify(
             result = core.verify(cluster, options, run_context)
         except VerificationFailed as error:
             failure = error
+        except Forbidden as error:
+            raise connect.forbidden(cluster, error) from error
     problems = failure.problems if failure else ()
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems)))
     else:
-        write(_text(options, result, problems))
+        write(_text(options, result, problems, dialogue.verification(options, by_binary=to_binary is not None)))
     if failure is not None:
         raise VerificationFailed(
             f"Verification failed: {words.count(len(problems), 'problem')}.", problems
@@ -109,8 +111,9 @@ def _promise(older: int, younger: int) -> str:
     return f"{older:,} of {words.count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
-def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem]) -> str:
-    target = options.plan.target
+def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem], check: str) -> str:
+    """The verdict, and what is next: ``check`` verifies the upgrade."""
+    target, command = options.plan.target, ""
     rows = []
     if result is not None and not result.sets:
         rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
@@ -122,14 +125,18 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         if result.older is not None and result.younger is not None:
             rows.append(words.row("pods", _promise(result.older, result.younger)))
         rows += [words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed]
+        if not options.after_upgrade:
+            note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
+            rows.append(words.row("note", note))
+            command = check
+    unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
+    if unmigrated and not options.after_upgrade:
+        are = "set is" if unmigrated == 1 else "sets are"
+        rows.append(words.wrapped(f"{unmigrated:,} {are} not migrated to {target} yet."))
+        command = flags.next_command("run", "--stop-operator")
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(problems, key=lambda problem: bool(problem.field))
     rows += [words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
-    unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
-    if unmigrated and not options.after_upgrade:
-        are = "set is" if unmigrated == 1 else "sets are"
-        rows.append(words.row("note", f"{unmigrated:,} {are} not migrated to {target} yet."))
-        rows.append(words.command_row("next", flags.next_command("run", "--stop-operator")))
-    return "".join(rows)
+    return "".join([*rows, words.command_rows("next", filter(None, [command]))])

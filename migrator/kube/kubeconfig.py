@@ -67,8 +67,8 @@ def _read_pod(configuration: Configuration) -> tuple[float, float]:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
     except (config.ConfigException, OSError) as error:
         raise UsageError(
-            f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
-            f"in-cluster configuration ({_first_line(error).rstrip('.')})"
+            f"no kubeconfig was found (--kubeconfig, $KUBECONFIG, {DEFAULT}), and no in-cluster configuration either "
+            f"({_first_line(error).rstrip('.')}): give --kubeconfig FILE"
         ) from error
     return _OF_FILES
 

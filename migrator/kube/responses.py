@@ -29,7 +29,10 @@ _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 #: What a user can do about these codes.
 _REMEDIES: Final[Mapping[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "the API server does not accept these credentials; log in again, or use another context",
+    HTTPStatus.UNAUTHORIZED: (
+        "the API server does not accept these credentials. They may have expired: log in again, or choose another "
+        "--context"
+    ),
     HTTPStatus.FORBIDDEN: "this account lacks the permission: compare `kubectl auth can-i --list` with SECURITY.md",
 }
 

@@ -197,9 +197,11 @@ class Transport:
         if failure.is_transient:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
+        where = ""
         if answer.status == HTTPStatus.UNAUTHORIZED:
             access.expire()
-        raise failure.error(request.what, patching=request.method == "PATCH")
+            where = f" at {self.server}"
+        raise failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
 
     def _limits(self, request: Request, longest: float, until: float) -> tuple[float, float]:
         """How long an attempt may take to connect, and how long the server then has, in seconds.
@@ -221,7 +223,8 @@ class Transport:
         text = _explain(error)
         if isinstance(error, http.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise errors.Unreachable(
-                f"cannot reach the API server {host}: its certificate is not trusted: {text}"
+                f"cannot reach the API server {host}: its certificate is not trusted: {text}. Compare the address and "
+                "the certificate-authority of the kubeconfig with the server's"
             ) from error
         # urllib3 calls it a proxy's error too where a connection through one ends after the request was sent.
         cause = error.original_error if isinstance(error, http.ProxyError) else error

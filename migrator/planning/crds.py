@@ -21,7 +21,7 @@ from migrator.releases.table import is_before, span
 CLASHING: Final = KnownIssue(
     code="GM-312",
     title="Two CRDs claim one short name",
-    effect="a CRD with the short name of another one keeps that from being served, and its operator ends at its start",
+    effect="both CRDs claim one short name, so the API server does not serve the second, and its operator exits",
     source="Grove issue 801, fixed by PR 812",
     remedy="delete the CRD of the release that you leave, with the command of the advice",
     confidence="executed with both operators",
@@ -99,13 +99,13 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
             conditions = [] if is_certain else [f"you come from {present.span}"]
             conditions += [f"you go to {needed.span}"] if wanted[needed] < wanted.total() else []
             effect = (
-                f"it has the short name of {needed.crd}, which is not served beside it, so an operator of "
-                f"{needed.span} ends at its start"
+                f"it and {needed.crd} claim one short name, so the API server does not serve the second, and an "
+                f"operator of {needed.span} exits"
             )
             remedy = (
-                "once `run` has ended with 0, and before you apply the other release's CRDs, save its objects and "
-                f"delete it with them: `{removal(present)}`. Write those that you want to keep as {needed.kind} by "
-                "hand: grove-migrator cannot translate them"
+                "after `run` has exited with 0, and before you apply the other release's CRDs, save its objects and "
+                f"delete it with them: `{removal(present)}`. Recreate those that you need as {needed.kind}, by hand: "
+                "they are not translated"
             )
             yield CLASHING.advice(Ref("CustomResourceDefinition", "", present.crd), conditions, effect, remedy)
 
@@ -148,6 +148,6 @@ def problems_of(targets: Collection[str], served: Mapping[str, str]) -> Iterator
     why = first = ""
     if present is not None:
         why = f", because {present.crd} has its short name {present.short_name}"
-        first = f"`{removal(present)}`, which deletes its objects: write them as {needed.kind} by hand; then "
-    message = f"{needed.crd} is not served{why}, so the operator ends at its start: run {first}`{application(version)}`"
+        first = f"`{removal(present)}`, which deletes its objects: recreate them as {needed.kind} by hand; then "
+    message = f"{needed.crd} is not served{why}, so the operator exits: run {first}`{application(version)}`"
     yield Problem(Ref("CustomResourceDefinition", "", needed.crd), None, message, settles=present is None)

@@ -103,6 +103,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         findings=tuple(guards.accepted(check_cluster(snapshot, plans, options), options.allow)),
         not_checked=tuple(guards.not_checked(snapshot)),
         cluster_disruption=sum((p.disruption for p in plans), model.Disruption()),
+        running=known.running,
         advisories=tuple(advise(selected, options, known.running, known.short_names if snapshot.is_cluster else None)),
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +19,9 @@ from migrator.hashing.schemes import Scheme
 
 #: Releases that known issues name and that are not in the table, because nobody has read them; oldest first.
 _LATER: Final = ("v0.1.0-alpha.12", "v0.1.0-alpha.13", "v0.1.0-alpha.14")
+
+#: What looks like a version of Dynamo; the names of Grove's releases are longer.
+_DYNAMO: Final = re.compile(r"dynamo-.*|v?\d+\.\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,11 @@ def named(text: str) -> Named:
 
 
 def _unknown(text: str) -> str:
-    if text.startswith("dynamo-"):
+    if _DYNAMO.fullmatch(text):
         return (
-            f"{text} is a version of Dynamo, not of Grove. Name the release of Grove that its chart brings: "
-            "`helm show chart` lists it under dependencies."
+            f"{text} is not a release of Grove. For a version of Dynamo, name the release of Grove that its chart "
+            "brings: `helm show chart` lists it under dependencies. `grove-migrator releases` has some in its column "
+            "DYNAMO, and docs/dynamo.md more."
         )
     known = "`grove-migrator releases` lists them."
     if text == "auto":

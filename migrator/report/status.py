@@ -21,7 +21,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     """The first look: the cluster as it is, and what each newer release would recreate."""
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
-    plans = newer_plans(rows)
+    plans = [one.plan for one in rows if one.is_newer]
     here = next((one for one in rows if one.release == outlook.installed), None)
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
     ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
@@ -35,7 +35,7 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
         _releases(rows),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
         table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        "".join(words.command_row("" if index else "next", command) for index, command in enumerate(commands)),
+        words.command_rows("next", commands),
     )
 
 
@@ -69,11 +69,6 @@ def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRo
         running_now = [name for name, row in found.items() if row.scheme.minor <= minor]
     newest = max((order.index(name) for name in running_now), default=-1)
     return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
-
-
-def newer_plans(rows: Iterable[TargetRow]) -> list[model.Plan]:
-    """The plans of releases that are newer than the one that runs."""
-    return [row.plan for row in rows if row.is_newer]
 
 
 def common_refusals(plans: Iterable[model.Plan]) -> list[model.Finding]:

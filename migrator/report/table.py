@@ -41,9 +41,9 @@ _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
 def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> str:
-    """The plan: its headline, a row for each set, what refuses or warns, and the next command if it is known.
+    """The plan: its headline, a row for each set, what refuses or warns, and what is next.
 
-    ``proof`` is what a dry run has shown.
+    ``next_command`` is what the caller knows better than the plan, ``proof`` what a dry run has shown.
     """
     return paragraphs(
         words.wrapped(headline(plan)),
@@ -53,7 +53,7 @@ def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> s
         "".join(issue_rows(plan.advisories)),
         "".join(words.row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
         words.wrapped(proof) if proof else "",
-        rows("next", next_steps(plan)) or (words.command_row("next", next_command) if next_command else ""),
+        words.command_rows("next", [next_command]) if next_command else rows("next", next_steps(plan)),
     )
 
 
@@ -222,8 +222,8 @@ def _sets(plan: model.Plan) -> str:
     header = ("SET", "STATE", *_NUMBERS)
     hidden = {one.tree.ref for one in folded}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
-    total = _cells_of("", set_plans)
-    cells = [*map(_cells, shown), *([_cells_of("migrate", folded)] if folded else []), total]
+    cells = [_cells(_state(one), [one]) for one in shown]
+    cells += [*([_cells("migrate", folded)] if folded else []), _cells("", set_plans)]
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
@@ -247,18 +247,16 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells_of(state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
+def _cells(state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
     lost = sum((one.disruption for one in set_plans), model.Disruption())
     changes = sum(len(one.changes) for one in set_plans)
     return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
-def _cells(set_plan: model.SetPlan) -> tuple[str, ...]:
+def _state(set_plan: model.SetPlan) -> str:
+    """``refused GM-101 +2``, ``migrate``."""
     first, *more = codes(set_plan.refusals) or [""]
-    return (
-        f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip(),
-        *(f"{len(set_plan.changes):,}", f"{set_plan.disruption.pods:,}", f"{set_plan.disruption.gpus:,}"),
-    )
+    return f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip()
 
 
 def paragraphs(*paragraphs: str) -> str:

@@ -171,8 +171,8 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     if not operator.elects:
         name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
         message = (
-            f"no running pod of the operator holds Lease {name}: if its leader election is off, an operator that "
-            "starts during the run is not kept out"
+            f"no running pod of the operator holds Lease {name}. If its leader election is off, a run cannot keep "
+            "out an operator that starts meanwhile"
         )
         findings.append(operators.NO_ELECTION.found(None, None, message))
     return Found(home, operator, tuple(findings), others, parked)

@@ -84,7 +84,7 @@ class _Read:
     def added_to(self, plan: model.Plan) -> model.Plan:
         """The plan with the operator and, if there is anything to change, with what a run would object to."""
         only_warn = tuple(finding.as_warning for finding in plan.findings)
-        plan = replace(plan, findings=only_warn, operator=self.operator, running=self.known.running)
+        plan = replace(plan, findings=only_warn, operator=self.operator)
         if not any(set_plan.changes for set_plan in plan.set_plans):
             return plan
         options = replace(self.seen.options.plan, target=plan.target)

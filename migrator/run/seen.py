@@ -222,8 +222,8 @@ class Observation:
         replicas = count(installed.replicas, "replica")
         ref, what = (pod.ref, "exists") if pod else (None, f"{installed} has {replicas}")
         if not options.stop_operator:
-            why = "a live operator that sees other hashes starts a rolling update"
-            yield operators.RUNNING.found(ref, None, f"{what}: {why}")
+            why = "an operator that runs while hashes change starts a rolling update"
+            yield operators.RUNNING.found(ref, None, f"{what}, and {why}")
         elif not installed.deployment and installed.live:
             yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 

@@ -66,7 +66,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
-    deadline = context.clock() + options.wait
+    deadline, before = context.clock() + options.wait, None
     for attempts in count(1):
         snapshot = read_snapshot(cluster)
         after, target = options.after_upgrade, options.plan.target.scheme
@@ -74,7 +74,9 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
-        context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
+        if problems != before:
+            context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
+        before = problems
         settling = problems and all(problem.settles for problem in problems)
         if not settling or context.clock() + _INTERVAL > deadline:
             break

@@ -55,6 +55,13 @@ def test_the_example_in_the_readme_is_what_the_demo_prints() -> None:
     assert shown in readme.README.read_text(encoding="utf-8"), "run python -m scripts.readme"
 
 
+def test_the_command_of_the_demo_can_be_typed_in_the_clone() -> None:
+    """Its file is named as a reader of the README finds it."""
+    files = re.findall(r"\$ grove-migrator .*-f (\S+)", readme.README.read_text(encoding="utf-8"))
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_command_line_in_the_documents_is_accepted(page: Path) -> None:
     """A reader may copy any command: each has known commands and flags, and what is required."""

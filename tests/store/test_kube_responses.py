@@ -30,7 +30,7 @@ def causes(*fields: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("code", "body", "kind", "said"),
     [
-        (401, {"reason": "Unauthorized"}, errors.NotAuthorised, "log in again, or use another context"),
+        (401, {"reason": "Unauthorized"}, errors.NotAuthorised, "log in again, or choose another --context"),
         (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, errors.Forbidden, "with SECURITY.md"),
         (403, {"reason": "Forbidden", "message": POLICY_DENIES}, errors.Rejected, "denied by grove-migrator-labels"),
         (403, {"message": WEBHOOK_DENIES}, errors.Rejected, "HTTP 403: denied by other.example"),

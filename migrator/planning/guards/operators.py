@@ -10,7 +10,7 @@ RUNNING: Final = base.refuses(
     "GM-122",
     "operator-running",
     "An operator is running",
-    "scale it to zero, or run with --stop-operator",
+    "add --stop-operator, or scale it to zero yourself",
     question="whether an operator is running",
 )
 WEBHOOK: Final = base.refuses(
@@ -37,8 +37,8 @@ OPEN_RECORD: Final = base.refuses(
 NO_ELECTION: Final = base.warns(
     "GM-207",
     "no-election",
-    "No Lease keeps the operator out",
-    "make sure that nothing scales it up until the run has ended",
+    "Leader election of the operator seems to be off",
+    "make sure that nothing, such as GitOps or an autoscaler, starts it before the run has ended",
 )
 
 GUARDS: Final[tuple[base.Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)

@@ -14,15 +14,12 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from typing import Any, Final
 
-import durationpy
-
-from migrator.exact_json import integer
+from migrator.exact_json import integer, seconds
 from migrator.grove import objects
 from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
 from migrator.hashing.schemes import CANONICAL
@@ -30,8 +27,6 @@ from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
 
-#: Go's durations alone: durationpy also reads days, and skips over what it cannot read.
-_DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 IN_FLIGHT: Final = base.refuses(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
@@ -160,13 +155,8 @@ def _is_left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: S
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
-    began = objects.kubernetes_time(since)
-    if began is None or not _DURATION.fullmatch(str(delay)):
-        return -math.inf
-    try:
-        return durationpy.from_str(str(delay)).total_seconds() - (now - began).total_seconds()
-    except ValueError:  # longer than any duration
-        return -math.inf
+    began, lasts = objects.kubernetes_time(since), seconds(str(delay))
+    return -math.inf if began is None or lasts is None else lasts - (now - began).total_seconds()
 
 
 def open_progress(item: objects.GroveObject) -> str | None:

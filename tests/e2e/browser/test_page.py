@@ -49,7 +49,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target = "canonical-1.35" if request.param == "good" else "v0.1.0-alpha.11"
     made = world(request.param).plan(target=target, is_cluster=False)
     path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
-    html = render(made, ORIGIN, group_by="app")
+    html = render(made, ORIGIN, group_by="app", next_command="grove-migrator run --to-binary grove-operator --yes")
     path.write_text(html.replace("<details ", "<details open "), encoding="utf-8")
     return path
 
@@ -61,6 +61,13 @@ def test_nothing_sticks_out_at_any_width(page: Page, report: Path, width: int) -
     assert page.value("innerWidth") == width
     assert page.value("document.documentElement.scrollWidth") <= width
     assert page.value(OUTSIDE) == []
+
+
+def test_a_command_is_broken_at_its_spaces_alone(page: Page, report: Path) -> None:
+    """Whoever copies it from a phone sees whole words, though a browser breaks them at hyphens."""
+    page.look(report, width=PHONE)
+    assert page.value("document.querySelectorAll('code').length")
+    assert page.value(BROKEN) == []
 
 
 def test_the_page_asks_for_nothing_but_itself(page: Page, report: Path) -> None:
@@ -104,6 +111,17 @@ def test_many_sets_are_a_line_each_on_paper(page: Page, tmp_path: Path) -> None:
     assert page.value(SEEN.format(".set")) == SHOWN + 5
     assert page.value(SEEN.format(".set table")) == 0
 
+
+#: The words in code that stand on two lines.
+BROKEN = """[...document.querySelectorAll('code')].flatMap(code => {
+  const nodes = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), found = [], range = document.createRange();
+  while (nodes.nextNode()) for (const word of nodes.currentNode.data.matchAll(/\\S+/g)) {
+    range.setStart(nodes.currentNode, word.index);
+    range.setEnd(nodes.currentNode, word.index + word[0].length);
+    if (range.getClientRects().length > 1) found.push(word[0]);
+  }
+  return found;
+})"""
 
 #: How many elements of a selector are shown.
 SEEN = "[...document.querySelectorAll('{}')].filter(e => e.checkVisibility()).length"

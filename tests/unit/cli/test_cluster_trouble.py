@@ -33,8 +33,14 @@ COMMANDS = {
 }
 TROUBLE: dict[str, tuple[Step | None, str]] = {
     "refused": (None, "cannot reach the API server http://127.0.0.1:"),
-    "401": (status(401, "Unauthorized", reason="Unauthorized"), "the API server does not accept these credentials"),
-    "403": (status(403, 'User "x" cannot list', reason="Forbidden"), r"lacks the permission: .* with\s+SECURITY\.md"),
+    "401": (
+        status(401, "Unauthorized", reason="Unauthorized"),
+        r"list \S+ at http://127\.0\.0\.1:\d+: HTTP 401 Unauthorized: .* these credentials\. They may have expired",
+    ),
+    "403": (
+        status(403, 'User "x" cannot list', reason="Forbidden"),
+        r"list \S+: HTTP 403 Forbidden: this account lacks the permission: .* with\s+SECURITY\.md",
+    ),
     "404": (
         status(404, "the server could not find the requested resource", reason="NotFound"),
         "HTTP 404|is this the right cluster|CRDs are not installed",

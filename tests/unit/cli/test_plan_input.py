@@ -201,15 +201,3 @@ def test_a_label_that_no_set_has_is_named(invoke: Invoke) -> None:
     label = next(iter(next(item for item in items if item["kind"] == "PodCliqueSet")["metadata"]["labels"]))
     printed = invoke(*page, label)
     assert (f"by label {label}" in printed.out, printed.err) == (True, "")
-
-
-def test_no_form_prints_a_control_character(tmp_path: Path, invoke: Invoke) -> None:
-    """Names in a file may hold what a terminal obeys: it is spelt out in tables, data and pages."""
-    items = objects()
-    for item in items:
-        item["metadata"]["namespace"] = "a\x1b[2J\x9b\x7f\x85"
-    path = written(tmp_path / "dump.json", items)
-    for target, forms in ((TO, ("table", "json", "html")), ((), ("table", "json"))):
-        for form in forms:
-            out = invoke("plan", "-f", path, *target, "-o", form).out
-            assert [character for character in out if character != "\n" and not character.isprintable()] == []

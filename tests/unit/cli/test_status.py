@@ -62,7 +62,7 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
 
 
 def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
-    """The whole way: the CRDs, the upgrade, the verification."""
+    """The whole way: the CRDs and why, the upgrade, the verification."""
     printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
     assert invoke("plan").out.partition("next      ")[2] == printed
@@ -81,25 +81,54 @@ def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke
     assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
 
 
+@pytest.mark.parametrize("command", [("plan",), ("plan", "-n", "search"), ("verify", "--to", NEW)], ids=str)
+def test_a_missing_permission_names_the_account(command: tuple[str, ...], site: Site, invoke: Invoke) -> None:
+    """Whoever grants it need not guess whose it is."""
+    site.store.fail(Forbidden("list pods: HTTP 403 Forbidden"), times=99, verb="list")
+    said = invoke(*command, code=1).message
+    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list pods: HTTP 403 Forbidden")
+    assert ("plan that one with -n" in said) is (command == ("plan",))
+
+
 def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> None:
     """Without the target's operator no stored hash needs to be looked at."""
     assert site.replicas == 1
-    lines = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.splitlines()
-    deciding = next(number for number, line in enumerate(lines) if f"no operator of {NEW} runs" in line)
-    value = next(number for number, line in enumerate(lines) if "/metadata/labels/" in line)
-    assert deciding < value
+    said = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out
+    problems = [" ".join(one.split()) for one in said.split("problem ")[1:]]
+    assert problems[0].startswith("clustertopologybindings.grove.io is not served")
+    assert problems[1].startswith(f"no operator of {NEW} runs")
+    assert "/metadata/labels/" in problems[2]
+    assert problems[2].endswith("And 60 more: -o json lists all.")
+
+
+def test_a_verification_before_the_upgrade_names_the_one_after_it(invoke: Invoke) -> None:
+    """Whoever verifies at once what `run` has written is not at the end."""
+    site = Site()
+    invoke.on(site.store)
+    invoke(*RUN)
+    lines = invoke("verify", "--to", NEW).out.splitlines()
+    assert lines[-3:] == [
+        "note      Once the new operator runs, verify again; `grove-migrator plan` lists",
+        "          the commands of the upgrade.",
+        f"next      {VERIFY}",
+    ]
 
 
 def test_a_dry_run_says_what_it_proved_and_what_is_next(site: Site, invoke: Invoke) -> None:
     """The server's answers are the proof; the next command is the run itself."""
-    asked = (*RUN, "--allow", "GM-102", "--skip-refused")
+    asked = (*RUN, "--skip-refused", "--allow", "GM-102", "--yes", "-v")
     said = invoke(*asked, "--dry-run").out
     assert site.store.writes() == []
     assert "accepts all 43 patches, and your permissions suffice.\nNothing was written." in said
-    assert (
-        said.splitlines()[-1]
-        == f"next      grove-migrator {' '.join([*RUN[:-1], '--skip-refused', '--allow', 'GM-102', RUN[-1]])}"
-    )
+    assert said.splitlines()[-1] == f"next      grove-migrator {' '.join(asked[:-1])}"
+
+
+def test_plan_and_run_name_one_source(site: Site, invoke: Invoke) -> None:
+    """Both know which release runs."""
+    first, second = invoke("plan", *RUN[1:3]).out, invoke(*RUN, "--dry-run").out
+    assert site.replicas == 1
+    shown = f"Stored hashes: legacy-1.34 ({OLD}). Target:"
+    assert (shown in first, shown in second) == (True, True)
 
 
 def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:

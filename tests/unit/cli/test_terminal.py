@@ -14,6 +14,7 @@ import pytest
 
 from migrator.cli import dialogue
 from migrator.errors import NotAuthorised, Unreachable
+from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.words import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects
@@ -39,6 +40,7 @@ Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Until an operator runs,
           Grove does not create, scale or replace pods.
+note      Delete the old CRD first: the new one has its short name (GM-312).
 next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
           helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.12-rc1 --reset-then-reuse-values
@@ -173,15 +175,34 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
 
 def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
     """A live operator that nobody stops, its dry run, or a revert of no migration: there is nothing to say yes to."""
-    for dry in ((), ("--dry-run",)):
-        shown = terminal.type("run", "--to", NEW, *dry)
+    for more in ((), ("--allow", "GM-102"), ("--dry-run",)):
+        shown = terminal.type("run", "--to", NEW, *more)
         assert shown.code == 3
         assert "refused   GM-122 An operator is running." in shown.text
-        assert "[error" not in shown.text
+        assert shown.text.count("GM-122") == 1, "it is told once"
+        assert shown.lines[-1].startswith("error: The run is refused, as shown above")
+        assert f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}" in shown.lines
     back = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
     for text in (shown.text, back.text):
         assert "steps     Nothing is written." in text
         assert QUESTION not in text
+
+
+@table(
+    "revision kind codes",
+    ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120 GM-122")),
+    ("The operator has no Deployment.", ({}, DEPLOYMENTS, "GM-122")),
+)
+def test_stop_operator_is_next_only_if_it_is_enough(
+    revision: dict[str, str], kind: Resource | None, codes: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Whoever types the next command is not refused again."""
+    site = Site()
+    invoke.on(site.store).edit(POD_CLIQUE_SETS, "search", "embedder", lambda body: body["status"].update(revision))
+    if kind is not None:
+        site.store.drop(kind, "grove-system", "grove-operator")
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    assert f"next      Run `grove-migrator guards {codes}`" in invoke(*RUN[:-1], code=3).err
 
 
 def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
@@ -260,7 +281,6 @@ def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
     ("Codes.", (("guards",), 0)),
     ("No file.", (("plan", "-f", "missing/" + "x" * 60, *TO), 2)),
     ("No program.", (("scheme", DUMP), 2)),
-    ("A target that nobody knows.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.99"), 2)),
     ("Flags that contradict each other.", (("plan", "-f", DUMP, "--context", "x"), 2)),
     *(
         (f"{name} --help", ((*name.split(), "--help"), 0))

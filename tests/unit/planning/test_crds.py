@@ -78,8 +78,8 @@ def test_the_remedy_saves_before_it_deletes_and_says_what_is_lost() -> None:
     """The command, when to run it, and that nobody translates the objects."""
     (advice,) = planned(RC1, ct=OLD).advisories
     command = f"`kubectl get {OLD}.grove.io -o yaml >> {OLD}.yaml && kubectl delete crd {OLD}.grove.io`"
-    assert advice.remedy.index("once `run` has ended with 0") < advice.remedy.index(command)
-    assert advice.remedy.endswith(" by hand: grove-migrator cannot translate them")
+    assert advice.remedy.index("after `run` has exited with 0") < advice.remedy.index(command)
+    assert advice.remedy.endswith(" by hand: they are not translated")
 
 
 def test_a_cluster_without_sets_is_told_too() -> None:

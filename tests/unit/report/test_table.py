@@ -16,7 +16,7 @@ from migrator.planning.planner import Known, Outlook, plans_for_all_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
-from migrator.report.status import newer_plans, outlook_text, target_rows
+from migrator.report.status import outlook_text, target_rows
 from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
 from tests.support.builders import LATER, World, clique, options_of
@@ -151,6 +151,13 @@ def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
     assert [(group.refuses, len(group.findings)) for group in made] == [(True, 1), (False, 2)]
 
 
+@pytest.mark.parametrize(("others", "said"), [((), "refused GM-101 "), (("GM-102", "GM-120"), "refused GM-101 +2 ")])
+def test_a_refused_set_has_its_first_code_in_its_row(others: tuple[str, ...], said: str) -> None:
+    """And how many more there are."""
+    findings = tuple(finding(Severity.REFUSAL, code=code) for code in ("GM-101", *others))
+    assert said in plan_text(plan(tree_plan("demo", SetState.REFUSED, findings=findings)))
+
+
 def test_a_bad_night_fits_80_columns() -> None:
     """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
     text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
@@ -250,7 +257,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     names = [release.name for release in releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
         rows = target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert len(newer_plans(rows)) == len(names) - names.index(shown) - 1
+        assert sum(row.is_newer for row in rows) == len(names) - names.index(shown) - 1
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:

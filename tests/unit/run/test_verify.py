@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from migrator import kinds
 from migrator.errors import Unreadable, VerificationFailed
@@ -364,6 +366,16 @@ def test_a_state_that_is_only_late_settles(migrated: Site) -> None:
     migrated.clock.on_sleep.append(end)
     migrated.verified(wait=10.0)
     assert migrated.clock() == began + 4
+
+
+def test_a_reason_is_logged_once(migrated: Site) -> None:
+    """Of five minutes of waiting the log says what is wrong, and when that becomes something else."""
+    migrated.change(_begun(_LATER))
+    migrated.clock.on_sleep.append(lambda _: migrated.change(_old_value) if len(migrated.clock.slept) == 3 else None)
+    with capture_logs() as logs:
+        migrated.context = replace(migrated.context, log=structlog.get_logger())
+        migrated.fails("after 6 snapshots", wait=10.0)
+    assert [(one["attempt"], one["problems"]) for one in logs if one["event"] == "verify_failed"] == [(1, 1), (4, 2)]
 
 
 def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
