@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from migrator import kinds
 from migrator.cluster import Cluster
-from migrator.errors import NotAuthorised, NotFound
+from migrator.errors import Forbidden, NotAuthorised, NotFound
 from migrator.exact_json import JSONObject, integer
 from migrator.grove import parse, trees
 from migrator.grove.objects import LABEL_POD_CLIQUE, Pod, PodClique, Snapshot
@@ -45,50 +45,73 @@ def read_snapshot(
 
 
 def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | None = None) -> Snapshot:
-    swept, forbidden_kinds = HashSearch(), list[str]()
-
-    def read(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        return _list(cluster, resource, swept.searching(project) if search else project, only)
-
-    def if_there(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        try:
-            return read(resource, project)
-        except NotFound:
-            return ()
-
-    def if_allowed(resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        try:
-            return if_there(resource, project)
-        except NotAuthorised:
-            forbidden_kinds.append(resource.qualified_name)
-            return ()
-
+    lists = _Lists(cluster, only, search=search)
     try:
-        sets = read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
+        sets = lists.read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=cluster.is_cluster, installed=False)
-    gang_maps = if_there(kinds.POD_GANG_MAPS, parse.pod_gang_map)
-    groups = read(kinds.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
+    gang_maps = lists.if_there(kinds.POD_GANG_MAPS, parse.pod_gang_map)
+    groups = lists.read(kinds.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites, so they must be readable.
-    gangs = (if_there if gang_maps else if_allowed)(kinds.POD_GANGS, parse.pod_gang)
-    cliques = read(kinds.POD_CLIQUES, parse.pod_clique)
-    pods = read(kinds.PODS, parse.pod)
+    gangs = (lists.if_there if gang_maps else lists.if_allowed)(kinds.POD_GANGS, parse.pod_gang)
+    cliques = lists.read(kinds.POD_CLIQUES, parse.pod_clique)
+    pods = lists.read(kinds.PODS, parse.pod)
+    lists.refuse()
     pods += _unlabelled(cluster, cliques, pods)
     objects = trees.Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
     others = (kind for group in GROUPS for kind in cluster.kinds(group) if kind not in kinds.HOLDERS)
     for kind in others if search else ():
-        if_allowed(kind, lambda _raw: None)  # only its strings are searched
+        lists.if_allowed(kind, lambda _raw: None)  # only its strings are searched
     if phases and cluster.is_cluster:
         objects = replace(objects, pods=_with_phases(cluster, objects.pods, only))
     snapshot = replace(
         trees.build(objects, is_cluster=cluster.is_cluster),
-        possible_hashes=swept.possible_hashes,
-        forbidden_kinds=tuple(forbidden_kinds),
+        possible_hashes=lists.swept.possible_hashes,
+        forbidden_kinds=tuple(lists.forbidden_kinds),
     )
     if not cluster.is_cluster:
         trees.check_complete(snapshot)
         snapshot = replace(snapshot, missing_kinds=trees.missing_kinds(snapshot))
     return snapshot
+
+
+class _Lists:
+    """Lists kinds; what may not be listed is collected, so that all missing permissions are told at once."""
+
+    def __init__(self, cluster: Cluster, only: str | None, *, search: bool) -> None:
+        self._cluster, self._only, self._search = cluster, only, search
+        self._refused: dict[str, Forbidden] = {}
+        self.swept = HashSearch()
+        self.forbidden_kinds: list[str] = []
+
+    def read(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        """The objects of a kind that must be there."""
+        try:
+            swept = self.swept.searching(project) if self._search else project
+            return _list(self._cluster, resource, swept, self._only)
+        except Forbidden as error:
+            self._refused[resource.qualified_name] = error
+            return ()
+
+    def if_there(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        """Those of a kind that some releases do not have."""
+        try:
+            return self.read(resource, project)
+        except NotFound:
+            return ()
+
+    def if_allowed(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
+        """Those of a kind that holds no known hash."""
+        found = self.if_there(resource, project)
+        if self._refused.pop(resource.qualified_name, None) is not None:
+            self.forbidden_kinds.append(resource.qualified_name)
+        return found
+
+    def refuse(self) -> None:
+        """Raise :class:`~migrator.errors.Forbidden` if a kind may not be listed that must be."""
+        if self._refused:
+            _, _, why = str(next(iter(self._refused.values()))).partition(": ")
+            raise Forbidden(f"list {', '.join(self._refused)}: {why}")
 
 
 def _list(

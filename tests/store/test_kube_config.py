@@ -148,7 +148,7 @@ def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch
     """A container may run as a user that nobody knows."""
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    with pytest.raises(UsageError, match=r"no cluster is named: .*in-cluster"):
+    with pytest.raises(UsageError, match=r"no kubeconfig was found .*in-cluster"):
         kube_store.connect()
 
 

@@ -82,11 +82,14 @@ def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke
 
 
 @pytest.mark.parametrize("command", [("plan",), ("plan", "-n", "search"), ("verify", "--to", NEW)], ids=str)
-def test_a_missing_permission_names_the_account(command: tuple[str, ...], site: Site, invoke: Invoke) -> None:
-    """Whoever grants it need not guess whose it is."""
+def test_missing_permissions_are_told_at_once_with_their_account(
+    command: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
+    """Whoever grants them need not guess whose they are, nor try again for each."""
     site.store.fail(Forbidden("list pods: HTTP 403 Forbidden"), times=99, verb="list")
     said = invoke(*command, code=1).message
-    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list pods: HTTP 403 Forbidden")
+    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list podcliquesets.grove.io, ")
+    assert "podcliques.grove.io, pods: HTTP 403 Forbidden" in said
     assert ("plan that one with -n" in said) is (command == ("plan",))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import ClusterError, IncompleteDump, NotAuthorised, NotFound, Unreachable
+from migrator.errors import ClusterError, Forbidden, IncompleteDump, NotFound, Unreachable
 from migrator.grove.objects import Snapshot
 from migrator.run.snapshot import read_snapshot
 from tests.support.builders import DELETION, LATER, OLD, World
@@ -113,9 +113,9 @@ def test_without_grove_there_are_no_trees() -> None:
 
 def test_a_kind_that_may_not_be_listed_is_named() -> None:
     """Without maps, PodGangs hold no hash, and that they may not be listed is only named; with maps it is an error."""
-    forbidden = NotAuthorised("podgangs: forbidden")
+    forbidden = Forbidden("podgangs: forbidden")
     assert read(World().grow(), PodGang=forbidden).forbidden_kinds == ("podgangs.scheduler.grove.io",)
-    with pytest.raises(NotAuthorised):
+    with pytest.raises(Forbidden):
         read(World().grow(maps=True), PodGang=forbidden)
 
 
