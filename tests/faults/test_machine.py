@@ -55,6 +55,11 @@ def test_a_set_that_is_reordered_after_a_run_can_be_reverted() -> None:
     history(Machine.finish, reorder, Machine.undo)
 
 
+def test_an_edit_that_is_taken_back_makes_hidden_hashes_current_again() -> None:
+    """W14: of a set that was migrated, a clique is reordered, and put back after a revert; a second one heals it."""
+    history(Machine.finish, *[lambda machine: machine.somebody("reorder", 9, 1), Machine.undo] * 2)
+
+
 def test_what_is_written_after_an_edit_in_mid_run_is_said_to_be_half_way() -> None:
     """W2: a clique of a set is edited right before the set is written; the machine asked it wrongly."""
     edit = RunFault("reorder", 10, "before", 0)
