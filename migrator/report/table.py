@@ -78,6 +78,8 @@ def headline(plan: model.Plan) -> str:
         return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
     if json.refusals_of(plan):
         return f"{without} The migration is refused."
+    if sum((one.disruption for one in plan.set_plans), model.Disruption()) != plan.cluster_disruption:
+        return f"{without} A run migrates the sets of all namespaces."
     remaining = json.recreated_with_migration(plan)
     return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
 

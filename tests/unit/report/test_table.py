@@ -78,8 +78,16 @@ ATTENTION = "1 of 2 sets can be migrated; 1 needs attention."
             "9 pods with 72 GPUs in the whole cluster (2 pods with 16 GPUs in 1 set selected)",
             "The migration is refused.",
         ),
+        (
+            plan(tree_plan("a"), cluster=Disruption(9, 72)),
+            "9 pods with 72 GPUs in the whole cluster (2 pods with 16 GPUs in 1 set selected)",
+            "A run migrates the sets of all namespaces.",
+        ),
     ],
-    ids=["all is saved", "one is no plural", "what is skipped is lost", "some are refused", "the migration is refused"],
+    ids=[
+        *("all is saved", "one is no plural", "what is skipped is lost", "some are refused"),
+        *("the migration is refused", "a run knows no selection"),
+    ],
 )
 def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str) -> None:
     """What is recreated without the migration, and with it, or that it is refused."""
