@@ -94,7 +94,7 @@ def next_steps(plan: model.Plan) -> list[str]:
     refusals = json.refusals_of(plan)
     if not refusals:
         return []
-    steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
+    steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(refusals))}."]
     migrating = json.number(plan, model.SetState.MIGRATE)
     if (
         migrating
