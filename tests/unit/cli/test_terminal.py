@@ -39,7 +39,8 @@ AFTER = f"""\
 Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Until an operator runs,
-          Grove does not create, scale or replace pods.
+          Grove does not create, scale or replace pods. Do not start this
+          release again: it recreates every pod that has a new hash.
 note      Delete the old CRD first: the new one has its short name (GM-312).
 next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
