@@ -225,12 +225,13 @@ def _sets(plan: model.Plan) -> str:
     hidden = {one.tree.ref for one in folded}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
     cells = [_cells(_state(one), [one]) for one in shown]
-    cells += [*([_cells("migrate", folded)] if folded else []), _cells("", set_plans)]
+    cells += [_cells("migrate", folded)] if folded else []
+    cells += [_cells("", set_plans)] if shown else []
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
-    names_of_sets += [words.count(len(folded), "other set" if shown else "set")] if folded else []
-    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"]
+    names_of_sets += [f"{words.count(len(folded), 'other set' if shown else 'set')}: see -o json"] if folded else []
+    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"] if shown else []
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [
