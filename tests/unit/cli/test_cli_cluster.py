@@ -328,7 +328,9 @@ def test_a_verification_says_what_it_compared(invoke: Invoke) -> None:
     plain, first = (invoke("verify", *TO, *more).out for more in ((), ("--after-upgrade",)))
     plain = plain.partition("note ")[0]
     done = "The upgrade is complete: the operator is ready, and no update has replaced a pod."
-    assert " ".join(first.split()) == " ".join(f"{plain}pods 19 of 19 pods are older than the migration. {done}".split())
+    assert " ".join(first.split()) == " ".join(
+        f"{plain}pods 19 of 19 pods are older than the migration. {done}".split()
+    )
     site.store.drop(LEASES, "grove-system", OWN_LEASE)
     note = "No record tells when the run was: only values and operators were\n          checked."
     assert invoke("verify", *TO, "--after-upgrade").out == f"{plain}note      {note}\n"
