@@ -117,6 +117,9 @@ def ending(
         "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
     )
     is_target = operator is not None and options.is_target(operator.image)
+    is_old = operator is not None and not is_target and table.release_in(operator.image) is not None
+    if is_old and not up and result.patches and not options.revert:
+        state += " Do not start this release again: it recreates every pod that has a new hash."
     verify = () if options.revert else (verification(options, *asked, by_binary=by_binary),)
     if up and is_target and not options.revert:
         return Ending(state, verify)

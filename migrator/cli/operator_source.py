@@ -37,8 +37,7 @@ def require_target(target: str | None, to_binary: str | None, target_image: str 
     chosen = choose_target(target, to_binary, target_image)
     if chosen is None:
         raise errors.UsageError(
-            "--to is missing: name the next release (with --revert: that of the run to undo), or give its program "
-            "file with --to-binary."
+            "--to is missing: name the release that you upgrade to, or give its program file with --to-binary."
         )
     return chosen
 

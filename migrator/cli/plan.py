@@ -49,7 +49,7 @@ EXIT_CHANGES: Final = 10
 @flags.option(
     "--detailed-exitcode", "Exit with 3 on refusals or an empty selection, and with 10 on changes; needs a target."
 )
-@flags.option("-n, --namespace NAME", "Only PodCliqueSets in this namespace.")
+@flags.option("-n, --namespace NAME", "Only PodCliqueSets in this namespace; a run migrates all of them.")
 @flags.CLUSTER
 def plan(
     *,

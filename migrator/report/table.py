@@ -25,8 +25,9 @@ from migrator.words import rows
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
-#: Of more sets those that can be migrated are one row.
+#: Of more sets those that can be migrated are one row, and so are those that are done.
 MANY: Final = 20
+_FOLDED: Final = (model.SetState.MIGRATE, model.SetState.DONE)
 
 #: The GPUs that are not counted.
 DRA_NOTE = "GPUs are counted from the limits of containers; DRA claims are not counted."
@@ -78,8 +79,12 @@ def headline(plan: model.Plan) -> str:
         return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
     if json.refusals_of(plan):
         return f"{without} The migration is refused."
-    remaining = json.recreated_with_migration(plan)
-    return f"{without} With the migration: {amount(remaining) if remaining.pods else 'none'}."
+    if sum((one.disruption for one in plan.set_plans), model.Disruption()) != plan.cluster_disruption:
+        then = "A run migrates the sets of all namespaces."
+    else:
+        remaining = json.recreated_with_migration(plan)
+        then = f"With the migration: {amount(remaining) if remaining.pods else 'none'}."
+    return f"{without} {then}"
 
 
 def _is_revert(plan: model.Plan) -> bool:
@@ -92,7 +97,7 @@ def next_steps(plan: model.Plan) -> list[str]:
     refusals = json.refusals_of(plan)
     if not refusals:
         return []
-    steps = [f"Run `grove-migrator guards {' '.join(codes(refusals))}` for the cause and the fix."]
+    steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(refusals))}."]
     migrating = json.number(plan, model.SetState.MIGRATE)
     if (
         migrating
@@ -214,21 +219,24 @@ def _sets(plan: model.Plan) -> str:
     """A row for each set; one whose name is too long for its column has its numbers below it."""
     if not plan.set_plans:
         return ""
-    # Refused sets first; of many sets those that can be migrated are a number.
+    # Refused sets first; of many sets those that can be migrated, and those that are done, are a number.
     set_plans = sorted(json.in_order(plan.set_plans), key=lambda one: one.state is not model.SetState.REFUSED)
-    plain = [one for one in set_plans if one.state is model.SetState.MIGRATE and not one.findings]
-    folded = plain if len(set_plans) > MANY else []
+    plain = [[one for one in set_plans if one.state is state and not one.findings] for state in _FOLDED]
+    folded = [alike for alike in plain if alike] if len(set_plans) > MANY else []
     sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
     header = ("SET", "STATE", *_NUMBERS)
-    hidden = {one.tree.ref for one in folded}
+    hidden = {one.tree.ref for alike in folded for one in alike}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
     cells = [_cells(_state(one), [one]) for one in shown]
-    cells += [*([_cells("migrate", folded)] if folded else []), _cells("", set_plans)]
+    cells += [_cells(_state(alike[0]), alike) for alike in folded]
+    is_mixed = bool(shown) or len(folded) > 1
+    cells += [_cells("", set_plans)] if is_mixed else []
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
     room = words.WIDTH - sum(others) - words.GAP * len(others)
     names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
-    names_of_sets += [words.count(len(folded), "other set" if shown else "set")] if folded else []
-    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"]
+    noun = "other set" if shown else "set"
+    names_of_sets += [f"{words.count(len(alike), noun)}: see -o json" for alike in folded]
+    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"] if is_mixed else []
     rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
     title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
     named = [

@@ -10,16 +10,16 @@ RUNNING: Final = base.refuses(
     "GM-122",
     "operator-running",
     "An operator is running",
-    "add --stop-operator, or scale it to zero yourself",
+    "add --stop-operator, or scale the operator to zero yourself",
     question="whether an operator is running",
 )
 WEBHOOK: Final = base.refuses(
     "GM-202",
     "webhook",
-    "A webhook of the operator rejects our writes while it is stopped",
+    "A webhook of the stopped operator rejects the migration",
     "let an administrator leave this account out of the webhook, with the command of the finding",
     overridable=True,
-    question="whether a webhook of the operator rejects our writes while it is stopped",
+    question="whether a webhook of the stopped operator rejects the migration",
 )
 UNCLEAR: Final = base.refuses(
     "GM-203",
@@ -38,7 +38,7 @@ NO_ELECTION: Final = base.warns(
     "GM-207",
     "no-election",
     "Leader election of the operator seems to be off",
-    "make sure that nothing, such as GitOps or an autoscaler, starts it before the run has ended",
+    "make sure that nothing, such as GitOps or an autoscaler, starts the operator before the run has ended",
 )
 
 GUARDS: Final[tuple[base.Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)

@@ -97,7 +97,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
     [
         (["plan", "--no-such-flag"], "usage", "--no-such-flag"),
         (["run"], "usage", "--to"),
-        (["verify"], "usage", "--to is missing: name the next release (with --revert: that of the run to"),
+        (["verify"], "usage", "--to is missing: name the release that you upgrade to, or give its program"),
         (["verify", "--to", "legacy-1.35", "--wait", "soon"], "usage", "'soon' is not a duration"),
         ([], "usage", "A command is missing"),
         (["plna"], "usage", "Did you mean 'plan'?"),

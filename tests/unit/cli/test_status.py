@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import Forbidden
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
-from migrator.planning.model import SetState, Severity
+from migrator.planning.model import Disruption, SetState, Severity
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
 from tests.support.command_line import Invoke
@@ -135,7 +135,7 @@ def test_plan_and_run_name_one_source(site: Site, invoke: Invoke) -> None:
 
 
 def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:
-    """Refused sets are first, and the sums last; up to twenty sets each has its row."""
+    """Refused sets are first, and the sums last unless one row has them; up to twenty sets each has its row."""
     odd = tree_plan("z", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "z"),))
     few = [tree_plan(f"s{number}") for number in range(MANY)]
     rows = [
@@ -145,7 +145,20 @@ def test_of_many_sets_those_that_only_migrate_are_one_row() -> None:
     ]
     assert rows == ["default/z", "20"]
     lines = [" ".join(line.split()) for line in plan_text(plan(*few, odd)).splitlines()]
-    assert "20 other sets migrate 80 40 320" in lines
+    assert "20 other sets: see -o json migrate 80 40 320" in lines
     assert "total: 21 sets 84 42 336" in lines
     assert "default/s7 " in plan_text(plan(*few))
-    assert "\n21 sets  " in plan_text(plan(*few, tree_plan("one")))
+    alike = plan_text(plan(*few, tree_plan("one")))
+    assert "\n21 sets: see -o json  " in alike
+    assert "total:" not in alike
+
+
+def test_of_many_sets_those_that_are_done_are_one_row() -> None:
+    """A rerun over hundreds of sets does not list each one that the first run has finished."""
+    done = [tree_plan(f"d{number}", SetState.DONE, disruption=Disruption()) for number in range(MANY)]
+    lines = [" ".join(line.split()) for line in plan_text(plan(*done, tree_plan("one"))).splitlines()]
+    assert lines[lines.index("SET STATE CHANGES PODS GPUS") + 1 :][:3] == [
+        "1 set: see -o json migrate 4 2 16",
+        "20 sets: see -o json done 0 0 0",
+        "total: 21 sets 4 2 16",
+    ]

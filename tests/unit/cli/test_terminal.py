@@ -39,7 +39,8 @@ AFTER = f"""\
 Migrated 3 sets with 43 patches.
 operator  Deployment grove-system/grove-operator, 0 replicas of
           example.test/grove-operator:v0.1.0-alpha.8. Until an operator runs,
-          Grove does not create, scale or replace pods.
+          Grove does not create, scale or replace pods. Do not start this
+          release again: it recreates every pod that has a new hash.
 note      Delete the old CRD first: the new one has its short name (GM-312).
 next      {removal(TOPOLOGY_KINDS[0])}
           {application("v0.1.0-alpha.12-rc1")}
@@ -190,7 +191,7 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
 
 @table(
     "revision kind codes",
-    ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120 GM-122")),
+    ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120, GM-122")),
     ("The operator has no Deployment.", ({}, DEPLOYMENTS, "GM-122")),
 )
 def test_stop_operator_is_next_only_if_it_is_enough(
@@ -202,7 +203,8 @@ def test_stop_operator_is_next_only_if_it_is_enough(
     if kind is not None:
         site.store.drop(kind, "grove-system", "grove-operator")
     monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
-    assert f"next      Run `grove-migrator guards {codes}`" in invoke(*RUN[:-1], code=3).err
+    wanted = f"next      docs/guards.md has the causes and fixes of {codes}."
+    assert wanted in invoke(*RUN[:-1], code=3).err
 
 
 def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:

@@ -78,8 +78,16 @@ ATTENTION = "1 of 2 sets can be migrated; 1 needs attention."
             "9 pods with 72 GPUs in the whole cluster (2 pods with 16 GPUs in 1 set selected)",
             "The migration is refused.",
         ),
+        (
+            plan(tree_plan("a"), cluster=Disruption(9, 72)),
+            "9 pods with 72 GPUs in the whole cluster (2 pods with 16 GPUs in 1 set selected)",
+            "A run migrates the sets of all namespaces.",
+        ),
     ],
-    ids=["all is saved", "one is no plural", "what is skipped is lost", "some are refused", "the migration is refused"],
+    ids=[
+        *("all is saved", "one is no plural", "what is skipped is lost", "some are refused"),
+        *("the migration is refused", "a run knows no selection"),
+    ],
 )
 def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str) -> None:
     """What is recreated without the migration, and with it, or that it is refused."""
@@ -166,7 +174,7 @@ def test_a_bad_night_fits_80_columns() -> None:
     assert f"inference/{LONG}" in lines
     assert any(line.split()[:2] == ["evaluation/reranker-03", "refused"] for line in lines)
     assert "grove.io~1" not in text
-    assert "Run `grove-migrator guards GM-1" in text
+    assert "docs/guards.md has the causes and fixes of GM-1" in text
     assert "or the other" not in text
     assert len(lines) < 2.2 * SETS + 60
 
@@ -218,7 +226,7 @@ def test_what_was_not_checked_is_no_warning() -> None:
 def test_a_plan_says_what_to_do_next() -> None:
     """One command if all can be migrated; else what explains the refusals, and what --skip-refused leaves behind."""
     odd = tree_plan("odd", SetState.REFUSED, findings=(finding(Severity.REFUSAL, "odd"),))
-    lookup = "Run `grove-migrator guards GM-101` for the cause and the fix."
+    lookup = "docs/guards.md has the causes and fixes of GM-101."
     assert plan_text(plan(tree_plan("fine")), next_command="do it").endswith("next      do it\n")
     assert table.next_steps(plan(odd)) == [lookup]
     assert table.next_steps(plan(odd, tree_plan("fine"))) == [
