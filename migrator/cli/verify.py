@@ -123,7 +123,7 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         if options.after_upgrade and not result.compared:
             rows.append(words.row("note", "No record tells when the run was: only values and operators were checked."))
         if result.older is not None and result.younger is not None:
-            done = "The upgrade is complete: the operator is ready, and no update has replaced a pod."
+            done = "The operator is ready: the upgrade is complete."
             rows.append(words.row("pods", f"{_promise(result.older, result.younger)} {done}"))
         rows += [words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed]
         if not options.after_upgrade:
