@@ -121,19 +121,17 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 def holds_target(plan: model.SetPlan) -> bool:
     """Whether a set holds a hash of the target that is not also the source's."""
-    return plan.hashes is not None and _holds(plan.tree, plan.hashes.target, [plan.hashes.source])
+    if plan.hashes is None:
+        return False
+    old, new = plan.hashes.source, plan.hashes.target
+    stored = places.stored_hashes(plan.tree)
+    return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored)
 
 
-def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
-    """Whether a set holds a new hash that is not also an old one."""
-    stored = places.stored_hashes(tree)
-    return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
-
-
-def _may_hold_target(tree: Tree, options: PlanOptions) -> bool:
-    """Whether a set holds a hash of the target that is not also a candidate's."""
-    hashes, target = hashes_of(tree.pcs), options.target.scheme
-    return _holds(tree, hashes(target), [hashes(one) for one in options.candidates if one != target])
+def _may_hold_target(tree: Tree, target: Scheme) -> bool:
+    """Whether a set holds a hash of the target, which may be another scheme's too."""
+    new = hashes_of(tree.pcs)(target)
+    return any(item.value == new.of(item.clique) for item in places.stored_hashes(tree))
 
 
 def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
@@ -245,7 +243,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     """
     old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
     if old is None:
-        if any(_may_hold_target(tree, options) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, new) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(None, options.target)
     if recorded not in {None, old}:

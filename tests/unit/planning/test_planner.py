@@ -163,6 +163,11 @@ def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) 
     assert (refusals(plan.findings), warnings(plan.findings)) == ([], [("GM-137", None, None)])
 
 
+def ordered(scheme: str) -> World:
+    """A set whose lists are in canonical order, so that its legacy hashes are canonical ones too."""
+    return World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme=scheme)
+
+
 def stray(scheme: str) -> World:
     """A set of the target with one value of another scheme."""
     world = World().grow(scheme="legacy-1.35")
@@ -172,6 +177,7 @@ def stray(scheme: str) -> World:
 @table(
     "world source recorded refused",
     ("No record says what the old hashes are.", (stray("legacy-1.35"), "auto", None, "no record of the old release")),
+    ("Its new hashes are a canonical operator's too.", (ordered("legacy-1.35"), "auto", None, "no record of the old")),
     ("Nothing holds the target's hashes.", (World().grow(), "auto", None, None)),
     ("The record says it.", (stray("legacy-1.35"), "auto", "legacy-1.34", None)),
     ("The flag does.", (stray("legacy-1.35"), "legacy-1.34", None, None)),
