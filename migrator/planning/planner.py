@@ -27,7 +27,6 @@ from migrator.planning.known_issues import advise
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
-from migrator.releases.table import Release
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -222,14 +221,14 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
     )
 
 
-def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, release: Release | None) -> Scheme | None:
-    """The source that explains all of these sets: the release's if it does, or the only one that does."""
+def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
+    """The source that explains all of these sets: the likely one if it does, or the only one that does."""
     explain = options.candidates if plans else ()
     for plan in plans:
         hashes = hashes_of(plan.tree.pcs)
         explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
-    if release is not None and release.scheme in explain:
-        return release.scheme
+    if likely in explain:
+        return likely
     return explain[0] if len(explain) == 1 else None
 
 

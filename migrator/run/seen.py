@@ -165,15 +165,18 @@ class Observation:
 
     @property
     def scheme(self) -> str:
-        """The source that explains every set that is to be written, as long as the run is open; empty if none does."""
-        if self.open is not None and self.open.scheme and is_same_target(self.open, self.options):
-            return self.open.scheme
-        plans = model.pending(self.plan)
-        if self.options.revert:
-            return plans[0].target.name if plans else ""
+        """The source of what this run writes and of what others to this target have written; empty if not certain."""
+        plans, last = model.pending(self.plan), self.record
+        if last is not None and not is_same_target(last, self.options):
+            last = None
+        if self.options.revert or not plans:
+            return plans[0].target.name if plans else last.scheme if last is not None else ""
+        has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
         release = release_in(self.operator.image) if self.operator is not None else None
-        found = planner.certain_source(plans, self.options.plan, release)
-        return found.name if found is not None else ""
+        of_operator = release.scheme if release is not None else None
+        likely = last.source_scheme if last is not None and has_written else of_operator
+        found = planner.certain_source(plans, self.options.plan, likely)
+        return found.name if found is not None and (found == likely or not has_written) else ""
 
     @property
     def other_migration(self) -> bool:

@@ -150,8 +150,7 @@ class Session:
             repeats=repeats,
         )
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
-        run = replace(run, scheme=seen.scheme or (last.scheme if last is not None and repeats else ""))
-        run = replace(run, **changes)
+        run = replace(run, scheme=seen.scheme, **changes)
         if (was := run.stopped) is not None:
             is_first = run.operator is None and not (run.revert or self.options.is_target(was.image))
             run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)

@@ -13,7 +13,7 @@ from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
-from migrator.releases.table import release_in
+from migrator.releases.table import named
 from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
 from tests.support.memory_store import MemoryCluster
@@ -93,7 +93,7 @@ def test_the_source_to_be_recorded_is_the_only_one(
 ) -> None:
     """An edit in a pause may tell apart what is equal now."""
     world = World().grow(cliques=[clique("front", containers=containers)], groups={})
-    found = certain_source(world.plan().set_plans, options_of(), release_in(f"operator:{release}"))
+    found = certain_source(world.plan().set_plans, options_of(), release and named(release).scheme)
     assert (found and found.name) == source
 
 
