@@ -18,7 +18,7 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
-from migrator.planning.detect import HashPair, Verdict, detect, hashes_of
+from migrator.planning.detect import HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import values
 from migrator.planning.guards.base import SetFacts
@@ -157,7 +157,8 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     source, nearest = detect(stored, candidates, target, hashes)
     other = None
     if source is None and options.source is not None:
-        other = detect(stored, schemes.all_schemes(), target, hashes).source
+        proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
+        other = detect(stored, proven, target, hashes).source
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
@@ -258,13 +259,10 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
-    others = schemes.all_schemes()
-    if not tree.pcs.is_observed or tree.pcs.generation_hash == pair.target.generation:
-        # It may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
-        others = tuple(one for one in others if one.algorithm != schemes.CANONICAL)
     for item in by_verdict[Verdict.FOREIGN]:
-        other = next((one for one in others if item.value == hashes(one).of(item.clique)), None)
-        if other is not None:
+        matching = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
+        other = next(matching, None)
+        if other is not None and _is_proven(tree, other, hashes):
             raise UsageError(
                 f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
                 f"{old.name}: name the old release with --from, or migrate those sets first"
@@ -276,6 +274,16 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
         for item in by_verdict[Verdict.FOREIGN]
     )
     return model.SetPlan(tree, new, old, _state_of(changes), changes, findings, hashes=pair)
+
+
+def _is_proven(tree: Tree, scheme: Scheme, hashes: HashesUnder) -> bool:
+    """Whether a hash of this scheme proves an operator of it.
+
+    A canonical one may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
+    """
+    pcs = tree.pcs
+    is_canonical = scheme.algorithm == schemes.CANONICAL
+    return not is_canonical or (pcs.is_observed and pcs.generation_hash == hashes(scheme).generation)
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:

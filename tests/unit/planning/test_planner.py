@@ -119,6 +119,15 @@ def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").set_plans[1].findings == ()
 
 
+def test_what_a_reorder_may_have_made_canonical_contradicts_no_source() -> None:
+    """The operator has not seen the newest generation yet: that is waited for, and no canonical --from is advised."""
+    world = whole("canonical-1.34")
+    world.pcs["metadata"]["generation"] = 2
+    findings = world.decide("legacy-1.34").findings
+    assert all(finding.settles and "holds the hashes of" not in finding.message for finding in findings)
+    assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(findings)
+
+
 def test_a_source_that_nothing_contradicts_is_believed() -> None:
     """Where no scheme explains the set, its own findings are reported."""
     world = World().grow()
@@ -168,9 +177,14 @@ def ordered(scheme: str) -> World:
     return World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme=scheme)
 
 
+def whole(scheme: str) -> World:
+    """A set of one scheme, whose lists are in another order than the canonical one."""
+    return World().grow(cliques=[clique("front", containers=("b", "a"))], groups={}, scheme=scheme)
+
+
 def stray(scheme: str) -> World:
     """A set of the target with one value of another scheme."""
-    world = World().grow(scheme="legacy-1.35")
+    world = whole("legacy-1.35")
     return world.put("PodClique", "web-0-front", LABEL, world.hashes(scheme).templates["front"])
 
 
@@ -185,6 +199,8 @@ def stray(scheme: str) -> World:
     ("They do not.", (stray("legacy-1.35"), "legacy-1.33", "legacy-1.34", "the old hashes are those of legacy-1.34")),
     ("A value is the source's already.", (stray("legacy-1.34"), "legacy-1.34", None, None)),
     ("A value is another scheme's.", (stray("legacy-1.33"), "legacy-1.34", None, "is legacy-1.33's hash")),
+    ("So is a whole set.", (whole("canonical-1.35"), "legacy-1.34", None, "is canonical-1.35's hash")),
+    ("It is a legacy one from before a reorder.", (stray("canonical-1.35"), "legacy-1.34", None, None)),
 )
 def test_a_revert_is_sure_of_its_source(world: World, source: str, recorded: str | None, refused: str | None) -> None:
     """What the record or a stored value contradicts is an error of the command line."""
