@@ -13,7 +13,6 @@ commit records first, and without the rules that refuse.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from migrator import errors
@@ -196,7 +195,7 @@ def _close(run: Session) -> None:
         elif release is None or release.scheme.name == record.scheme:
             run.restore(record.operator)
     if record is not None and record.is_open and not run.options.revert:
-        run.save(replace(record, state=State.DONE, stopped=None, error=""))
+        run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True
     run.look_at_operators()  # right before the Lease is given back
     if run.seen.wrong_operator:

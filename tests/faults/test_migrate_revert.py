@@ -279,6 +279,15 @@ def test_a_run_to_another_target_that_writes_nothing_leaves_no_record_of_one() -
     assert (ending.code, world.record) == (FAILED, ""), str(ending)
 
 
+def test_a_run_that_finds_nothing_to_write_ends_no_other_run() -> None:
+    """One to another target was killed before its first patch: its record says nothing of that target any more."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(3, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(target=cluster.SOURCE)
+    assert (ending.code, world.replicas, cluster.TARGET in world.record) == (DONE, 1, False), str(ending)
+
+
 @pytest.mark.parametrize("source", ["auto", cluster.TARGET])
 @pytest.mark.parametrize("image", [cluster.NEW_IMAGE, UNKNOWN_IMAGE])
 def test_a_run_that_died_early_leaves_no_record_of_an_earlier_one(source: str, image: str) -> None:
