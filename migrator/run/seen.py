@@ -231,12 +231,9 @@ class Observation:
             yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
-def unplanned(
-    options: RunOptions, found: Found | None = None, record: Record | None = None, *, dirty: bool = False
-) -> Observation:
-    """What is seen before the sets are read."""
-    plan = model.Plan(options.plan.source, options.plan.target)
-    return Observation(options, plan, found or Found(), record, dirty=dirty)
+def unplanned(options: RunOptions) -> Observation:
+    """What is seen before anything is read."""
+    return Observation(options, model.Plan(options.plan.source, options.plan.target))
 
 
 def is_same_target(record: Record, options: RunOptions) -> bool:
