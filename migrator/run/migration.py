@@ -117,6 +117,7 @@ def _look_until_idle(run: Session) -> None:
         codes = model.in_flight(run.seen.plan)
         if not codes or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)
+            run.seen.check_target_image()
             return
         run.heed_signals()
         run.log.info("waiting_for_idle", codes=codes)

@@ -191,6 +191,17 @@ class Observation:
         same = run is not None and run.state is State.WRITING and not self.other_migration
         return run.source_scheme if run is not None and same else None
 
+    def check_target_image(self) -> None:
+        """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
+        image, plans = self.options.target_image, self.plan.set_plans
+        runs = self.operator is not None and image in self.operator.images and not (self.open or self.locked_out)
+        new = any(one.state is model.SetState.DONE or planner.holds_target(one) for one in plans)
+        if runs and model.pending(self.plan) and not new and not self.options.revert:
+            raise errors.UsageError(
+                f"--target-image {image} is the image of the operator that runs, and no set holds the target's "
+                "hashes: give the next operator's image, by its digest if both have one tag, or leave it out"
+            )
+
     def findings(self) -> list[model.Finding]:
         """The objections of operators, webhooks and records to a run."""
         found = [one for one in self.found.findings if one.code != operators.NO_ELECTION.code or not self.elects]
