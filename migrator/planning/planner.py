@@ -18,7 +18,7 @@ from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
-from migrator.planning.detect import HashPair, Verdict, detect, hashes_of
+from migrator.planning.detect import HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import disruption_of
 from migrator.planning.guards import values
 from migrator.planning.guards.base import SetFacts
@@ -27,7 +27,6 @@ from migrator.planning.known_issues import advise
 from migrator.planning.options import PlanOptions
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
-from migrator.releases.table import Release
 
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
@@ -122,19 +121,17 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 def holds_target(plan: model.SetPlan) -> bool:
     """Whether a set holds a hash of the target that is not also the source's."""
-    return plan.hashes is not None and _holds(plan.tree, plan.hashes.target, [plan.hashes.source])
+    if plan.hashes is None:
+        return False
+    old, new = plan.hashes.source, plan.hashes.target
+    stored = places.stored_hashes(plan.tree)
+    return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored)
 
 
-def _holds(tree: Tree, new: SetHashes, olds: Sequence[SetHashes]) -> bool:
-    """Whether a set holds a new hash that is not also an old one."""
-    stored = places.stored_hashes(tree)
-    return any(item.value == new.of(item.clique) not in [old.of(item.clique) for old in olds] for item in stored)
-
-
-def _may_hold_target(tree: Tree, options: PlanOptions) -> bool:
-    """Whether a set holds a hash of the target that is not also a candidate's."""
-    hashes, target = hashes_of(tree.pcs), options.target.scheme
-    return _holds(tree, hashes(target), [hashes(one) for one in options.candidates if one != target])
+def _may_hold_target(tree: Tree, target: Scheme) -> bool:
+    """Whether a set holds a hash of the target, which may be another scheme's too."""
+    new = hashes_of(tree.pcs)(target)
+    return any(item.value == new.of(item.clique) for item in places.stored_hashes(tree))
 
 
 def _is_half_way(plan: model.SetPlan, known: Known) -> bool:
@@ -161,7 +158,8 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     source, nearest = detect(stored, candidates, target, hashes)
     other = None
     if source is None and options.source is not None:
-        other = detect(stored, schemes.all_schemes(), target, hashes).source
+        proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
+        other = detect(stored, proven, target, hashes).source
     pair = HashPair(hashes(other or nearest), hashes(target))
     verdicts = pair.by_verdict(stored)
     # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
@@ -174,7 +172,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
         explained=source is not None,
         pair=pair,
         values=verdicts,
-        recorded=recorded is not None,
+        recorded=nearest == recorded,
         now=known.now if snapshot.is_cluster else None,
         downtime=downtime,
         possible_hashes=snapshot.possible_hashes,
@@ -225,14 +223,14 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
     )
 
 
-def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, release: Release | None) -> Scheme | None:
-    """The source that explains all of these sets: the release's if it does, or the only one that does."""
+def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
+    """The source that explains all of these sets: the likely one if it does, or the only one that does."""
     explain = options.candidates if plans else ()
     for plan in plans:
         hashes = hashes_of(plan.tree.pcs)
         explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
-    if release is not None and release.scheme in explain:
-        return release.scheme
+    if likely in explain:
+        return likely
     return explain[0] if len(explain) == 1 else None
 
 
@@ -246,7 +244,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     """
     old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
     if old is None:
-        if any(_may_hold_target(tree, options) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, new) for tree in snapshot.trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(None, options.target)
     if recorded not in {None, old}:
@@ -262,13 +260,10 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     hashes = hashes_of(tree.pcs)
     pair = HashPair(hashes(new), hashes(old))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
-    others = schemes.all_schemes()
-    if not tree.pcs.is_observed or tree.pcs.generation_hash == pair.target.generation:
-        # It may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
-        others = tuple(one for one in others if one.algorithm != schemes.CANONICAL)
     for item in by_verdict[Verdict.FOREIGN]:
-        other = next((one for one in others if item.value == hashes(one).of(item.clique)), None)
-        if other is not None:
+        matching = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
+        other = next(matching, None)
+        if other is not None and _is_proven(tree, other, hashes):
             raise UsageError(
                 f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
                 f"{old.name}: name the old release with --from, or migrate those sets first"
@@ -280,6 +275,16 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
         for item in by_verdict[Verdict.FOREIGN]
     )
     return model.SetPlan(tree, new, old, _state_of(changes), changes, findings, hashes=pair)
+
+
+def _is_proven(tree: Tree, scheme: Scheme, hashes: HashesUnder) -> bool:
+    """Whether a hash of this scheme proves an operator of it.
+
+    A canonical one may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
+    """
+    pcs = tree.pcs
+    is_canonical = scheme.algorithm == schemes.CANONICAL
+    return not is_canonical or (pcs.is_observed and pcs.generation_hash == hashes(scheme).generation)
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:

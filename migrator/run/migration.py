@@ -13,7 +13,6 @@ commit records first, and without the rules that refuse.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from migrator import errors
@@ -118,6 +117,7 @@ def _look_until_idle(run: Session) -> None:
         codes = model.in_flight(run.seen.plan)
         if not codes or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)
+            run.seen.check_target_image()
             return
         run.heed_signals()
         run.log.info("waiting_for_idle", codes=codes)
@@ -196,7 +196,7 @@ def _close(run: Session) -> None:
         elif release is None or release.scheme.name == record.scheme:
             run.restore(record.operator)
     if record is not None and record.is_open and not run.options.revert:
-        run.save(replace(record, state=State.DONE, stopped=None, error=""))
+        run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True
     run.look_at_operators()  # right before the Lease is given back
     if run.seen.wrong_operator:

@@ -165,15 +165,18 @@ class Observation:
 
     @property
     def scheme(self) -> str:
-        """The source that explains every set that is to be written, as long as the run is open; empty if none does."""
-        if self.open is not None and self.open.scheme and is_same_target(self.open, self.options):
-            return self.open.scheme
-        plans = model.pending(self.plan)
-        if self.options.revert:
-            return plans[0].target.name if plans else ""
+        """The source of what this run writes and of what others to this target have written; empty if not certain."""
+        plans, last = model.pending(self.plan), self.record
+        if last is not None and not is_same_target(last, self.options):
+            last = None
+        if self.options.revert or not plans:
+            return plans[0].target.name if plans else last.scheme if last is not None else ""
+        has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
         release = release_in(self.operator.image) if self.operator is not None else None
-        found = planner.certain_source(plans, self.options.plan, release)
-        return found.name if found is not None else ""
+        of_operator = release.scheme if release is not None else None
+        likely = last.source_scheme if last is not None and has_written else of_operator
+        found = planner.certain_source(plans, self.options.plan, likely)
+        return found.name if found is not None and (found == likely or not has_written) else ""
 
     @property
     def other_migration(self) -> bool:
@@ -187,6 +190,17 @@ class Observation:
         run = self.open
         same = run is not None and run.state is State.WRITING and not self.other_migration
         return run.source_scheme if run is not None and same else None
+
+    def check_target_image(self) -> None:
+        """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
+        image, plans = self.options.target_image, self.plan.set_plans
+        runs = self.operator is not None and image in self.operator.images and not (self.open or self.locked_out)
+        new = any(one.state is model.SetState.DONE or planner.holds_target(one) for one in plans)
+        if runs and model.pending(self.plan) and not new and not self.options.revert:
+            raise errors.UsageError(
+                f"--target-image {image} is the image of the operator that runs, and no set holds the target's "
+                "hashes: give the next operator's image, by its digest if both have one tag, or leave it out"
+            )
 
     def findings(self) -> list[model.Finding]:
         """The objections of operators, webhooks and records to a run."""
@@ -228,12 +242,9 @@ class Observation:
             yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
 
 
-def unplanned(
-    options: RunOptions, found: Found | None = None, record: Record | None = None, *, dirty: bool = False
-) -> Observation:
-    """What is seen before the sets are read."""
-    plan = model.Plan(options.plan.source, options.plan.target)
-    return Observation(options, plan, found or Found(), record, dirty=dirty)
+def unplanned(options: RunOptions) -> Observation:
+    """What is seen before anything is read."""
+    return Observation(options, model.Plan(options.plan.source, options.plan.target))
 
 
 def is_same_target(record: Record, options: RunOptions) -> bool:

@@ -137,7 +137,6 @@ class Session:
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
         seen, plan, last = self.seen, self.options.plan, self.seen.record
-        repeats = last is not None and is_same_target(last, self.options)
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
@@ -146,12 +145,13 @@ class Session:
             started=self.known_leases.server_time,
             state=State.WRITING if seen.dirty else State.STOPPING,
             elects=seen.elects,
-            operator=last.operator if last is not None and repeats else None,
-            repeats=repeats,
+            operator=last.operator if last is not None else None,
+            repeats=last is not None,
         )
+        if last is None or not is_same_target(last, self.options):  # it tells nothing of this run
+            run = replace(run, operator=None, repeats=False)
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
-        run = replace(run, scheme=seen.scheme or (last.scheme if last is not None and repeats else ""))
-        run = replace(run, **changes)
+        run = replace(run, scheme=seen.scheme, **changes)
         if (was := run.stopped) is not None:
             is_first = run.operator is None and not (run.revert or self.options.is_target(was.image))
             run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)

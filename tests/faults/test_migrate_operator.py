@@ -11,7 +11,7 @@ from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, REFUSED, STUCK, Step, do_at
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at
 from tests.faults.steps import first, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -129,3 +129,13 @@ def test_a_living_holder_is_not_waited_for_for_ever() -> None:
     assert "another_1" in str(ending.error)
     assert (world.grove() == world.before, world.replicas) == (True, 0)
     assert not world.record
+
+
+def test_the_operator_of_the_old_hashes_is_no_target() -> None:
+    """``--target-image`` is its image, such as ``:latest``: it would be started beside hashes that it does not know."""
+    world = World(cluster.grown())
+    world.deploy(replicas=1, image=(latest := installation.image("latest")))
+    world.advance(20)
+    ending = world.run(target_image=latest)
+    assert (ending.code, world.replicas, world.grove() == world.before) == (NO_RECORD, 1, True), str(ending)
+    assert "--target-image" in str(ending)

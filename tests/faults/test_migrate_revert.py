@@ -15,7 +15,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.invariants import HashTable
-from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, At, Step, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, At, Step, kill_at, raising, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -260,6 +260,32 @@ def test_a_later_migration_knows_no_operator_of_an_earlier_one() -> None:
     assert world.run(target=LATER).code == DONE
     ending = world.run(target=LATER, revert=True)
     assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
+
+
+def test_a_run_to_another_target_that_writes_nothing_leaves_no_record_of_one() -> None:
+    """It went on with the record of a run that was killed early, and an earlier one to that target had ended well."""
+    world = World(cluster.grown())
+    web = (kinds.POD_CLIQUE_SETS, "default", "web")
+    world.store.edit(*web, lambda pcs: pcs["status"].update(currentRevision="web-1"))
+    assert world.run(skip_refused=True).code == DONE
+    world.store.edit(*web, lambda pcs: pcs["status"].pop("currentRevision"))
+    world.deploy(replicas=1)
+    world.advance(20)
+    assert world.run(kill_at(3, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.deploy(replicas=1)
+    judged_later(world)
+    ending = world.run(lambda step: world.replicas or step.process.stop.set(), target=LATER)
+    assert (ending.code, world.record) == (FAILED, ""), str(ending)
+
+
+def test_a_run_that_finds_nothing_to_write_ends_no_other_run() -> None:
+    """One to another target was killed before its first patch: its record says nothing of that target any more."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(3, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(target=cluster.SOURCE)
+    assert (ending.code, world.replicas, cluster.TARGET in world.record) == (DONE, 1, False), str(ending)
 
 
 @pytest.mark.parametrize("source", ["auto", cluster.TARGET])

@@ -60,10 +60,11 @@ def test_the_migration_is_verified(source: tuple[str, ...], site: Site, invoke: 
 
 def test_a_migration_to_a_scheme_without_release_is_verified(site: Site, invoke: Invoke) -> None:
     """The image of its operator is named, as no tag can say it."""
-    target = ("--to", "legacy-1.36", "--target-image", IMAGE)
+    image = installation.image("v0.1.0-alpha.100")
+    target = ("--to", "legacy-1.36", "--target-image", image)
     invoke("run", *target, "--stop-operator")
-    site.store.put(installation.deployment(IMAGE, replicas=1, observed=True))
-    site.store.put(installation.pod(IMAGE))
+    site.store.put(installation.deployment(image, replicas=1, observed=True))
+    site.store.put(installation.pod(image))
     invoke("verify", *target, "--after-upgrade")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def test_the_flags_of_a_record_are_words_of_the_shell() -> None:
     """Whoever may write the record chooses its target."""
     started = datetime(2026, 1, 1, tzinfo=UTC)
     run = Record("id", "1.0", "auto", EVIL, started, State.WRITING)
-    seen = unplanned(RunOptions(options_of(target="legacy-1.35")), record=run)
+    seen = replace(unplanned(RunOptions(options_of(target="legacy-1.35"))), record=run)
     (remedy,) = (finding.remedy for finding in seen.findings() if finding.code == "GM-205")
     assert words_of(remedy.replace("`, or", " , or", 1), "run --to")[2] == EVIL
 

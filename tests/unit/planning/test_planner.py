@@ -13,7 +13,7 @@ from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
-from migrator.releases.table import release_in
+from migrator.releases.table import named
 from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
 from tests.support.memory_store import MemoryCluster
@@ -93,7 +93,7 @@ def test_the_source_to_be_recorded_is_the_only_one(
 ) -> None:
     """An edit in a pause may tell apart what is equal now."""
     world = World().grow(cliques=[clique("front", containers=containers)], groups={})
-    found = certain_source(world.plan().set_plans, options_of(), release_in(f"operator:{release}"))
+    found = certain_source(world.plan().set_plans, options_of(), release and named(release).scheme)
     assert (found and found.name) == source
 
 
@@ -117,6 +117,15 @@ def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
         assert finding.remedy == "leave out --from, or give --from legacy-1.34"
         assert (tree.source, tree.changes, tree.disruption.pods) == (None, (), 6)
     assert world.plan("v0.1.0-alpha.9", "v0.1.0-alpha.11").set_plans[1].findings == ()
+
+
+def test_what_a_reorder_may_have_made_canonical_contradicts_no_source() -> None:
+    """The operator has not seen the newest generation yet: that is waited for, and no canonical --from is advised."""
+    world = whole("canonical-1.34")
+    world.pcs["metadata"]["generation"] = 2
+    findings = world.decide("legacy-1.34").findings
+    assert all(finding.settles and "holds the hashes of" not in finding.message for finding in findings)
+    assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(findings)
 
 
 def test_a_source_that_nothing_contradicts_is_believed() -> None:
@@ -163,15 +172,26 @@ def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) 
     assert (refusals(plan.findings), warnings(plan.findings)) == ([], [("GM-137", None, None)])
 
 
+def ordered(scheme: str) -> World:
+    """A set whose lists are in canonical order, so that its legacy hashes are canonical ones too."""
+    return World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme=scheme)
+
+
+def whole(scheme: str) -> World:
+    """A set of one scheme, whose lists are in another order than the canonical one."""
+    return World().grow(cliques=[clique("front", containers=("b", "a"))], groups={}, scheme=scheme)
+
+
 def stray(scheme: str) -> World:
     """A set of the target with one value of another scheme."""
-    world = World().grow(scheme="legacy-1.35")
+    world = whole("legacy-1.35")
     return world.put("PodClique", "web-0-front", LABEL, world.hashes(scheme).templates["front"])
 
 
 @table(
     "world source recorded refused",
     ("No record says what the old hashes are.", (stray("legacy-1.35"), "auto", None, "no record of the old release")),
+    ("Its new hashes are a canonical operator's too.", (ordered("legacy-1.35"), "auto", None, "no record of the old")),
     ("Nothing holds the target's hashes.", (World().grow(), "auto", None, None)),
     ("The record says it.", (stray("legacy-1.35"), "auto", "legacy-1.34", None)),
     ("The flag does.", (stray("legacy-1.35"), "legacy-1.34", None, None)),
@@ -179,6 +199,8 @@ def stray(scheme: str) -> World:
     ("They do not.", (stray("legacy-1.35"), "legacy-1.33", "legacy-1.34", "the old hashes are those of legacy-1.34")),
     ("A value is the source's already.", (stray("legacy-1.34"), "legacy-1.34", None, None)),
     ("A value is another scheme's.", (stray("legacy-1.33"), "legacy-1.34", None, "is legacy-1.33's hash")),
+    ("So is a whole set.", (whole("canonical-1.35"), "legacy-1.34", None, "is canonical-1.35's hash")),
+    ("It is a legacy one from before a reorder.", (stray("canonical-1.35"), "legacy-1.34", None, None)),
 )
 def test_a_revert_is_sure_of_its_source(world: World, source: str, recorded: str | None, refused: str | None) -> None:
     """What the record or a stored value contradicts is an error of the command line."""

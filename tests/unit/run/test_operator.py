@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -177,7 +178,7 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
     assert (found.namespace, found.deployment) == (NAMESPACE, "")
-    seen = unplanned(RunOptions(options_of(), stop_operator=True), operator.Found(NAMESPACE, found))
+    seen = replace(unplanned(RunOptions(options_of(), stop_operator=True)), found=operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
     assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
 

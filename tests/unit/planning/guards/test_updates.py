@@ -226,6 +226,8 @@ def test_an_unseen_reordering_does_not_pass_for_a_canonical_source(observed: int
     assert refusals(found) == [("GM-105", "web", "/status/observedGeneration")]
     assert "has not seen a reordered list yet" in found[0].message
     assert found[0].settles
+    other = world.findings("canonical-1.34", "legacy-1.35", recorded=schemes.by_name("legacy-1.34"))
+    assert refusals(other) == refusals(found), "the record is of another source than --from"
     recorded = world.findings("auto", "legacy-1.35", recorded=schemes.by_name("canonical-1.34"))
     assert refusals(recorded) == [], "a run that began before the edit had proven the source"
 
