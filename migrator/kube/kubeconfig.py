@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
 from kubernetes.config.kube_config import FileOrData
 
+from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
@@ -49,8 +49,8 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     # Path's would raise without a home directory, as a pod may be, or without the right to look.
     paths = filter(os.path.exists, map(os.path.expanduser, names.split(os.pathsep)))
     if files := ", ".join(existing := [*paths]):
+        documents = {path: _document(path) for path in existing}
         with _explained(files):
-            documents = {path: yaml.safe_load(Path(path).read_bytes()) or {} for path in existing}
             chosen = _choose(documents, context, files)
         return chosen.name, lambda configuration: chosen.read(configuration, waiting)
     if flag is not None:
@@ -60,6 +60,19 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     if os.environ.get("KUBECONFIG"):
         raise UsageError(f"KUBECONFIG names no file that exists: {os.environ['KUBECONFIG']}")
     return None, _read_pod
+
+
+def _document(path: str) -> dict[str, Any]:
+    """What is in a file: its first document, which is the one that kubectl takes."""
+    with _explained(path), Path(path).open("rb") as file:
+        try:
+            document = next((value for value, _ in kubectl_yaml.documents(file, "")), None)
+        except ValueError as error:
+            raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
+    whole: dict[str, Any] = {} if document is None else document
+    for field, wrong in fields.file_faults(whole):
+        raise UsageError(f"kubeconfig {path}{field and f': `{field}`'} {wrong}")
+    return whole
 
 
 def _read_pod(configuration: Configuration) -> tuple[float, float]:
@@ -156,17 +169,19 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
     contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
-    known = ", ".join(map(str, contexts)) or "it has none"
+    known = ", ".join(contexts) or "it has none"
     current = (document.get("current-context") for document in documents.values())
-    name = context or next((str(name) for name in current if name), None)
+    name = context or next(filter(None, current), None)
     if name is None:
         raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
     if name not in contexts:
         raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
     named = contexts[name].fields
+    if "cluster" not in named:
+        raise UsageError(f"kubeconfig {files}: context {name} names no cluster")
     for kind, entries in (("user", users), ("cluster", clusters)):
-        if named.get(kind) not in entries and (kind in named or kind == "cluster"):
-            raise UsageError(f"context {name} names the {kind} {named.get(kind)}, which is not in kubeconfig {files}")
+        if kind in named and named[kind] not in entries:
+            raise UsageError(f"context {name} names the {kind} {named[kind]}, which is not in kubeconfig {files}")
     cluster, user = clusters[named["cluster"]], users.get(named.get("user"), _Entry())
     if field := next((field for field in _IMPERSONATION if user.fields.get(field)), None):
         raise UsageError(
@@ -182,9 +197,9 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     return _Chosen(files, name, cluster, user)
 
 
-def _entries(documents: Mapping[str, Any], kind: str) -> dict[Any, _Entry]:
+def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
     """The entries of a list by name, of which the first counts; kubectl takes an empty text for no text."""
-    entries: dict[Any, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     for path, document in documents.items():
         for item in document.get(f"{kind}s") or ():
             fields = {key: value for key, value in (item.get(kind) or {}).items() if value is not None and value != ""}
@@ -197,10 +212,6 @@ def _explained(files: str) -> Iterator[None]:
     """Raise a ``UsageError`` for what is wrong in kubeconfig files; it quotes no value, because values are secrets."""
     try:
         yield
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise UsageError(f"kubeconfig {files} cannot be used: it is not YAML") from None
-    except (KeyError, TypeError, AttributeError):
-        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, ValueError) as error:
         raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from None
 

@@ -37,8 +37,15 @@ _USER: Final = {
         "provideClusterInfo": bool,
     },
 }
-#: What is required of a plugin, its variables and extensions.
-_REQUIRED: Final = frozenset({"apiVersion", "command", "name", "value"})
+#: Of a file what is needed to choose; what is in its entries counts for those that are chosen.
+_FILE: Final = {
+    "current-context": str,
+    "contexts": [{"name": str, "context": {"cluster": str, "user": str}}],
+    "clusters": [{"name": str, "cluster": {}}],
+    "users": [{"name": str, "user": {}}],
+}
+#: What is required of an entry, a plugin, its variables and extensions.
+_REQUIRED: Final = frozenset({"apiVersion", "command", "name"})
 _KINDS: Final = {
     bool: "a boolean",
     str: "a text",
@@ -50,6 +57,11 @@ _KINDS: Final = {
 
 #: A field, and what is wrong with it and what to do.
 Fault = tuple[str, str]
+
+
+def file_faults(document: Any) -> Iterator[Fault]:  # noqa: ANN401 - any YAML
+    """The fields around the entries of a file that cannot be used; the field is empty if it is no mapping."""
+    return _wrong_types(document, _FILE)
 
 
 def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
@@ -103,10 +115,10 @@ def _wrong_types(value: Any, form: Any, at: str = "") -> Iterator[Fault]:  # noq
     elif isinstance(form, dict):
         for key, inner in form.items():
             place = f"{at}.{key}".lstrip(".")
-            if value.get(key) is not None:
-                yield from _wrong_types(value[key], inner, place)
-            elif key in _REQUIRED:
+            if key in _REQUIRED and value.get(key) in (None, ""):
                 yield place, "is missing: set it"
+            elif value.get(key) is not None:
+                yield from _wrong_types(value[key], inner, place)
 
 
 def _either(entry: Mapping[str, Any], field: str) -> str | None:

@@ -68,7 +68,7 @@ def run(
             stdout=subprocess.PIPE,
             env={
                 **os.environ,
-                **{variable["name"]: variable["value"] for variable in entry.get("env") or ()},
+                **{variable["name"]: variable.get("value") or "" for variable in entry.get("env") or ()},
                 "KUBERNETES_EXEC_INFO": request,
             },
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
+import yaml
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
@@ -80,15 +83,14 @@ def text_of(folder: Path, **parts: Any) -> str:
     return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
 
 
-FORM = "cannot be used: it does not have the form of a kubeconfig"
-
-
 @pytest.mark.parametrize(
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("just text", None, FORM),
-        *((text, None, "cannot be used: it is not YAML$") for text in ("a: [", b"\xff\xfe\0", b"[" * 5_000)),
+        *((text, None, "must be a mapping, and is a text: correct it$") for text in ("just text", "''")),
+        ("a: [", None, "cannot be used: line 2: .*: correct it, or give what"),
+        (b"\xff\xfe\0", None, "cannot be used: byte "),
+        (b"[" * 5_000, None, "line 1: it is nested too deeply: .* what `kubectl config view --raw` prints$"),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         *(
@@ -99,7 +101,11 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
-        ("users: [{user: {token: sesame}}, {name: me}]\n", None, FORM),
+        ("current-context: a\ncontexts: [{name: a}]\n", None, "context a names no cluster$"),
+        ("users: [{name: me}, {user: {token: sesame}}]\n", None, r": `users\[1\].name` is missing: set it$"),
+        ("users: [{name: me, user: sesame}]\n", None, r": `users\[0\].user` must be a mapping, and is a text"),
+        ("contexts: {name: sesame}\n", None, ": `contexts` must be a list, and is a mapping: correct it$"),
+        ("current-context: 5\n", None, ": `current-context` must be a text, and is a number: correct it$"),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
@@ -142,6 +148,22 @@ def test_no_configuration_at_all_names_what_was_tried(
         monkeypatch.setenv("KUBECONFIG", variable)
     with pytest.raises(UsageError, match=message):
         kube_store.connect(context=context)
+
+
+@table(
+    "change",
+    ("JSON with tabs.", (lambda text: json.dumps(yaml.safe_load(text), indent="\t"),)),
+    ("A tab before a value.", (lambda text: text.replace("token: ", "token:\t"),)),
+    ("The first document counts.", (lambda text: f"{text}---\ncurrent-context: other\n",)),
+    ("A name that YAML 1.1 takes for a date.", (lambda text: text.replace(": me\n", ": 2026-11-28\n"),)),
+)
+def test_what_kubectl_can_read_is_read(tmp_path: Path, secure: FakeApi, change: Callable[[str], str]) -> None:
+    """A file that kubectl accepts is not called bad YAML."""
+    config = tmp_path / "config"
+    text = text_of(tmp_path).replace("https://example.test", secure.url)
+    config.write_text(change(text), encoding="utf-8")
+    ask(kubeconfig=str(config))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:

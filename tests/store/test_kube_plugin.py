@@ -134,9 +134,7 @@ def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
     assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
-def test_a_plugin_is_looked_for_on_our_path(
-    tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_is_looked_for_on_our_path(tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by kubectl: a `PATH` among the plugin's own variables is for the programs that it starts."""
     for folder in ("ours", "its"):
         (tmp_path / folder).mkdir()
@@ -147,6 +145,15 @@ def test_a_plugin_is_looked_for_on_our_path(
     monkeypatch.setenv("PATH", str(tmp_path / "ours"))
     ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
     assert secure.seen[0].headers["authorization"] == "Bearer ours"
+
+
+def test_a_variable_without_a_value_is_empty(tmp_path: Path, secure: FakeApi) -> None:
+    """As kubectl sets it for the plugin."""
+    program = "import os; assert os.environ['A'] == ''\n" + ANSWER.format(seconds=0, spec=NOT_INTERACTIVE)
+    user = plugin(tmp_path / "plugin.py", program)
+    user["exec"]["env"] = [{"name": "A"}]
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
 NO_STATUS = "printed no ExecCredential with a status"

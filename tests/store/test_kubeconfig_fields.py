@@ -92,8 +92,7 @@ USER: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "must be a list, and is a mapping": [("exec.env", plugin(env={"A": "same"}))],
     "must be Never, IfAvailable or Always": [("exec.interactiveMode", plugin(interactiveMode="same"))],
     "is missing": [
-        ("exec.env[1].value", plugin(env=[{"name": "A", "value": "same"}, {"name": "B"}])),
-        ("exec.env[0].name", plugin(env=[{"value": "same"}])),
+        *(("exec.env[1].name", plugin(env=[{"name": "A"}, {"value": "same", **name}])) for name in ({}, {"name": ""})),
         ("exec.command", plugin(command=None)),
         ("username", {"password": "same"}),
         ("client-key", {"client-certificate": str(CERTIFICATE)}),
