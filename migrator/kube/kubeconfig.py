@@ -45,11 +45,10 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     ``waiting`` gets the name of a credential plugin that takes long. Raises :class:`~migrator.errors.UsageError` if
     nothing is usable; so does what reads, and :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
-    names = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
-    # Path's would raise without a home directory, as a pod may be, or without the right to look.
-    paths = filter(os.path.exists, map(os.path.expanduser, names.split(os.pathsep)))
-    if files := ", ".join(existing := [*paths]):
-        documents = {path: _document(path) for path in existing}
+    paths = [flag] if flag is not None else (os.environ.get("KUBECONFIG") or DEFAULT).split(os.pathsep)
+    found = {path: _document(path) for path in dict.fromkeys(map(os.path.expanduser, filter(None, paths)))}
+    if documents := {path: document for path, document in found.items() if document is not None}:
+        files = ", ".join(documents)
         with _explained(files):
             chosen = _choose(documents, context, files)
         return chosen.name, lambda configuration: chosen.read(configuration, waiting)
@@ -62,11 +61,15 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     return None, _read_pod
 
 
-def _document(path: str) -> dict[str, Any]:
-    """What is in a file: its first document, which is the one that kubectl takes."""
-    with _explained(path), Path(path).open("rb") as file:
+def _document(path: str) -> dict[str, Any] | None:
+    """What is in a file: its first document, which is the one that kubectl takes; ``None`` if there is no file."""
+    document: Any = None
+    with _explained(path):
         try:
-            document = next((value for value, _ in kubectl_yaml.documents(file, "")), None)
+            with Path(path).open("rb") as file:
+                document = next((value for value, _ in kubectl_yaml.documents(file, "")), None)
+        except FileNotFoundError:
+            return None
         except ValueError as error:
             raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
     whole: dict[str, Any] = {} if document is None else document
@@ -182,7 +185,7 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     for kind, entries in (("user", users), ("cluster", clusters)):
         if kind in named and named[kind] not in entries:
             raise UsageError(f"context {name} names the {kind} {named[kind]}, which is not in kubeconfig {files}")
-    cluster, user = clusters[named["cluster"]], users.get(named.get("user"), _Entry())
+    cluster, user = clusters[named["cluster"]], users.get(named.get("user", ""), _Entry())
     if field := next((field for field in _IMPERSONATION if user.fields.get(field)), None):
         raise UsageError(
             f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "

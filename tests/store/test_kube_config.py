@@ -150,6 +150,23 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
+def test_the_flag_names_one_file(tmp_path: Path, secure: FakeApi) -> None:
+    """As with kubectl, whose variable alone is a list."""
+    config = kubeconfig(tmp_path / "a:b", secure.url)
+    ask(kubeconfig=config)
+    with pytest.raises(UsageError, match=f"^kubeconfig {config}:{config} does not exist$"):
+        kube_store.connect(kubeconfig=f"{config}:{config}")
+
+
+def test_a_file_that_cannot_be_looked_for_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the next file of the list would be used, and may name another cluster."""
+    below = tmp_path / "file" / "config"
+    below.parent.touch()
+    monkeypatch.setenv("KUBECONFIG", f"{below}:{kubeconfig(tmp_path / 'config')}")
+    with pytest.raises(UsageError, match=f"^kubeconfig {below} cannot be used: {below}: Not a directory$"):
+        kube_store.connect()
+
+
 @table(
     "change",
     ("JSON with tabs.", (lambda text: json.dumps(yaml.safe_load(text), indent="\t"),)),
