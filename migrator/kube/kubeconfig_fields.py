@@ -81,6 +81,8 @@ def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):
         yield "tls-server-name", "is not the name of a host: give the name that the server's certificate has"
     yield from _bad_pem(cluster, "certificate-authority")
+    if cluster.get("insecure-skip-tls-verify") and _either(cluster, "certificate-authority"):
+        yield "insecure-skip-tls-verify", "is true beside a certificate-authority: remove one of them"
 
 
 def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterator[Fault]:
@@ -92,6 +94,8 @@ def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
         yield "exec.interactiveMode", "must be Never, IfAvailable or Always: correct it"
     if "password" in user and "username" not in user:  # client-go would send neither (transport/config.go:HasBasicAuth)
         yield "username", "is missing: a password needs it"
+    if "username" in user and user.keys() & {"token", "tokenFile"}:
+        yield "username", "is beside a token: remove one of them"
     yield from _bad_pem(user, "client-certificate")
     yield from _bad_pem(user, "client-key")
     certificate, key = (_either(user, name) for name in ("client-certificate", "client-key"))
@@ -145,7 +149,7 @@ def _is_address(text: str) -> bool:
         address = parse_url(text)
     except LocationValueError:
         return False
-    return address.scheme in {"http", "https"} and bool(address.host)
+    return address.scheme in {"http", "https"} and bool(address.host) and not (address.query or address.fragment)
 
 
 def _is_host(text: str) -> bool:
