@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from kubernetes import config
 from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config.kube_config import FileOrData
 
 from migrator import kubectl_yaml
@@ -19,6 +21,8 @@ from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
 
 DEFAULT: Final = "~/.kube/config"
+
+_THIS_MACHINE: Final = "localhost,127.0.0.0/8,::1"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
@@ -86,6 +90,7 @@ def _read_pod(configuration: Configuration) -> tuple[float, float]:
             f"no cluster is named: there is neither a kubeconfig (--kubeconfig, $KUBECONFIG, {DEFAULT}) nor an "
             f"in-cluster configuration ({_first_line(error).rstrip('.')})"
         ) from error
+    configuration.proxy, configuration.no_proxy = _proxy(str(configuration.host)), None
     return _OF_FILES
 
 
@@ -123,8 +128,8 @@ class _Chosen(NamedTuple):
             configuration.host = cluster.fields["server"].rstrip("/")
             configuration.verify_ssl = not cluster.fields.get("insecure-skip-tls-verify", False)
             configuration.tls_server_name = cluster.fields.get("tls-server-name")
-            if "proxy-url" in cluster.fields:
-                configuration.proxy, configuration.no_proxy = cluster.fields["proxy-url"], None
+            configuration.proxy = cluster.fields.get("proxy-url") or _proxy(configuration.host)
+            configuration.no_proxy = None
             configuration.ssl_ca_cert = cluster.either("certificate-authority").as_file()
             configuration.cert_file = user.either("client-certificate").as_file()
             configuration.key_file = user.either("client-key").as_file()
@@ -146,6 +151,21 @@ class _Chosen(NamedTuple):
             return plugin.run(entry, told, waiting)
         except NotAuthorised as error:
             raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
+
+
+def _proxy(server: str) -> str | None:
+    """That of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
+
+    The client would send what is for this machine through it too, and has ALL_PROXY, which kubectl does not know.
+    """
+    name = f"{urlsplit(server).scheme}_proxy"
+    around = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
+    variable = next(filter(os.environ.get, (name.upper(), name)), None)
+    if variable is None or should_bypass_proxies(server, around.replace("*.", ".")):
+        return None
+    if not fields.is_address(os.environ[variable]):
+        raise UsageError(f"the proxy of the variable {variable} cannot be used: give {fields.ADDRESS}")
+    return os.environ[variable]
 
 
 def _token(user: _Entry) -> str | None:

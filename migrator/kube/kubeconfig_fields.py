@@ -14,7 +14,7 @@ from urllib3.exceptions import LocationValueError
 from urllib3.util import parse_url
 
 _DATA: Final = "-data"
-_ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
+ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
 _WITHOUT_PROXY: Final = (
     "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
 )
@@ -74,10 +74,10 @@ def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
         yield "server", "is missing: give the address of the API server"
     elif "@" in cluster["server"]:
         yield "server", "has a user or password in the address: move it into the user's entry"
-    elif not _is_address(cluster["server"]):
-        yield "server", f"is not an address: it must be {_ADDRESS}"
-    if "proxy-url" in cluster and not _is_address(cluster["proxy-url"]):
-        yield "proxy-url", f"must be {_ADDRESS}. {_WITHOUT_PROXY}"
+    elif not is_address(cluster["server"]):
+        yield "server", f"is not an address: it must be {ADDRESS}"
+    if "proxy-url" in cluster and not is_address(cluster["proxy-url"]):
+        yield "proxy-url", f"must be {ADDRESS}. {_WITHOUT_PROXY}"
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):
         yield "tls-server-name", "is not the name of a host: give the name that the server's certificate has"
     yield from _bad_pem(cluster, "certificate-authority")
@@ -144,7 +144,8 @@ def _decoded(text: str) -> bytes:
     return base64.b64decode("".join(text.split()), validate=True)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a server, or of a proxy that can be used."""
     try:
         address = parse_url(text)
     except LocationValueError:

@@ -13,6 +13,7 @@ from typing import Any
 import certifi
 import pytest
 import yaml
+from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
@@ -203,6 +204,38 @@ def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: p
         kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 
+PROXY = "http://proxy.test:3128"
+
+
+@table(
+    "server variables proxy",
+    ("The scheme's own.", ("https://a.test", {"HTTPS_PROXY": PROXY, "HTTP_PROXY": "http://b.test"}, PROXY)),
+    ("In small letters too.", ("http://a.test", {"http_proxy": PROXY}, PROXY)),
+    ("In capitals rather.", ("https://a.test", {"https_proxy": "http://b.test", "HTTPS_PROXY": PROXY}, PROXY)),
+    ("None is for all schemes.", ("https://a.test", {"ALL_PROXY": "socks5://b.test"}, None)),
+    ("None for this machine.", ("https://127.0.0.2:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("Nor for its name.", ("https://localhost:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("Nor in IPv6.", ("https://[::1]:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("A domain without one.", ("https://a.b.test", {"HTTPS_PROXY": PROXY, "NO_PROXY": "c.test,b.test"}, None)),
+    ("With an asterisk.", ("https://a.b.test", {"HTTPS_PROXY": PROXY, "no_proxy": "*.b.test"}, None)),
+    ("Networks.", ("https://10.1.2.3", {"HTTPS_PROXY": PROXY, "no_proxy": "10.0.0.0/8"}, None)),
+    (
+        "A proxy that is not needed may be any.",
+        ("https://a.test", {"HTTPS_PROXY": "socks5://b", "NO_PROXY": "*"}, None),
+    ),
+)
+def test_the_proxy_of_the_environment_is_that_of_kubectl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, variables: dict[str, str], proxy: str | None
+) -> None:
+    """A cluster on this machine, as by kind, has none; ALL_PROXY is for other programs."""
+    monkeypatch.delenv("no_proxy")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    configuration = Configuration()
+    find(kubeconfig(tmp_path / "config", server), None, print)[1](configuration)
+    assert (configuration.proxy, configuration.no_proxy) == (proxy, None)
+
+
 def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the proxy beside the API server, without the proxy's password."""
     monkeypatch.delenv("no_proxy")
@@ -214,24 +247,40 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pod around us; the file of its token."""
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("first", encoding="utf-8")
     authority.write_bytes(Path(certifi.where()).read_bytes())
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return token
+
+
+def test_in_a_pod_the_service_account_is_used(pod: Path) -> None:
+    """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
     now = [0.0]
     context, read = find(None, None, print)
     assert context is None
     credentials = Credentials(read, lambda: now[0])
-    assert credentials.server == "https://127.0.0.1:443"
+    assert credentials.server == "https://10.0.0.1:443"
     assert credentials.access("get").headers["authorization"] == "bearer first"
-    token.write_text("second", encoding="utf-8")
+    pod.write_text("second", encoding="utf-8")
     now[0] += 60
     assert credentials.access("get").headers["authorization"] == "bearer second"
+
+
+def test_in_a_pod_the_proxy_is_that_of_kubectl_too(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all schemes is not used."""
+    assert pod.exists()
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.test")
+    configuration = Configuration()
+    find(None, None, print)[1](configuration)
+    assert configuration.proxy is None
 
 
 def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, secure: FakeApi) -> None:
