@@ -94,7 +94,9 @@ def run(
 
 def _user(status: dict[str, Any]) -> dict[str, str]:
     """A token, a certificate with its key, or all of them."""
-    fields = {"token": str(status["token"])} if status.get("token") else {}
+    fields = {"token": status["token"]} if status.get("token") else {}
+    if not isinstance(fields.get("token", ""), str):
+        raise TypeError("token")
     if not fields or status.get("clientCertificateData") or status.get("clientKeyData"):
         pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         fields |= {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}

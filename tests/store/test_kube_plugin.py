@@ -165,6 +165,7 @@ NO_STATUS = "printed no ExecCredential with a status"
     ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
     ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
     ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    ("A token that is no text.", ("""print('{"status": {"token": ["sesame"]}}')""", NO_STATUS)),
     (
         "An expiry that is no time.",
         ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
