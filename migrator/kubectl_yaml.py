@@ -40,8 +40,8 @@ _ODD: Final = re.compile(
 )
 
 
-def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
-    """Every document and its place; raises ``ValueError`` with the line of a fault.
+def documents(file: IO[bytes], advice: str = f": {DUMP_AGAIN}") -> Iterator[tuple[Any, str]]:
+    """Every document and its place; raises ``ValueError`` with the line of a fault, and advice if it is no YAML.
 
     A number that is not a plain integer is a ``float``, which no hash is computed of: its spelling is lost.
     """
@@ -57,7 +57,7 @@ def documents(file: IO[bytes]) -> Iterator[tuple[Any, str]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, problem = mark.line + 1 if mark else 1, error.problem or error.context or "not YAML"
-        raise ValueError(f"line {line}: {problem}: {DUMP_AGAIN}") from error
+        raise ValueError(f"line {line}: {problem}{advice}") from error
 
 
 class _Document:

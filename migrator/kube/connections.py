@@ -24,7 +24,7 @@ from kubernetes.client import ApiClient, Configuration
 from urllib3 import PoolManager, disable_warnings
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import InsecureRequestWarning, LocationValueError
+from urllib3.exceptions import InsecureRequestWarning
 from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
@@ -44,19 +44,12 @@ _KEPT: Final = CONCURRENCY + 8
 def pool_of(configuration: Configuration) -> PoolManager:
     """The official client's pool for a configuration, which makes such connections.
 
-    Raises :class:`~migrator.errors.UsageError` for a certificate or a proxy that cannot be used.
+    Raises :class:`~migrator.errors.UsageError` for a certificate that cannot be used.
     """
     configuration.connection_pool_maxsize = _KEPT
-    try:
-        if configuration.proxy and (secret := parse_url(configuration.proxy).auth):
-            configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
-        pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
-    except (ImportError, LocationValueError) as error:  # what urllib3 raises without PySocks, and for no address
-        variables = (name for name, value in os.environ.items() if value and value == configuration.proxy)
-        raise UsageError(
-            f"the proxy of the variable {next(variables, 'HTTPS_PROXY')} cannot be used: give http://HOST:PORT or "
-            "https://HOST:PORT"
-        ) from error
+    if configuration.proxy and (secret := parse_url(configuration.proxy).auth):
+        configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
+    pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
     pool.connection_pool_kw["ssl_context"] = _tls(configuration)

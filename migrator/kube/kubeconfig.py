@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
 
-import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config.kube_config import FileOrData
 
+from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
 
 DEFAULT: Final = "~/.kube/config"
+
+_THIS_MACHINE: Final = "localhost,127.0.0.0/8,::1"
 
 _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
@@ -45,12 +49,11 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     ``waiting`` gets the name of a credential plugin that takes long. Raises :class:`~migrator.errors.UsageError` if
     nothing is usable; so does what reads, and :class:`~migrator.errors.NotAuthorised` if a credential plugin fails.
     """
-    names = flag if flag is not None else os.environ.get("KUBECONFIG") or DEFAULT
-    # Path's would raise without a home directory, as a pod may be, or without the right to look.
-    paths = filter(os.path.exists, map(os.path.expanduser, names.split(os.pathsep)))
-    if files := ", ".join(existing := [*paths]):
+    paths = [flag] if flag is not None else (os.environ.get("KUBECONFIG") or DEFAULT).split(os.pathsep)
+    found = {path: _document(path) for path in dict.fromkeys(map(os.path.expanduser, filter(None, paths)))}
+    if documents := {path: document for path, document in found.items() if document is not None}:
+        files = ", ".join(documents)
         with _explained(files):
-            documents = {path: yaml.safe_load(Path(path).read_bytes()) or {} for path in existing}
             chosen = _choose(documents, context, files)
         return chosen.name, lambda configuration: chosen.read(configuration, waiting)
     if flag is not None:
@@ -62,6 +65,23 @@ def find(flag: str | None, context: str | None, waiting: Callable[[str], object]
     return None, _read_pod
 
 
+def _document(path: str) -> dict[str, Any] | None:
+    """What is in a file: its first document, which is the one that kubectl takes; ``None`` if there is no file."""
+    document: Any = None
+    with _explained(path):
+        try:
+            with Path(path).open("rb") as file:
+                document = next((value for value, _ in kubectl_yaml.documents(file, "")), None)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
+    whole: dict[str, Any] = {} if document is None else document
+    for field, wrong in fields.file_faults(whole):
+        raise UsageError(f"kubeconfig {path}{field and f': `{field}`'} {wrong}")
+    return whole
+
+
 def _read_pod(configuration: Configuration) -> tuple[float, float]:
     try:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
@@ -70,6 +90,7 @@ def _read_pod(configuration: Configuration) -> tuple[float, float]:
             f"no kubeconfig was found (--kubeconfig, $KUBECONFIG, {DEFAULT}), and no in-cluster configuration either "
             f"({_first_line(error).rstrip('.')}): give --kubeconfig FILE"
         ) from error
+    configuration.proxy, configuration.no_proxy = _proxy(str(configuration.host)), None
     return _OF_FILES
 
 
@@ -107,8 +128,8 @@ class _Chosen(NamedTuple):
             configuration.host = cluster.fields["server"].rstrip("/")
             configuration.verify_ssl = not cluster.fields.get("insecure-skip-tls-verify", False)
             configuration.tls_server_name = cluster.fields.get("tls-server-name")
-            if "proxy-url" in cluster.fields:
-                configuration.proxy, configuration.no_proxy = cluster.fields["proxy-url"], None
+            configuration.proxy = cluster.fields.get("proxy-url") or _proxy(configuration.host)
+            configuration.no_proxy = None
             configuration.ssl_ca_cert = cluster.either("certificate-authority").as_file()
             configuration.cert_file = user.either("client-certificate").as_file()
             configuration.key_file = user.either("client-key").as_file()
@@ -130,6 +151,21 @@ class _Chosen(NamedTuple):
             return plugin.run(entry, told, waiting)
         except NotAuthorised as error:
             raise NotAuthorised(f"kubeconfig {self.files}: no credentials: {error}") from error
+
+
+def _proxy(server: str) -> str | None:
+    """That of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
+
+    The client would send what is for this machine through it too, and has ALL_PROXY, which kubectl does not know.
+    """
+    name = f"{urlsplit(server).scheme}_proxy"
+    around = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
+    variable = next(filter(os.environ.get, (name.upper(), name)), None)
+    if variable is None or should_bypass_proxies(server, around.replace("*.", ".")):
+        return None
+    if not fields.is_address(os.environ[variable]):
+        raise UsageError(f"the proxy of the variable {variable} cannot be used: give {fields.ADDRESS}")
+    return os.environ[variable]
 
 
 def _token(user: _Entry) -> str | None:
@@ -156,18 +192,20 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
     contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
-    known = ", ".join(map(str, contexts)) or "it has none"
+    known = ", ".join(contexts) or "it has none"
     current = (document.get("current-context") for document in documents.values())
-    name = context or next((str(name) for name in current if name), None)
+    name = context or next(filter(None, current), None)
     if name is None:
         raise UsageError(f"kubeconfig {files} has no current context; choose one with --context: {known}")
     if name not in contexts:
         raise UsageError(f"context {name} is not in kubeconfig {files}, whose contexts are: {known}")
     named = contexts[name].fields
+    if "cluster" not in named:
+        raise UsageError(f"kubeconfig {files}: context {name} names no cluster")
     for kind, entries in (("user", users), ("cluster", clusters)):
-        if named.get(kind) not in entries and (kind in named or kind == "cluster"):
-            raise UsageError(f"context {name} names the {kind} {named.get(kind)}, which is not in kubeconfig {files}")
-    cluster, user = clusters[named["cluster"]], users.get(named.get("user"), _Entry())
+        if kind in named and named[kind] not in entries:
+            raise UsageError(f"context {name} names the {kind} {named[kind]}, which is not in kubeconfig {files}")
+    cluster, user = clusters[named["cluster"]], users.get(named.get("user", ""), _Entry())
     if field := next((field for field in _IMPERSONATION if user.fields.get(field)), None):
         raise UsageError(
             f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
@@ -182,9 +220,9 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     return _Chosen(files, name, cluster, user)
 
 
-def _entries(documents: Mapping[str, Any], kind: str) -> dict[Any, _Entry]:
+def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
     """The entries of a list by name, of which the first counts; kubectl takes an empty text for no text."""
-    entries: dict[Any, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     for path, document in documents.items():
         for item in document.get(f"{kind}s") or ():
             fields = {key: value for key, value in (item.get(kind) or {}).items() if value is not None and value != ""}
@@ -197,10 +235,6 @@ def _explained(files: str) -> Iterator[None]:
     """Raise a ``UsageError`` for what is wrong in kubeconfig files; it quotes no value, because values are secrets."""
     try:
         yield
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise UsageError(f"kubeconfig {files} cannot be used: it is not YAML") from None
-    except (KeyError, TypeError, AttributeError):
-        raise UsageError(f"kubeconfig {files} cannot be used: it does not have the form of a kubeconfig") from None
     except (config.ConfigException, OSError, ValueError) as error:
         raise UsageError(f"kubeconfig {files} cannot be used: {_first_line(error)}") from None
 

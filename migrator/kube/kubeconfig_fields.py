@@ -14,7 +14,7 @@ from urllib3.exceptions import LocationValueError
 from urllib3.util import parse_url
 
 _DATA: Final = "-data"
-_ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
+ADDRESS: Final = "http://HOST:PORT or https://HOST:PORT"
 _WITHOUT_PROXY: Final = (
     "If kubectl can use it, run `kubectl proxy`, and give a kubeconfig whose server is http://127.0.0.1:8001."
 )
@@ -37,8 +37,15 @@ _USER: Final = {
         "provideClusterInfo": bool,
     },
 }
-#: What is required of a plugin, its variables and extensions.
-_REQUIRED: Final = frozenset({"apiVersion", "command", "name", "value"})
+#: Of a file what is needed to choose; what is in its entries counts for those that are chosen.
+_FILE: Final = {
+    "current-context": str,
+    "contexts": [{"name": str, "context": {"cluster": str, "user": str}}],
+    "clusters": [{"name": str, "cluster": {}}],
+    "users": [{"name": str, "user": {}}],
+}
+#: What is required of an entry, a plugin, its variables and extensions.
+_REQUIRED: Final = frozenset({"apiVersion", "command", "name"})
 _KINDS: Final = {
     bool: "a boolean",
     str: "a text",
@@ -52,6 +59,11 @@ _KINDS: Final = {
 Fault = tuple[str, str]
 
 
+def file_faults(document: Any) -> Iterator[Fault]:  # noqa: ANN401 - any YAML
+    """The fields around the entries of a file that cannot be used; the field is empty if it is no mapping."""
+    return _wrong_types(document, _FILE)
+
+
 def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
     """The fields of a cluster that cannot be used.
 
@@ -62,13 +74,15 @@ def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
         yield "server", "is missing: give the address of the API server"
     elif "@" in cluster["server"]:
         yield "server", "has a user or password in the address: move it into the user's entry"
-    elif not _is_address(cluster["server"]):
-        yield "server", f"is not an address: it must be {_ADDRESS}"
-    if "proxy-url" in cluster and not _is_address(cluster["proxy-url"]):
-        yield "proxy-url", f"must be {_ADDRESS}. {_WITHOUT_PROXY}"
+    elif not is_address(cluster["server"]):
+        yield "server", f"is not an address: it must be {ADDRESS}"
+    if "proxy-url" in cluster and not is_address(cluster["proxy-url"]):
+        yield "proxy-url", f"must be {ADDRESS}. {_WITHOUT_PROXY}"
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):
         yield "tls-server-name", "is not the name of a host: give the name that the server's certificate has"
     yield from _bad_pem(cluster, "certificate-authority")
+    if cluster.get("insecure-skip-tls-verify") and _either(cluster, "certificate-authority"):
+        yield "insecure-skip-tls-verify", "is true beside a certificate-authority: remove one of them"
 
 
 def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterator[Fault]:
@@ -80,6 +94,8 @@ def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
         yield "exec.interactiveMode", "must be Never, IfAvailable or Always: correct it"
     if "password" in user and "username" not in user:  # client-go would send neither (transport/config.go:HasBasicAuth)
         yield "username", "is missing: a password needs it"
+    if "username" in user and user.keys() & {"token", "tokenFile"}:
+        yield "username", "is beside a token: remove one of them"
     yield from _bad_pem(user, "client-certificate")
     yield from _bad_pem(user, "client-key")
     certificate, key = (_either(user, name) for name in ("client-certificate", "client-key"))
@@ -103,10 +119,10 @@ def _wrong_types(value: Any, form: Any, at: str = "") -> Iterator[Fault]:  # noq
     elif isinstance(form, dict):
         for key, inner in form.items():
             place = f"{at}.{key}".lstrip(".")
-            if value.get(key) is not None:
-                yield from _wrong_types(value[key], inner, place)
-            elif key in _REQUIRED:
+            if key in _REQUIRED and value.get(key) in (None, ""):
                 yield place, "is missing: set it"
+            elif value.get(key) is not None:
+                yield from _wrong_types(value[key], inner, place)
 
 
 def _either(entry: Mapping[str, Any], field: str) -> str | None:
@@ -128,12 +144,13 @@ def _decoded(text: str) -> bytes:
     return base64.b64decode("".join(text.split()), validate=True)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a server, or of a proxy that can be used."""
     try:
         address = parse_url(text)
     except LocationValueError:
         return False
-    return address.scheme in {"http", "https"} and bool(address.host)
+    return address.scheme in {"http", "https"} and bool(address.host) and not (address.query or address.fragment)
 
 
 def _is_host(text: str) -> bool:

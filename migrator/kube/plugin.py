@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import subprocess
 from base64 import b64encode
 from collections.abc import Callable
@@ -55,20 +56,22 @@ def run(
         told = {field: cluster[field] for field in _TOLD if cluster.get(field)}
         spec["cluster"] = {**told, "config": extensions.get("client.authentication.k8s.io/exec")}
     request = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": spec}, default=str)
+    if (program := shutil.which(entry["command"])) is None:  # Popen would look on the PATH that is for the plugin
+        hint = "".join(filter(str.isprintable, " ".join(f". {entry.get('installHint') or ''}".split())))
+        raise NotAuthorised(
+            f"{plugin} is not there, or is no program: install it, or put it on PATH{hint.removesuffix('.')}"
+        )
     try:
         process = subprocess.Popen(  # noqa: S603 - the kubeconfig is its user's
-            [entry["command"], *(entry.get("args") or ())],
+            [program, *(entry.get("args") or ())],
             stdin=None if reads_stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env={
                 **os.environ,
-                **{variable["name"]: variable["value"] for variable in entry.get("env") or ()},
+                **{variable["name"]: variable.get("value") or "" for variable in entry.get("env") or ()},
                 "KUBERNETES_EXEC_INFO": request,
             },
         )
-    except FileNotFoundError:
-        hint = "".join(filter(str.isprintable, " ".join(f". {entry.get('installHint') or ''}".split())))
-        raise NotAuthorised(f"{plugin} is not there: install it, or put it on PATH{hint.removesuffix('.')}") from None
     except (OSError, ValueError) as error:
         raise NotAuthorised(f"{plugin} cannot be started: {error}") from None
     with process:
@@ -91,7 +94,9 @@ def run(
 
 def _user(status: dict[str, Any]) -> dict[str, str]:
     """A token, a certificate with its key, or all of them."""
-    fields = {"token": str(status["token"])} if status.get("token") else {}
+    fields = {"token": status["token"]} if status.get("token") else {}
+    if not isinstance(fields.get("token", ""), str):
+        raise TypeError("token")
     if not fields or status.get("clientCertificateData") or status.get("clientKeyData"):
         pair = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         fields |= {field: b64encode(status[key].encode()).decode() for field, key in pair.items()}

@@ -29,6 +29,7 @@ _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 #: What a user can do about these codes.
 _REMEDIES: Final[Mapping[int, str]] = {
+    **dict.fromkeys(range(300, 400), "a redirect is not followed: is a proxy or a login page in the way?"),
     HTTPStatus.UNAUTHORIZED: (
         "the API server does not accept these credentials. They may have expired: log in again, or choose another "
         "--context"
@@ -42,7 +43,7 @@ class Failure:
     """An answer with a ``code`` other than 2xx; ``str(failure)`` is one line for a person.
 
     ``status`` is the ``Status`` in its body, empty if there is none. ``text`` is the body then, as a proxy or a server
-    that expects TLS writes it, unless it is JSON.
+    that expects TLS writes it, unless it begins as JSON does.
     """
 
     code: int
@@ -54,9 +55,9 @@ class Failure:
         """The failure that an answer tells."""
         try:
             parsed = json.loads(body)
-        except ValueError:
-            shown = ascii(" ".join(body.decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS])
-            return cls(code, {}, shown[1:-1])
+        except (ValueError, RecursionError):
+            text = " ".join(body.decode("utf-8", "replace").split())
+            return cls(code, {}, "" if text.startswith(("{", "[")) else ascii(text[:_SHOWN_CHARACTERS])[1:-1])
         is_status = isinstance(parsed, dict) and parsed.get("kind", "Status") == "Status"
         return cls(code, parsed if is_status else {})
 
@@ -94,8 +95,9 @@ class Failure:
         Nothing else of a ``Status``: its message quotes values, and values are secrets.
         """
         parts = [f"HTTP {self.code} {_word(self.status.get('reason'))}".strip()]
-        causes = [cause for cause in self._details.get("causes") or () if isinstance(cause, dict)]
-        fields = [str(cause["field"]) for cause in causes if _FIELD.fullmatch(str(cause.get("field") or ""))]
+        causes = self._details.get("causes")
+        named = (cause.get("field") for cause in causes if isinstance(cause, dict)) if isinstance(causes, list) else ()
+        fields = [field for field in named if isinstance(field, str) and _FIELD.fullmatch(field)]
         if fields:
             parts.append(first_of(fields, _SHOWN_CAUSES))
         if self._stopped:

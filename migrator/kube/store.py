@@ -202,7 +202,7 @@ class KubeCluster:
         body = self._transport.send(request)
         try:
             value = exact_json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             kind = errors.ClusterError if request.repeatable else errors.LostReply

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
+import yaml
+from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 
 from migrator.errors import NotAuthorised, Unreachable, UsageError
@@ -80,15 +84,14 @@ def text_of(folder: Path, **parts: Any) -> str:
     return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
 
 
-FORM = "cannot be used: it does not have the form of a kubeconfig"
-
-
 @pytest.mark.parametrize(
     ("text", "context", "message"),
     [
         (None, None, "does not exist"),
-        ("just text", None, FORM),
-        *((text, None, "cannot be used: it is not YAML$") for text in ("a: [", b"\xff\xfe\0", b"[" * 5_000)),
+        *((text, None, "must be a mapping, and is a text: correct it$") for text in ("just text", "''")),
+        ("a: [", None, "cannot be used: line 2: .*: correct it, or give what"),
+        (b"\xff\xfe\0", None, "cannot be used: byte "),
+        (b"[" * 5_000, None, "line 1: it is nested too deeply: .* what `kubectl config view --raw` prints$"),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
         ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         *(
@@ -99,7 +102,11 @@ FORM = "cannot be used: it does not have the form of a kubeconfig"
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
-        ("users: [{user: {token: sesame}}, {name: me}]\n", None, FORM),
+        ("current-context: a\ncontexts: [{name: a}]\n", None, "context a names no cluster$"),
+        ("users: [{name: me}, {user: {token: sesame}}]\n", None, r": `users\[1\].name` is missing: set it$"),
+        ("users: [{name: me, user: sesame}]\n", None, r": `users\[0\].user` must be a mapping, and is a text"),
+        ("contexts: {name: sesame}\n", None, ": `contexts` must be a list, and is a mapping: correct it$"),
+        ("current-context: 5\n", None, ": `current-context` must be a text, and is a number: correct it$"),
         ({}, "oter", "oter is not in kubeconfig .*, whose contexts are: main, other"),
         ({"name": "you"}, None, "context main names the user me, which is not in kubeconfig"),
         ({"user": {"token": "sesame", "as": "bob"}}, None, "acts as another by `as`"),
@@ -144,6 +151,39 @@ def test_no_configuration_at_all_names_what_was_tried(
         kube_store.connect(context=context)
 
 
+def test_the_flag_names_one_file(tmp_path: Path, secure: FakeApi) -> None:
+    """As with kubectl, whose variable alone is a list."""
+    config = kubeconfig(tmp_path / "a:b", secure.url)
+    ask(kubeconfig=config)
+    with pytest.raises(UsageError, match=f"^kubeconfig {config}:{config} does not exist$"):
+        kube_store.connect(kubeconfig=f"{config}:{config}")
+
+
+def test_a_file_that_cannot_be_looked_for_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the next file of the list would be used, and may name another cluster."""
+    below = tmp_path / "file" / "config"
+    below.parent.touch()
+    monkeypatch.setenv("KUBECONFIG", f"{below}:{kubeconfig(tmp_path / 'config')}")
+    with pytest.raises(UsageError, match=f"^kubeconfig {below} cannot be used: {below}: Not a directory$"):
+        kube_store.connect()
+
+
+@table(
+    "change",
+    ("JSON with tabs.", (lambda text: json.dumps(yaml.safe_load(text), indent="\t"),)),
+    ("A tab before a value.", (lambda text: text.replace("token: ", "token:\t"),)),
+    ("The first document counts.", (lambda text: f"{text}---\ncurrent-context: other\n",)),
+    ("A name that YAML 1.1 takes for a date.", (lambda text: text.replace(": me\n", ": 2026-11-28\n"),)),
+)
+def test_what_kubectl_can_read_is_read(tmp_path: Path, secure: FakeApi, change: Callable[[str], str]) -> None:
+    """A file that kubectl accepts is not called bad YAML."""
+    config = tmp_path / "config"
+    text = text_of(tmp_path).replace("https://example.test", secure.url)
+    config.write_text(change(text), encoding="utf-8")
+    ask(kubeconfig=str(config))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+
+
 def test_without_a_home_directory_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container may run as a user that nobody knows."""
     monkeypatch.delenv("HOME")
@@ -164,6 +204,38 @@ def test_a_proxy_other_than_http_is_a_usage_error(tmp_path: Path, monkeypatch: p
         kube_store.connect(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"))
 
 
+PROXY = "http://proxy.test:3128"
+
+
+@table(
+    "server variables proxy",
+    ("The scheme's own.", ("https://a.test", {"HTTPS_PROXY": PROXY, "HTTP_PROXY": "http://b.test"}, PROXY)),
+    ("In small letters too.", ("http://a.test", {"http_proxy": PROXY}, PROXY)),
+    ("In capitals rather.", ("https://a.test", {"https_proxy": "http://b.test", "HTTPS_PROXY": PROXY}, PROXY)),
+    ("None is for all schemes.", ("https://a.test", {"ALL_PROXY": "socks5://b.test"}, None)),
+    ("None for this machine.", ("https://127.0.0.2:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("Nor for its name.", ("https://localhost:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("Nor in IPv6.", ("https://[::1]:6443", {"HTTPS_PROXY": PROXY}, None)),
+    ("A domain without one.", ("https://a.b.test", {"HTTPS_PROXY": PROXY, "NO_PROXY": "c.test,b.test"}, None)),
+    ("With an asterisk.", ("https://a.b.test", {"HTTPS_PROXY": PROXY, "no_proxy": "*.b.test"}, None)),
+    ("Networks.", ("https://10.1.2.3", {"HTTPS_PROXY": PROXY, "no_proxy": "10.0.0.0/8"}, None)),
+    (
+        "A proxy that is not needed may be any.",
+        ("https://a.test", {"HTTPS_PROXY": "socks5://b", "NO_PROXY": "*"}, None),
+    ),
+)
+def test_the_proxy_of_the_environment_is_that_of_kubectl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, variables: dict[str, str], proxy: str | None
+) -> None:
+    """A cluster on this machine, as by kind, has none; ALL_PROXY is for other programs."""
+    monkeypatch.delenv("no_proxy")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    configuration = Configuration()
+    find(kubeconfig(tmp_path / "config", server), None, print)[1](configuration)
+    assert (configuration.proxy, configuration.no_proxy) == (proxy, None)
+
+
 def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the proxy beside the API server, without the proxy's password."""
     monkeypatch.delenv("no_proxy")
@@ -175,24 +247,40 @@ def test_a_proxy_that_refuses_the_connection_is_named(tmp_path: Path, monkeypatc
         ask(kubeconfig=kubeconfig(tmp_path / "config", "https://example.test"), timing=Timing(sleep=lambda _: None))
 
 
-def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pod around us; the file of its token."""
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("first", encoding="utf-8")
     authority.write_bytes(Path(certifi.where()).read_bytes())
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return token
+
+
+def test_in_a_pod_the_service_account_is_used(pod: Path) -> None:
+    """Without a kubeconfig the pod's own token is sent, and read again when it has been rotated."""
     now = [0.0]
     context, read = find(None, None, print)
     assert context is None
     credentials = Credentials(read, lambda: now[0])
-    assert credentials.server == "https://127.0.0.1:443"
+    assert credentials.server == "https://10.0.0.1:443"
     assert credentials.access("get").headers["authorization"] == "bearer first"
-    token.write_text("second", encoding="utf-8")
+    pod.write_text("second", encoding="utf-8")
     now[0] += 60
     assert credentials.access("get").headers["authorization"] == "bearer second"
+
+
+def test_in_a_pod_the_proxy_is_that_of_kubectl_too(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all schemes is not used."""
+    assert pod.exists()
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.test")
+    configuration = Configuration()
+    find(None, None, print)[1](configuration)
+    assert configuration.proxy is None
 
 
 def test_a_token_file_is_read_again_while_its_token_is_good(tmp_path: Path, secure: FakeApi) -> None:

@@ -150,7 +150,7 @@ def test_a_certificate_that_is_none_is_a_usage_error(tmp_path: Path, whose: str,
 
 def test_a_server_that_is_not_verified_leaves_stderr_to_the_log(tmp_path: Path, serve: Serve) -> None:
     """The kubeconfig asks for it; a warning of the HTTP library would stand between the lines of JSON."""
-    cluster = {"insecure-skip-tls-verify": True}
+    cluster = {"insecure-skip-tls-verify": True, "certificate-authority": None}
     ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 

@@ -134,6 +134,28 @@ def test_a_plugin_is_found_beside_the_kubeconfig_and_runs_where_we_do(
     assert secure.seen[0].headers["authorization"] == "Bearer sesame"
 
 
+def test_a_plugin_is_looked_for_on_our_path(tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by kubectl: a `PATH` among the plugin's own variables is for the programs that it starts."""
+    for folder in ("ours", "its"):
+        (tmp_path / folder).mkdir()
+        program = ANSWER.format(seconds=0, spec=NOT_INTERACTIVE).replace("sesame", folder)
+        user = plugin(tmp_path / folder / "login", f"#!{sys.executable}\n{program}")
+        (tmp_path / folder / "login").chmod(0o755)
+    user["exec"] |= {"command": "login", "args": [], "env": [{"name": "PATH", "value": str(tmp_path / "its")}]}
+    monkeypatch.setenv("PATH", str(tmp_path / "ours"))
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == "Bearer ours"
+
+
+def test_a_variable_without_a_value_is_empty(tmp_path: Path, secure: FakeApi) -> None:
+    """As kubectl sets it for the plugin."""
+    program = "import os; assert os.environ['A'] == ''\n" + ANSWER.format(seconds=0, spec=NOT_INTERACTIVE)
+    user = plugin(tmp_path / "plugin.py", program)
+    user["exec"]["env"] = [{"name": "A"}]
+    ask(kubeconfig=kubeconfig(tmp_path / "config", secure.url, user=user))
+    assert secure.seen[0].headers["authorization"] == "Bearer sesame"
+
+
 NO_STATUS = "printed no ExecCredential with a status"
 
 
@@ -143,6 +165,7 @@ NO_STATUS = "printed no ExecCredential with a status"
     ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
     ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
     ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    ("A token that is no text.", ("""print('{"status": {"token": ["sesame"]}}')""", NO_STATUS)),
     (
         "An expiry that is no time.",
         ("""print('{"status": {"token": "s", "expirationTimestamp": "sesame"}}')""", NO_STATUS),
@@ -154,7 +177,7 @@ NO_STATUS = "printed no ExecCredential with a status"
             "printed another apiVersion than client.authentication.k8s.io/v1",
         ),
     ),
-    ("It is not there.", (None, "is not there: install it, or put it on PATH")),
+    ("It is not there.", (None, "is not there, or is no program: install it, or put it on PATH")),
 )
 def test_a_plugin_that_gives_no_credentials_is_named(
     tmp_path: Path, secure: FakeApi, program: str | None, said: str

@@ -57,6 +57,8 @@ def causes(*fields: str) -> dict[str, Any]:
         (422, {"reason": "Invalid", "details": causes(f"{SECRET} \n")}, errors.Rejected, "HTTP 422 Invalid"),
         (422, {"details": causes(*"abcde")}, errors.Rejected, "HTTP 422: a; b; c; and 2 more"),
         (422, {}, errors.Rejected, "HTTP 422"),
+        (422, {"details": {"causes": 5}}, errors.Rejected, "HTTP 422"),
+        (302, {}, errors.ApiError, "HTTP 302: a redirect is not followed: is a proxy or a login page in the way?"),
         (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, errors.ApiError, "HTTP 500"),
         (
             500,
@@ -115,6 +117,8 @@ def test_retry_after(header: str | None, seconds: float | None) -> None:
         (b"x" * 1000, "x" * 256),
         (b"[]", ""),
         (b'{"kind":"Pod","spec":"secret"}', ""),
+        (b' {"kind":"Status","message":"secret', ""),
+        (b"[" * 100_000, ""),
     ],
 )
 def test_a_body_that_is_no_status_is_shown(body: bytes, text: str) -> None:

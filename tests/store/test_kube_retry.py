@@ -24,6 +24,7 @@ from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
 GARBAGE = Answer(200, b"<html>")
+DEEP = Answer(200, b"[" * 100_000)
 CUT = replace(POD, cut=7)
 
 
@@ -74,7 +75,7 @@ LOST = "After a write that may have been applied nothing more is sent: the calle
 ENDINGS: list[
     tuple[str, tuple[Sequence[Act], Sequence[fake_api.Step], type[errors.MigratorError], str | None, int]]
 ] = [
-    *((LOST, (WRITES, (lost, POD), errors.LostReply, None, 1)) for lost in (Reset, CUT, GARBAGE)),
+    *((LOST, (WRITES, (lost, POD), errors.LostReply, None, 1)) for lost in (Reset, CUT, GARBAGE, DEEP)),
     (
         "Bounds are kept, and the last answer is in the message; nothing can have been written.",
         ((get, *WRITES), (fake_api.THROTTLED,), errors.Unreachable, r"429.*gave up after", 0),

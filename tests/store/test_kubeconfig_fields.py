@@ -66,8 +66,15 @@ CLUSTER: dict[str, list[tuple[str, object]]] = {
         )
     ],
     "is not an address: it must be http://HOST:PORT or": [
-        ("server", server) for server in ("nonsense", "http://a:b:c", "https://127.0.0.1:99999", "https://[::1:6443")
+        ("server", server)
+        for server in (
+            *("nonsense", "http://a:b:c", "https://127.0.0.1:99999", "https://[::1:6443"),
+            # the path of a request would become a part of these
+            *("https://127.0.0.1:1/path?a=b", "https://127.0.0.1:1#a"),
+        )
     ],
+    # kubectl refuses it too, and the client would verify nothing
+    "is true beside a certificate-authority: remove one of them": [("insecure-skip-tls-verify", True)],
     "is missing": [("server", "")],  # the client would take http://localhost
 }
 
@@ -92,8 +99,7 @@ USER: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "must be a list, and is a mapping": [("exec.env", plugin(env={"A": "same"}))],
     "must be Never, IfAvailable or Always": [("exec.interactiveMode", plugin(interactiveMode="same"))],
     "is missing": [
-        ("exec.env[1].value", plugin(env=[{"name": "A", "value": "same"}, {"name": "B"}])),
-        ("exec.env[0].name", plugin(env=[{"value": "same"}])),
+        *(("exec.env[1].name", plugin(env=[{"name": "A"}, {"value": "same", **name}])) for name in ({}, {"name": ""})),
         ("exec.command", plugin(command=None)),
         ("username", {"password": "same"}),
         ("client-key", {"client-certificate": str(CERTIFICATE)}),
@@ -102,6 +108,10 @@ USER: dict[str, list[tuple[str, dict[str, Any]]]] = {
     # the client may ask a server for a new token that it does not verify
     "is not supported": [
         ("auth-provider", {"auth-provider": {"name": "oidc", "config": {"refresh-token": "{se}same"}}})
+    ],
+    # kubectl refuses it too
+    "is beside a token: remove one of them": [
+        ("username", {"username": "me", field: "/dev/null"}) for field in ("token", "tokenFile")
     ],
     "is not base64": [("client-certificate-data", {"client-certificate-data": "sesame!"})],
     "is encrypted": [
