@@ -36,11 +36,13 @@ class MigratorError(Exception):
 
     A class has the exit code and the reason ``code`` of its parent, unless it names others. A program decides by data:
     the class, ``code``, and ``details``, as far as they are known: ``guard`` (its code, GM-nnn, which begins the
-    sentence), ``object`` and ``field`` (a JSON Pointer).
+    sentence), ``object`` and ``field`` (a JSON Pointer). ``result`` is the end of the sentence: what the cluster is
+    like now, and what is next.
     """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
+    result: str = ""
 
     def __init_subclass__(cls, *, code: str = "", exit_code: int = 0) -> None:
         super().__init_subclass__()
@@ -52,9 +54,13 @@ class MigratorError(Exception):
         self.details = {key: value for key, value in known.items() if value}
 
     def ending(self, result: str) -> Self:
-        """The same error, whose sentence also says what the cluster is like now and what is next."""
-        self.args = (f"{str(self).removesuffix('.')}. {result}",)
+        """The same error, with a ``result``."""
+        self.result = result
         return self
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"{said.removesuffix('.')}. {self.result}" if self.result else said
 
 
 class ClusterError(MigratorError, code="cluster-error"):
@@ -113,6 +119,10 @@ class LostReply(MigratorError, code="lost-reply"):
 
 class Interrupted(MigratorError, code="interrupted"):
     """The run was asked to end, or its time was over."""
+
+
+class Bug(MigratorError, code="bug"):
+    """A fault of grove-migrator itself."""
 
 
 class Declined(MigratorError, code="declined"):

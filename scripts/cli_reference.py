@@ -105,7 +105,7 @@ def _command(command: click.Command, parent: click.Context, common: Flags) -> It
 
 
 def _exit_codes() -> Iterator[str]:
-    reasons: dict[int, dict[str, None]] = {1: {"bug": None}}  # which no error class of ours has
+    reasons: dict[int, dict[str, None]] = {}
     for found in _subclasses(errors.MigratorError):
         reasons.setdefault(found.exit_code, {})[found.code] = None
     for code, meaning in errors.EXIT_CODES.items():

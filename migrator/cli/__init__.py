@@ -21,10 +21,6 @@ from migrator.words import filled
 PROGRAM: Final = "grove-migrator"
 PLUGIN: Final = "kubectl-grove_migrate"
 
-#: The exit code of a bug, and of Ctrl-C outside a run.
-EXIT_BUG: Final = 1
-
-
 #: The module of each command, in the order of an upgrade.
 _MODULES: Final = {
     "plan": "plan",
@@ -128,29 +124,26 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
         finally:
             stdout.write()  # help, version and completion are printed by Click: if that has failed, so does this
     except errors.MigratorError as error:
-        return _fail(error.code, error.exit_code, str(error), session, error.details)
+        return _fail(error, session)
     except click.ClickException as error:
         return _usage(error, session)
     except click.Abort as error:
-        true = _half_way_before(error)
-        if true is not None:
-            return _fail(true.code, true.exit_code, str(true), session, true.details)
-        return _fail("interrupted", EXIT_BUG, "interrupted before anything was written", session)
+        return _fail(_half_way_before(error) or errors.Interrupted("interrupted before anything was written"), session)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
             traceback.print_exc()
-        return _fail("bug", EXIT_BUG, _bug(error), session)
+        return _fail(_bug(error), session)
     return code if isinstance(code, int) else 0
 
 
-def _fail(
-    code: str, exit_code: int, message: str, session: flags.Session, details: Mapping[str, str] | None = None
-) -> int:
-    if session.refusal and log.is_console(sys.stderr, session.log_format):
-        message = message.replace(session.refusal, "The run is refused, as shown above")
+def _fail(error: errors.MigratorError, session: flags.Session) -> int:
+    """Print an error, and return its exit code."""
+    is_shown = bool(session.refusal) and error.details == session.refusal
+    if is_shown and isinstance(error, errors.Refused) and log.is_console(sys.stderr, session.log_format):
+        error = errors.Refused("The run is refused, as shown above").ending(error.result)
     with suppress(KeyboardInterrupt):  # the exit code is true, whether its sentence is read or not
-        log.write_failure(code, exit_code, message, log_format=session.log_format, details=details)
-    return exit_code
+        log.write_failure(error, log_format=session.log_format)
+    return error.exit_code
 
 
 def _half_way_before(error: BaseException | None) -> errors.HalfWay | None:
@@ -173,11 +166,11 @@ def _usage(error: click.ClickException, session: flags.Session) -> int:
         message += f" (from {error.param.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     elif context is not None and "Did you mean" not in message:
         message = f"{message.removesuffix('.')}. See `{context.command_path} --help`."
-    return _fail("usage", error.exit_code, message.replace("\n", " "), session)
+    return _fail(errors.UsageError(message.replace("\n", " ")), session)
 
 
-def _bug(error: Exception) -> str:
+def _bug(error: Exception) -> errors.Bug:
     # Not the exception's own text: it may quote a value of somebody's pod template.
     where = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(where.filename).name}:{where.lineno}"
-    return f"this is a bug, please report it: {type(error).__name__} at {place}"
+    return errors.Bug(f"this is a bug, please report it: {type(error).__name__} at {place}")

@@ -53,7 +53,7 @@ def announce(
         raise unread(error, dry_run=cluster.dry_run) from None
     told = (*refusals_of(preview.plan), *warnings_of(preview.plan))
     session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
-    session().refusal = str(preview.refused or "").removesuffix(".")
+    session().refusal = preview.refused.details if preview.refused else {}
     if cluster.dry_run and not preview.plan.refusals:
         return  # the plan is its result
     where = f" (context {cluster.context})" if cluster.context else ""

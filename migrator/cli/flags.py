@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from textwrap import indent
@@ -51,11 +51,12 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Cli
 class Session:
     """The flags of every command, and what a person has seen.
 
-    ``shown`` are findings: code, object, field and message. ``refusal`` is what the run's error will say again.
+    ``shown`` are findings: code, object, field and message. ``refusal`` has the details of the error that says one
+    of them again.
     """
 
     verbose: bool = False
-    refusal: str = ""
+    refusal: Mapping[str, str] = field(default_factory=dict)
     shown: set[tuple[object, ...]] = field(default_factory=set)
     log_format: str = field(default_factory=lambda: os.environ.get(LOG_FORMAT, "auto"))
 

@@ -61,7 +61,7 @@ def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
             )
         for reason in _print_hashes(document, namespace, name, wanted):
             failed = True
-            log.write_failure(DecodeError.code, DecodeError.exit_code, f"{file}: {what}: {reason}")
+            log.write_failure(DecodeError(f"{file}: {what}: {reason}"))
     if not found:
         raise InputError(f"{file} has no PodCliqueSet.")
     return DecodeError.exit_code if failed else 0

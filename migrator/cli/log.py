@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from migrator.cli.flags import session
+from migrator.errors import MigratorError
 from migrator.words import printable, wrapped
 
 if TYPE_CHECKING:
@@ -78,15 +78,13 @@ def logger(
     return made
 
 
-def write_failure(
-    code: str, exit_code: int, message: str, *, log_format: str | None = None, details: Mapping[str, str] | None = None
-) -> None:
-    """Print on stderr why a command ends with this exit code: a sentence for people, else a JSON object.
+def write_failure(error: MigratorError, *, log_format: str | None = None) -> None:
+    """Print on stderr why a command ends: a sentence for people, else a JSON object.
 
-    ``details`` are those of a :class:`~migrator.errors.MigratorError`.
+    ``log_format`` is the session's; it must be given once the command has ended.
     """
-    log_format = log_format or session().log_format
-    _write("error", "failed", log_format, code=code, exit_code=exit_code, message=message, **(details or {}))
+    values = {"code": error.code, "exit_code": error.exit_code, "message": str(error), **error.details}
+    _write("error", "failed", log_format or session().log_format, **values)
 
 
 def write_warning(event: str, message: str) -> None:

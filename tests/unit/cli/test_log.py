@@ -13,6 +13,7 @@ import pytest
 
 from migrator.cli import log, progress
 from migrator.cli.flags import Session
+from migrator.errors import Refused
 from testbed import operator_installation as installation
 from tests.support.command_line import TO, Invoke
 from tests.support.memory_site import Site
@@ -86,7 +87,7 @@ def test_the_format_can_be_chosen(form: str, *, terminal: bool, console: bool, m
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     log.logger(stream, log_format=form).warning("odd")
-    log.write_failure("refused", 3, "GM-101: \x07no", log_format=form)
+    log.write_failure(Refused("\x07no", guard="GM-101"), log_format=form)
     first, second = stream.getvalue().splitlines()
     assert first.startswith("{") is not console
     if console:
