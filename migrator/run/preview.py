@@ -21,6 +21,7 @@ from migrator.run.context import RunOptions
 from migrator.run.record import Record
 from migrator.run.seen import Observation, check_there, records, unplanned
 from migrator.run.snapshot import read_snapshot
+from migrator.words import sentence
 
 
 def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]) -> model.Plan:
@@ -64,7 +65,7 @@ def first_look(
 
 def _story(run: Record) -> str:
     """What became of the last run, as sentences."""
-    return f"T{str(run)[1:]}." + (f" Last error: {run.error}" if run.error else "")
+    return sentence(str(run)) + (f" Last error: {run.error}" if run.error else "")
 
 
 @dataclass(frozen=True, slots=True)

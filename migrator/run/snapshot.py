@@ -110,8 +110,9 @@ class _Lists:
     def refuse(self) -> None:
         """Raise :class:`~migrator.errors.Forbidden` if a kind may not be listed that must be."""
         if self._refused:
-            _, _, why = str(next(iter(self._refused.values()))).partition(": ")
-            raise Forbidden(f"list {', '.join(self._refused)}: {why}")
+            first, *others = self._refused
+            also = f"; nor may it list {', '.join(others)}" if others else ""
+            raise Forbidden(f"{self._refused[first]}{also}")
 
 
 def _list(

@@ -88,8 +88,8 @@ def test_missing_permissions_are_told_at_once_with_their_account(
     """Whoever grants them need not guess whose they are, nor try again for each."""
     site.store.fail(Forbidden("list pods: HTTP 403 Forbidden"), times=99, verb="list")
     said = invoke(*command, code=1).message
-    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list podcliquesets.grove.io, ")
-    assert "podcliques.grove.io, pods: HTTP 403 Forbidden" in said
+    assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list ")
+    assert "; nor may it list podgangmaps.grove.io, podcliquescalinggroups.grove.io, podcliques.grove.io, pods" in said
     assert ("plan that one with -n" in said) is (command == ("plan",))
 
 

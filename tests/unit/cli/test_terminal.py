@@ -135,7 +135,7 @@ def test_a_signal_at_the_question_ends_the_run(
 
 @table(
     "error code said",
-    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "keep the operator at zero")),
+    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "Keep the operator at zero")),
     ("Nothing was written without the right to read.", (NotAuthorised("HTTP 403"), 1, "an earlier run")),
 )
 def test_what_the_screen_cannot_read_is_not_known(
