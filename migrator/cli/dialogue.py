@@ -63,8 +63,9 @@ def announce(
         words.rows("steps", _steps(preview, options)),
     ]
     known = preview.plan.set_plans or preview.plan.refusals or not options.revert  # a revert of nothing has no plan
-    text = plan_text(preview.plan, next_command=_with_the_stop(preview, options, dry_run=cluster.dry_run))
-    log.Unbreakable(sys.stderr).write(paragraphs(text if known else "", "".join(steps)))
+    again = _with_the_stop(preview, options, dry_run=cluster.dry_run)
+    text = plan_text(preview.plan, next_command=again) if known else ""
+    log.Unbreakable(sys.stderr).write(paragraphs(text, "".join(steps)))
     if cluster.dry_run or yes or not preview.writes:
         return
     try:

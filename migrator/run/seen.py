@@ -188,8 +188,9 @@ class Observation:
     def recorded(self) -> Scheme | None:
         """The source by the record of a run to this target that may have written; ``None`` if that was not certain."""
         run = self.open
-        same = run is not None and run.state is State.WRITING and not self.other_migration
-        return run.source_scheme if run is not None and same else None
+        if run is None or run.state is not State.WRITING or self.other_migration:
+            return None
+        return run.source_scheme
 
     def check_target_image(self) -> None:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
