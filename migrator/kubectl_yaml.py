@@ -24,7 +24,7 @@ _DEEPEST: Final = 200
 #: Manifests have aliases, and those of a few lines can stand for billions of values.
 _MOST_REPEATED: Final = 100_000
 
-_TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:str"})
+_TAGS: Final = frozenset({None, "tag:yaml.org,2002:str"})
 #: Booleans and null of YAML 1.1, which kubectl's ``sigs.k8s.io/yaml`` follows.
 _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -32,12 +32,12 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _FIRST_OF_NUMBERS: Final = frozenset("+-.0123456789")
+_BETWEEN: Final = re.compile("(?<=[0-9])_(?=[0-9])", re.ASCII)
 _INTEGER: Final = re.compile("-?(?:0|[1-9][0-9]{0,19})", re.ASCII)
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 #: What kubectl reads as a number, and prints in another way.
-_ODD: Final = re.compile(
-    r"[-+]?0(?:[xX][0-9a-fA-F]{1,16}|[bB][01]{1,64}|[oO][0-7]{1,21})|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
-)
+_BASED: Final = re.compile("[-+]?0(?:[xX][0-9a-fA-F]+|[bB][01]+|[oO][0-7]+)", re.ASCII)
+_NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
 
 
 def documents(file: IO[bytes], advice: str = f": {DUMP_AGAIN}") -> Iterator[tuple[Any, str]]:
@@ -122,15 +122,21 @@ def _plain(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON scala
         return _WORDS[text]
     if text[0] not in _FIRST_OF_NUMBERS:
         return text
-    if _INTEGER.fullmatch(text) and -(1 << 63) <= (value := int(text)) < 1 << 64:
-        return value
-    if _NUMBER.fullmatch(text):
-        number = float(text)
-        return number if math.isfinite(number) else text  # as Go does
-    digits = text.replace("_", "")
-    if _ODD.fullmatch(digits) or (digits != text and text[0] != "." and _NUMBER.fullmatch(digits)):
+    if _INTEGER.fullmatch(text) and _fits(text):
+        return int(text)
+    digits = _BETWEEN.sub("", text) if text[0] == "." else text.replace("_", "")  # as Go does
+    number = float(digits) if _NUMBER.fullmatch(digits) else math.inf
+    if math.isfinite(number) and digits == text:
+        return number
+    is_based = _BASED.fullmatch(digits) and _fits(digits)
+    if math.isfinite(number) or is_based or _NO_NUMBER.fullmatch(text):
         raise _at(event, "a number is not spelt as kubectl prints it")
-    return text
+    return text  # also a number that is out of range
+
+
+def _fits(text: str) -> bool:
+    """Whether an integer in any base fits into Go's int64, or without a sign into its uint64; else it is no number."""
+    return -(1 << 63) <= int(text, 0) < 1 << (63 if text[0] == "+" else 64)
 
 
 def _at(event: Any, message: str) -> ValueError:  # noqa: ANN401 - PyYAML's events

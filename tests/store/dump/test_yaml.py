@@ -56,6 +56,13 @@ def read(text: str) -> Any:
                 "1e400",
                 "9" * 400,
                 "0x" + "F" * 17,
+                "-0x8000000000000001",
+                "+0xFFFFFFFFFFFFFFFF",
+                "-0b1" + "0" * 62 + "1",
+                "0o2" + "0" * 21,
+                "1_0e400",
+                "+.i_nf",
+                ".5__0",
                 "1:30",
                 "190:20:30",
                 "2020-01-01",
@@ -69,7 +76,6 @@ def read(text: str) -> Any:
         ("'5'", "5"),
         ('"yes"', "yes"),
         ("!!str 5", "5"),
-        ("! 5", "5"),
         ("|\n  a\n  b\n", "a\nb\n"),
         (">-\n  a\n  b\n", "a b"),
         # keys are strings, and an alias is what it refers to
@@ -95,8 +101,12 @@ BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     [
         ("a: 1\nb: 2\na: 3\n", "line 3: key 'a' is set twice"),
         *((f"a: {odd}\n", "line 1: a number is not spelt as kubectl prints it") for odd in (".inf", "-.Inf", ".nan")),
-        *((f"a: {odd}\n", "line 1: a number is not spelt as") for odd in ("0x1F", "-0b101", "0o17", "1_000", "1_0.5")),
+        *(
+            (f"a: {odd}\n", "line 1: a number is not spelt as")
+            for odd in ("0x1F", "-0b101", "0o17", "1_000", "1_0.5", ".5_0", "-0x8000000000000000", "0o1" + "7" * 21)
+        ),
         ("a: !!int '5'\n", "line 1: tags other than !!str are not read"),
+        ("a: [!, 5]\n", "line 1: tags other than !!str are not read"),
         ("a: !foo bar\n", "line 1: tags other than !!str are not read"),
         ("a: !foo {}\n", "line 1: tags other than !!str are not read"),
         ("a: *b\n", "line 1: this alias has no anchor"),
