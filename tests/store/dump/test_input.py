@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import pickle
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,16 @@ def renamed(**metadata: Any) -> str:
     return json.dumps({**POD, "metadata": {**POD["metadata"], **metadata}})
 
 
+def too_deep_to_pack() -> Any:
+    """A list as deep as ``json`` reads and ``pickle`` does not write: how deep depends on the version of Python."""
+    value: list[Any] = []
+    with suppress(RecursionError):
+        while pickle.dumps(value):
+            for _ in range(100):
+                value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -47,7 +59,7 @@ def renamed(**metadata: Any) -> str:
         ('{"a": NaN}', "document 1: NaN is not JSON"),
         (json.dumps(SERVICE) + "}", f"document 2: line 1: Expecting value: {AGAIN}"),
         ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "document 1: key 'apiVersion' is set twice"),
-        ('{"kind": "List", "apiVersion": "v1", "items": [],}', "document 1: line 1: Expecting property name"),
+        ('{"kind": "List", "apiVersion": "v1", "items": [],}', "document 1: line 1: (Expecting|Illegal trailing)"),
         (
             '{"apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v1"},\n\n{oops',
             "document 1, item 2: line 3: ",
@@ -96,7 +108,7 @@ def renamed(**metadata: Any) -> str:
         ("? " * 50_000 + "a", "a key is not a string|nested too deeply"),
         # objects
         ('{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}', "a Pod has no metadata.name"),
-        (renamed(labels=json.loads("[" * 900 + "]" * 900)), "nested too deeply"),
+        (renamed(labels=too_deep_to_pack()), "nested too deeply"),
         ("Unable to connect to the server: dial tcp: lookup x: no such host\n", f"line 1: .*: {AGAIN}"),
         (b'\xff\xfe{\0"', "document 1: line 1: Expecting property name"),
         (renamed(name=5), "a Pod has no metadata.name"),
