@@ -16,6 +16,11 @@ STAY_AT_ZERO: Final = "Keep the operator at zero replicas."
 AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
 
+#: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
+#: (podgangmaps in most releases before alpha.12).
+DUMP_COMMAND: Final = (
+    "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
+)
 #: What to do about a dump that is not what kubectl prints.
 DUMP_AGAIN: Final = "it seems to be cut off, or to hold messages of kubectl; dump again, and keep stderr apart"
 

@@ -19,8 +19,7 @@ from migrator.cli.flags import session
 from migrator.cli.progress import Progress
 from migrator.cluster import CONCURRENCY, Cluster, Deadline
 from migrator.dump import Dump
-from migrator.errors import Forbidden, MigratorError, UsageError
-from migrator.grove.trees import DUMP_COMMAND
+from migrator.errors import DUMP_COMMAND, Forbidden, MigratorError, UsageError
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import monotonic

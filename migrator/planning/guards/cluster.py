@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from migrator.errors import DUMP_COMMAND
 from migrator.grove.objects import Snapshot
 from migrator.grove.places import GROUPS
-from migrator.grove.trees import DUMP_COMMAND
 from migrator.planning import model
 from migrator.planning.guards import base
 from migrator.planning.options import PlanOptions
