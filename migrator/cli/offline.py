@@ -14,7 +14,6 @@ from migrator.hashing import schemes
 from migrator.planning.guards import CATALOGUE, CODES
 from migrator.planning.guards.base import Guard
 from migrator.planning.known_issues import KNOWN_ISSUES
-from migrator.planning.model import Severity
 from migrator.releases import table
 from migrator.releases.program import Operator
 
@@ -120,7 +119,7 @@ def guards(*, codes: tuple[str, ...]) -> None:
 
 def _verdict(guard: Guard) -> str:
     """What a guard does to a run."""
-    if guard.severity is Severity.WARNING:
+    if guard.warns:
         return "warns"
     return "refuses, --allow" if guard.overridable else "refuses"
 

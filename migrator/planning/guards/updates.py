@@ -28,11 +28,11 @@ from migrator.planning.model import Finding
 from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
-IN_FLIGHT: Final = base.refuses(
+IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
-UNSEEN: Final = base.refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
-TERMINATION: Final = base.refuses(
+UNSEEN: Final = base.Guard("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
+TERMINATION: Final = base.Guard(
     "GM-116",
     "gang-termination",
     "Gang termination would happen during the downtime",
@@ -40,7 +40,7 @@ TERMINATION: Final = base.refuses(
     overridable=True,
     question="whether a gang would be terminated during the downtime",
 )
-REVISIONS: Final = base.refuses(
+REVISIONS: Final = base.Guard(
     "GM-120", "controller-revisions", "ControllerRevisions manage the set", "upgrade without grove-migrator"
 )
 
