@@ -137,9 +137,9 @@ def _present(clique: objects.PodClique) -> bool:
 
 
 def unlabelled(tree: objects.Tree) -> bool:
-    """Whether a PodClique or pod that stays has no label: the operator takes it for outdated."""
+    """Whether a PodClique or pod that stays has no label, so that an operator replaces it; none does under OnDelete."""
     staying = (clique for clique in tree.pod_cliques if not clique.terminating)
-    return any(not value for clique in staying for _, _, value in _labels(clique))
+    return not tree.pcs.on_delete and any(not value for clique in staying for _, _, value in _labels(clique))
 
 
 def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashField]]) -> bool:

@@ -76,7 +76,7 @@ def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterat
 
 def _without_label(tree: objects.Tree) -> Iterator[Problem]:
     """A pod or PodClique without its hash label, which the operator takes for outdated."""
-    if not tree.pcs.on_delete and unlabelled(tree):
+    if unlabelled(tree):
         yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
 
 

@@ -94,4 +94,4 @@ class SetFacts:
     @property
     def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
-        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and detect.unlabelled(self.tree))
+        return len(self.lagging) < len(self.foreign) or detect.unlabelled(self.tree)
