@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from migrator.cli import log
 from migrator.cli.flags import session
@@ -29,11 +29,11 @@ from migrator.run.webhooks import account_of
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def connect(kubeconfig: str | None, context: str | None, **options: Any) -> Cluster:  # noqa: ANN401 - kube.store's
+def connect(kubeconfig: str | None, context: str | None, deadline: Deadline | None = None) -> Cluster:
     """The cluster that the flags name, or the one that we run in."""
     from migrator.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    return store.connect(kubeconfig=kubeconfig, context=context, waiting=_waiting, **options)
+    return store.connect(kubeconfig=kubeconfig, context=context, waiting=_waiting, deadline=deadline)
 
 
 def _waiting(plugin: str) -> None:

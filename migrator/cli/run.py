@@ -88,7 +88,7 @@ def run(
     )
     progress = Progress(sys.stderr)
     run_context = connect.context(progress, timeout or None)
-    cluster = connect.connect(kubeconfig, context, deadline=run_context.deadline)
+    cluster = connect.connect(kubeconfig, context, run_context.deadline)
     cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(cluster, options, run_context, progress, yes=yes)
