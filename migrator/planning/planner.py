@@ -262,8 +262,8 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
     for item in by_verdict[Verdict.FOREIGN]:
         matching = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
-        other = next(matching, None)
-        if other is not None and _is_proven(tree, other, hashes):
+        other = next((one for one in matching if _is_proven(tree, one, hashes)), None)
+        if other is not None:
             raise UsageError(
                 f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
                 f"{old.name}: name the old release with --from, or migrate those sets first"
