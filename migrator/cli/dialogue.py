@@ -22,7 +22,6 @@ from migrator.planning.guards.operators import RUNNING
 from migrator.planning.model import Plan
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
-from migrator.report.json import refusals_of, warnings_of
 from migrator.report.table import paragraphs, plan_text
 from migrator.run import context
 from migrator.run.leaving import unread
@@ -52,7 +51,7 @@ def announce(
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
         raise unread(error, dry_run=cluster.dry_run) from None
-    told = (*refusals_of(preview.plan), *warnings_of(preview.plan))
+    told = preview.plan.all_findings
     session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
     session().refusal = preview.refused.details if preview.refused else {}
     if cluster.dry_run and not preview.plan.refusals:

@@ -11,7 +11,7 @@ from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import AUTO, PlanOptions, source_of
-from migrator.planning.planner import Outlook
+from migrator.planning.outlook import Target, newer_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
@@ -104,7 +104,7 @@ def plan(
     write(text)
     if result is None or not detailed_exitcode:
         return 0
-    if json.refusals_of(result) or is_empty:
+    if result.refusals or is_empty:
         return errors.Refused.exit_code
     return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
 
@@ -128,20 +128,17 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     look, targets, seen = first_look(cluster, options, now=connect.now)
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
-    rows = status.target_rows(targets, look.running)
-    return status.outlook_text(look, rows, commands=_next_commands(cluster, look, seen, rows))
-
-
-def _next_commands(cluster: Cluster, look: Outlook, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
-    """What finishes the last run, or what comes after it; otherwise the plan of the newest release."""
+    plans = list(targets)
+    newer = newer_releases(plans, look.running)
     if look.resumes:
-        return (flags.next_command("run", *look.resumes, "--stop-operator"),)
-    newest = next((row.release for row in reversed(rows) if row.is_newer), None)
-    plan_it = flags.next_command("plan", "--to", newest) if newest else flags.next_command("releases")
-    return _after_run(cluster, seen, rows) or (plan_it,)
+        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
+    else:
+        plan_it = flags.next_command("plan", "--to", newer[-1]) if newer else flags.next_command("releases")
+        commands = _after_run(cluster, seen, plans) or (plan_it,)
+    return status.outlook_text(look, plans, newer, commands=commands)
 
 
-def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
+def _after_run(cluster: Cluster, seen: Observation, targets: list[Target]) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
     from migrator.cli import dialogue
     from migrator.run.context import RunOptions, RunResult
@@ -153,7 +150,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
         options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
     except errors.UnknownScheme:  # another grove-migrator knew that name
         return ()
-    reached = next((row.plan for row in rows if row.scheme == options.plan.target.scheme), None)
+    reached = next((target.plan for target in targets if target.scheme == options.plan.target.scheme), None)
     if reached is None or any(one.changes for one in reached.set_plans):
         return ()
     result = RunResult(reached, operator=seen.operator)
@@ -163,7 +160,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format == "json":
         return as_json(json.plan_json(result, header))
-    migrates = json.number(result, SetState.MIGRATE) and not json.refusals_of(result)
+    migrates = json.number(result, SetState.MIGRATE) and not result.refusals
     following = flags.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, header, group_by=group_by, next_command=following)

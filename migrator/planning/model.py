@@ -136,7 +136,8 @@ class Disruption:
 class SetPlan:
     """The plan of one tree; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
 
-    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
+    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates although
+    this set is migrated, if it can be.
     """
 
     tree: Tree
@@ -182,6 +183,20 @@ class Plan:
     def refusals(self) -> tuple[Finding, ...]:
         """Everything that forbids the run."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Everything that informs."""
+        return tuple(finding for finding in self.all_findings if finding.severity is Severity.WARNING)
+
+    @property
+    def remaining(self) -> Disruption:
+        """The pods of the cluster that are recreated although the sets that can be migrated are."""
+        total, sets = self.cluster_disruption, self.set_plans
+        return Disruption(
+            pods=total.pods - sum(one.disruption.pods - one.remaining.pods for one in sets),
+            gpus=total.gpus - sum(one.disruption.gpus - one.remaining.gpus for one in sets),
+        )
 
 
 def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:

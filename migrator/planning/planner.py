@@ -1,4 +1,4 @@
-"""From trees to a plan, forward or back, or to one for each target: the changes, refusals, and pods at stake. Pure.
+"""From trees to a plan, forward or back: the changes, refusals, and pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -6,7 +6,7 @@ value stays as it is, or is a reason to refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -31,36 +31,6 @@ from migrator.releases import table
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
 OPERATOR_UPGRADE: Final = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
-
-    ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
-    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end.
-    """
-
-    name: str | None
-    is_cluster: bool
-    sets: int = 0
-    pods: int = 0
-    gpus: int = 0
-    operator: str | None = None
-    running: str | None = None
-    record: str = ""
-    resumes: tuple[str, ...] = ()
-    installed: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A scheme, the releases that use it (``running``: one of them runs), and the plan of an upgrade to them."""
-
-    scheme: Scheme
-    releases: tuple[str, ...]
-    running: bool
-    plan: model.Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +75,6 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
         running=known.running,
         advisories=tuple(advise(selected, options, known.running, known.short_names if snapshot.is_cluster else None)),
     )
-
-
-def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
-    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
-
-    Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
-    """
-    for scheme in table.released_schemes():
-        builds = [release for release in table.releases() if release.scheme == scheme]
-        if releases := tuple(one.name for one in builds if not one.from_main):
-            plan = make_plan(snapshot, replace(options, target=table.Named(scheme.name, scheme)), known)
-            yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
 
 
 def holds_target(plan: model.SetPlan) -> bool:
@@ -186,16 +144,17 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
         source = nearest  # every foreign value lags behind or was allowed, and stays
-    without, remaining = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
+    state = model.SetState.REFUSED if refused else _state_of(changes)
+    without, migrated = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
     return model.SetPlan(
         tree=tree,
         source=source,
         target=target,
-        state=model.SetState.REFUSED if refused else _state_of(changes),
+        state=state,
         changes=changes,
         findings=findings,
         disruption=without,
-        remaining=remaining,
+        remaining=migrated if state is model.SetState.MIGRATE else without,
         hashes=pair,
     )
 

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from migrator.grove.objects import Ref
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.planning.model import Advice, Disruption, Finding, NotChecked, SetPlan, SetState, Severity
-from migrator.planning.planner import Outlook, plans_for_all_releases
+from migrator.planning.outlook import Outlook, plans_for_all_releases
 from migrator.report import json
-from tests.support.builders import World, options_of
+from tests.support.builders import OLD, World, options_of
 from tests.support.paths import ROOT
 from tests.unit.report.test_table import finding, plan, tree, tree_plan
 
@@ -65,15 +65,18 @@ def test_json_counts_objects_and_only_pods_that_stay() -> None:
 
 def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
     """Two plans of one cluster are the same text, whatever order the API server lists in."""
-    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
-    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
-    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
-    document = json.plan_json(plan(first, second, third))
+    world = World()
+    for name, namespace in (("b", "y"), ("z", "x"), ("a", "y")):
+        world.grow(name, namespace=namespace, on_delete=True)
+        for pod in world.all("Pod"):
+            pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = OLD
+    document = json.plan_json(world.plan())
     assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
-    for entry in document["trees"]:
-        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
-        assert places == sorted(places)
-    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+    for entries in (document["warnings"], *(entry["changes"] for entry in document["trees"])):
+        places = [(one["namespace"], one["name"], one["kind"], one["field"]) for one in entries]
+        assert places == sorted(places) != []
+    world.objects.reverse()
+    assert json.plan_json(world.plan()) == document
 
 
 def test_json_says_null_for_what_is_absent() -> None:
