@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.flags import Text, command, output_format
+from migrator.cli.flags import command, not_empty, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
@@ -26,7 +26,7 @@ from migrator.releases.program import Operator
     grove-migrator scheme grove-operator
     """,
 )
-@click.argument("program", type=Text())
+@click.argument("program", type=not_empty)
 def scheme(*, program: str) -> None:
     """Read PROGRAM, an operator's program file, and print the hash scheme that this operator uses.
 
