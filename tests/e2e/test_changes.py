@@ -112,8 +112,8 @@ CHANGES: Final = {
         {
             "migrator/report/json.py": (
                 (
-                    '        "gpusRecreatedWithMigration": rest.gpus,\n',
-                    '        "gpusRecreatedWithMigration": rest.gpus,\n        "spare": 0,\n',
+                    '        "gpusRecreatedWithMigration": plan.remaining.gpus,\n',
+                    '        "gpusRecreatedWithMigration": plan.remaining.gpus,\n        "spare": 0,\n',
                 ),
             ),
             "docs/how-it-works.md": (("`gpusRecreatedWithMigration`", "`gpusRecreatedWithMigration`, `spare`"),),
