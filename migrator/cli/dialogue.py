@@ -8,14 +8,13 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from migrator import errors, words
 from migrator.cli import log
 from migrator.cli.flags import next_command, session
-from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
 from migrator.planning import crds
 from migrator.planning.guards.operators import RUNNING
@@ -28,6 +27,9 @@ from migrator.run.leaving import unread
 from migrator.run.operator import Operator
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
+
+if TYPE_CHECKING:
+    from migrator.cli.progress import Progress
 
 #: Why a CRD is deleted.
 _DELETION: Final = f"Delete the old CRD first: the new one has its short name ({crds.CLASHING.code})."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
+from migrator.cli import operator_source
 from migrator.cli.flags import command, not_empty, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
@@ -33,8 +34,6 @@ def scheme(*, program: str) -> None:
     The scheme follows from the libraries and functions that Go recorded in the file. If it is printed as likely, it
     is not certain: --to-binary refuses such a program, and you decide whether to name the scheme with --to.
     """
-    from migrator.cli import operator_source
-
     for title, text in _facts(operator_source.read(program)):
         write(words.row(title, text))
 

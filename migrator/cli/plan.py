@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from migrator import __version__, errors
-from migrator.cli import flags, log
+from migrator.cli import connect, dialogue, flags, log, operator_source
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
@@ -15,9 +14,9 @@ from migrator.planning.outlook import Target, newer_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
-
-if TYPE_CHECKING:
-    from migrator.run.seen import Observation
+from migrator.run import preview
+from migrator.run.context import RunOptions, RunResult
+from migrator.run.seen import Observation
 
 EXIT_CHANGES: Final = 10
 
@@ -68,16 +67,12 @@ def plan(
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import connect, operator_source
-    from migrator.cli.progress import Progress
-    from migrator.run.preview import preview
-
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     chosen = operator_source.choose_target(to, to_binary)
     any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
-    progress = Progress(sys.stderr)
+    progress = connect.progress()
     if filename:
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
@@ -89,7 +84,7 @@ def plan(
             if chosen is None:
                 text = _first_look(cluster, options, output, header)
             else:
-                result = preview(cluster, options, now=connect.now)
+                result = preview.preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
@@ -122,10 +117,7 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
 
 def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, header: PlanHeader) -> str:
     """The cluster as it is, and every release that an upgrade may lead to."""
-    from migrator.cli import connect
-    from migrator.run.preview import first_look
-
-    look, targets, seen = first_look(cluster, options, now=connect.now)
+    look, targets, seen = preview.first_look(cluster, options, now=connect.now)
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
     plans = list(targets)
@@ -140,9 +132,6 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
 
 def _after_run(cluster: Cluster, seen: Observation, targets: list[Target]) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
-    from migrator.cli import dialogue
-    from migrator.run.context import RunOptions, RunResult
-
     last = seen.record
     if last is None or last.is_open or last.revert:
         return ()
