@@ -238,7 +238,7 @@ def test_durations_are_those_of_kubectl() -> None:
     values = {"0": 0.0, "15": 15.0, "1.5": 1.5, "15s": 15.0, "1m": 60.0, "1m30s": 90.0, "500ms": 0.5, "2h": 7200.0}
     values |= {"+5m": 300.0, ".5h": 1800.0, "1.h": 3600.0, "-0": 0.0}
     assert {text: seconds(text) for text in values} == values
-    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣", "٣s", "1d", "1h x 5m"):
+    for text in ("", "soon", "-1s", "-1", "1 minute", "1e3", "s", "٣", "٣s", "1d", "1h x 5m", "24h1s"):
         with pytest.raises(click.BadParameter):
             seconds(text)
 

@@ -79,6 +79,14 @@ def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
     assert json.plan_json(world.plan()) == document
 
 
+def test_json_findings_are_sorted_by_object_and_field() -> None:
+    """In whatever order the guards find them."""
+    odd = (("b", None), ("a", "/b"), ("a", "/a"))
+    findings = tuple(finding(Severity.WARNING, name, field) for name, field in odd)
+    document = json.plan_json(plan(tree_plan("demo", findings=findings)))
+    assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+
+
 def test_json_says_null_for_what_is_absent() -> None:
     """A finding about no object has null in its places; a set that nothing explains has null as its source."""
     odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")

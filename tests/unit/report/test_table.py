@@ -256,6 +256,7 @@ def test_the_first_look_fits_one_screen() -> None:
         "",
     ]
     assert "blocked   GM-1" in text
+    assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in text
     assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")][:3] == [
         f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1")
     ]
