@@ -15,6 +15,8 @@ from click.core import ParameterSource
 
 from migrator import exact_json
 from migrator.errors import UsageError
+from migrator.hashing.schemes import all_schemes
+from migrator.releases.table import releases
 
 #: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
 #: about that.
@@ -129,9 +131,6 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes: the newest release first, then the schemes."""
-    from migrator.hashing.schemes import all_schemes
-    from migrator.releases.table import releases
-
     known = (*(one.name for one in reversed(releases())), *(one.name for one in all_schemes()))
     return [name for name in known if name.startswith(typed)]
 

@@ -109,56 +109,43 @@ def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
-    target = options.target.scheme
+    target, builds = options.target.scheme, options.target.builds
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
     recorded = known.recorded
     candidates = (recorded,) if options.source is None and recorded is not None else options.candidates
-    source, nearest = detect(stored, candidates, target, hashes)
-    other = None
+    source, likely = detect(stored, candidates, target, hashes)
     if source is None and options.source is not None:
         proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
-        other = detect(stored, proven, target, hashes).source
-    pair = HashPair(hashes(other or nearest), hashes(target))
-    verdicts = pair.by_verdict(stored)
-    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-    changes = _changes_of(verdicts[Verdict.SOURCE], pair.target)
+        if (actual := detect(stored, proven, target, hashes).source) is not None:
+            return _wrong_from(tree, actual, HashPair(hashes(actual), hashes(target)), options)
+    pair = HashPair(hashes(likely), hashes(target))
     facts = SetFacts(
         tree,
-        source=nearest,
+        source=likely,
         target=target,
-        builds=options.target.builds,
+        builds=builds,
         explained=source is not None,
         pair=pair,
-        values=verdicts,
-        recorded=nearest == recorded,
+        values=pair.by_verdict(stored),
+        recorded=likely == recorded,
         now=known.now if snapshot.is_cluster else None,
         downtime=downtime,
         possible_hashes=snapshot.possible_hashes,
     )
-    if other is not None and options.source is not None:
-        changes, findings = (), _wrong_from(tree, other, options.source)
-    else:
-        certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
-        unchanged = source == target or (pair.source == pair.target and certain)
-        findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
+    certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    unchanged = source == target or (pair.source == pair.target and certain)
+    findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
-        source = nearest  # every foreign value lags behind or was allowed, and stays
+        source = likely  # every foreign value lags behind or was allowed, and stays
+    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
+    changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
     state = model.SetState.REFUSED if refused else _state_of(changes)
-    without, migrated = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
-    return model.SetPlan(
-        tree=tree,
-        source=source,
-        target=target,
-        state=state,
-        changes=changes,
-        findings=findings,
-        disruption=without,
-        remaining=migrated if state is model.SetState.MIGRATE else without,
-        hashes=pair,
-    )
+    without, migrated = disruption_of(tree, pair, source=likely, target=target, builds=builds)
+    remaining = migrated if state is model.SetState.MIGRATE else without
+    return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -167,12 +154,14 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(places.stored_hashes(tree), None) is None)
 
 
-def _wrong_from(tree: Tree, other: Scheme, requested: table.Named) -> tuple[model.Finding, ...]:
-    """The one finding about a tree whose hashes are not those of ``--from``."""
-    builds = table.build_range(table.builds_with(other))
-    message = f"holds the hashes of {other.name} ({builds}), not those of --from {requested}"
-    remedy = f"leave out --from, or give --from {other.name}"
-    return (values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy),)
+def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions) -> model.SetPlan:
+    """The plan of a tree whose hashes are all of another scheme than ``--from`` names."""
+    target, builds = options.target.scheme, table.build_range(table.builds_with(actual))
+    message = f"holds the hashes of {actual.name} ({builds}), not those of --from {options.source}"
+    remedy = f"leave out --from, or give --from {actual.name}"
+    finding = values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy)
+    lost, _ = disruption_of(tree, pair, source=actual, target=target, builds=options.target.builds)
+    return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost, pair)
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:
