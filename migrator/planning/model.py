@@ -63,21 +63,9 @@ class NotChecked:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A known issue of an upgrade; it never refuses."""
-
-    id: str
-    ref: Ref
-    message: str
-    source: str
-    remedy: str
-    confidence: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class KnownIssue:
-    """The entry of a known issue: its code, a short title, what happens, where that is said, and what to do."""
+    """The entry of a known issue, which never refuses: a short title, what happens, where that is said, what to do."""
 
     code: str
     title: str
@@ -89,7 +77,17 @@ class KnownIssue:
     def advice(self, ref: Ref, conditions: Sequence[str] = (), effect: str = "", remedy: str = "") -> Advice:
         """What this issue says of an object, under ``conditions``; effect and remedy are the issue's by default."""
         message = (effect or self.effect) + (f" (if {' and '.join(conditions)})" if conditions else "")
-        return Advice(self.code, ref, message, self.source, remedy or self.remedy, self.confidence)
+        return Advice(self, ref, message, remedy or self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a known issue says of an object."""
+
+    issue: KnownIssue
+    ref: Ref
+    message: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)

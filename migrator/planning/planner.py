@@ -118,7 +118,8 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     source, likely = detect(stored, candidates, target, hashes)
     if source is None and options.source is not None:
         proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
-        if (actual := detect(stored, proven, target, hashes).source) is not None:
+        actual, _ = detect(stored, proven, target, hashes)
+        if actual is not None:
             return _wrong_from(tree, actual, HashPair(hashes(actual), hashes(target)), options)
     pair = HashPair(hashes(likely), hashes(target))
     facts = SetFacts(

@@ -118,8 +118,9 @@ def _found(plan: model.Plan) -> dict[str, Any]:
 
 
 def _advice(advice: model.Advice) -> dict[str, Any]:
-    more = {name: getattr(advice, name) for name in ("message", "source", "remedy", "confidence")}
-    return {"id": advice.id, **object_json(advice.ref), **more}
+    issue = advice.issue
+    said = {"message": advice.message, "source": issue.source, "remedy": advice.remedy, "confidence": issue.confidence}
+    return {"id": issue.code, **object_json(advice.ref), **said}
 
 
 def _finding(finding: model.Finding) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning import model
 from migrator.planning.guards import CATALOGUE
-from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.releases import table
 from migrator.releases.table import named
 from migrator.report import json
@@ -201,11 +200,12 @@ def not_checked(unchecked: Iterable[model.NotChecked]) -> list[str]:
 
 def issue_rows(advisories: Iterable[model.Advice]) -> Iterator[str]:
     """The known issues: what it is, where, what to do, and where that is said."""
-    for code, title, advice, refs in advice_groups(advisories):
-        yield words.row("issue", f"{code} {words.sentence(title)}", indent=2)
+    for advice, refs in advice_groups(advisories):
+        issue = advice.issue
+        yield words.row("issue", f"{issue.code} {words.sentence(issue.title)}", indent=2)
         yield words.row("", f"  {names(refs)}: {advice.message}", indent=4)
         yield words.row("", f"  -> {words.sentence(advice.remedy)}", indent=5)
-        yield words.row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
+        yield words.row("", f"  Source: {issue.source}; {issue.confidence}.", indent=4)
 
 
 def _sets(plan: model.Plan) -> str:
@@ -290,15 +290,12 @@ def grouped(findings: Iterable[model.Finding]) -> list[FindingGroup]:
     return [FindingGroup(code, not warns, tuple(members)) for (warns, code), members in groups]
 
 
-def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[str, str, model.Advice, tuple[Ref, ...]]]:
-    """Known issues by code: the code, its title, the first advice, and every object concerned."""
-    by_id: dict[str, list[model.Advice]] = {}
+def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[model.Advice, tuple[Ref, ...]]]:
+    """Known issues by code: the first advice, and every object concerned."""
+    by_code: dict[str, list[model.Advice]] = {}
     for advice in advisories:
-        by_id.setdefault(advice.id, []).append(advice)
-    return [
-        (code, KNOWN_ISSUES[code].title, members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
-        for code, members in sorted(by_id.items())
-    ]
+        by_code.setdefault(advice.issue.code, []).append(advice)
+    return [(members[0], tuple(dict.fromkeys(one.ref for one in members))) for _, members in sorted(by_code.items())]
 
 
 def names(refs: tuple[Ref, ...]) -> str:

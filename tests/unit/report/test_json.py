@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
-from migrator.planning.model import Advice, Disruption, Finding, NotChecked, SetPlan, SetState, Severity
+from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.planning.model import Disruption, Finding, NotChecked, SetPlan, SetState, Severity
 from migrator.planning.outlook import Outlook, plans_for_all_releases
 from migrator.report import json
 from tests.support.builders import OLD, World, options_of
@@ -28,7 +29,7 @@ def keys_of(value: Any) -> set[str]:
 def test_the_page_has_every_key_and_no_other() -> None:
     """Whoever writes a script finds all keys in one place; one that is renamed or goes is seen."""
     ref, header = Ref("Pod", "a", "b"), json.PlanHeader("dump", "now", "1")
-    issue = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen")
+    issue = KNOWN_ISSUES["GM-301"].advice(ref)
     unseen = NotChecked("GM-122", "whether", "why")
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
