@@ -88,6 +88,16 @@ def test_json_findings_are_sorted_by_object_and_field() -> None:
     assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
 
 
+def test_json_says_of_an_issue_what_is_to_be_done_about_this_object() -> None:
+    """Not what its entry says of all objects; where that is said, and how sure it is, are the entry's."""
+    issue = KNOWN_ISSUES["GM-312"]
+    advice = issue.advice(Ref("CustomResourceDefinition", "", "ct"), effect="it clashes", remedy="delete it")
+    (said,) = json.plan_json(replace(plan(), advisories=(advice,)))["advisories"]
+    where = {"kind": "CustomResourceDefinition", "namespace": None, "name": "ct"}
+    rest = {"message": "it clashes", "source": issue.source, "remedy": "delete it", "confidence": issue.confidence}
+    assert said == {"id": "GM-312", **where, **rest}
+
+
 def test_json_says_null_for_what_is_absent() -> None:
     """A finding about no object has null in its places; a set that nothing explains has null as its source."""
     odd = Finding("GM-122", Severity.WARNING, None, None, "it runs")
