@@ -87,19 +87,27 @@ def detect(
 ) -> Detection:
     """Find the first candidate that explains a tree, the target before all.
 
+    OnDelete's leftovers are explained by an only candidate that gives some of them: a revert that died may leave old
+    hashes of the present template beside new ones.
+
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
+    done: Detection | None = None
     for candidate in (target, *candidates):
         pair = HashPair(hashes(candidate), hashes(target))
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
         if found and not counts[Verdict.FOREIGN]:
-            return Detection(candidate, candidate)
+            if candidate != target or not (counts[Verdict.LEFTOVER] and len(candidates) == 1):
+                return Detection(candidate, candidate)
+            done = Detection(target, target)  # but for leftovers that are the present template's, under that source
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
+    if done is not None:
+        return done
     best = max(candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
     return Detection(None, target if explained and not by_source else best)
