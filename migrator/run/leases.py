@@ -59,8 +59,12 @@ _ATTEMPTS: Final = 3
 
 
 def monotonic() -> float:
-    """Seconds that also pass while the machine is suspended, where the system offers such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    """Seconds that also pass while the machine is suspended, where the system offers such a clock.
+
+    That is CLOCK_BOOTTIME of Linux and CLOCK_MONOTONIC_RAW of macOS, where ``time.monotonic`` stands still meanwhile
+    (CPython issue 86273).
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", None))
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
