@@ -63,7 +63,19 @@ def _run(session: Session) -> RunResult:
 
 
 def _rehearse(run: Session) -> RunResult:
-    """Do what the run would do with ``dryRun=All``, but leave Leases, record, webhooks and Deployment alone."""
+    """Do what the run would do with ``dryRun=All``, but leave Leases, record, webhooks and Deployment alone.
+
+    An error is 6 where a dead run may have written, as the run's would be: no old operator may start.
+    """
+    try:
+        return _rehearsed(run)
+    except errors.MigratorError as error:
+        if not run.seen.dirty:
+            raise
+        raise leaving.half_way(run, error) from error
+
+
+def _rehearsed(run: Session) -> RunResult:
     _look_until_idle(run)
     if refusal := run.seen.refused:
         raise refusal

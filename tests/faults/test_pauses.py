@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from testbed import operator_installation as installation
-from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, Process, Step, when
+from tests.faults import cluster, users
+from tests.faults.process import DONE, KILLED, STUCK, Process, Step, kill_at, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -14,6 +18,9 @@ UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
 def killing(step: Step) -> None:
     """The process dies at this step."""
     step.process.kill()
+
+
+stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), killing)
 
 
 def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
@@ -35,6 +42,17 @@ def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
 
     ending = world.run(at)
     assert (ending.code, world.seconds > 4000) == (DONE, True), str(ending)
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
+def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[str, Any]) -> None:
+    """A dead run left them; 3 would say that the old operator may run."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    users.begin_update(world)
+    ending = world.run(dry_run=True, **options)
+    assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
 
 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
