@@ -140,13 +140,14 @@ class Session:
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
         seen, plan, last = self.seen, self.options.plan, self.seen.record
+        untouched = not (seen.dirty or self.wrote)
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
             source=str(plan.source or AUTO),
             target=str(plan.target),
             started=self.known_leases.server_time,
-            state=State.WRITING if seen.dirty else State.STOPPING,
+            state=State.STOPPING if untouched else State.WRITING,
             elects=seen.elects,
             operator=last.operator if last is not None else None,
             repeats=last is not None,

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, KILLED, STUCK, Process, Step, kill_at, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
 
 UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
 
@@ -53,6 +55,31 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
     assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
+
+
+@table(
+    "options loop",
+    ("Without the right to stop it.", ({"stop_operator": False}, False)),
+    ("It is started again after each stop.", ({}, True)),
+)
+def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
+    options: dict[str, bool], *, loop: bool
+) -> None:
+    """The old operator appeared once all was recorded as done, was stopped again, and that run was killed: 6."""
+    world = World(cluster.grown())
+    starts = when(lambda _: world.record_state == "done", lambda _: world.deploy(replicas=1), times=1)
+
+    def at(step: Step) -> None:
+        starts(step)
+        if world.grove() == world.after:
+            stopped(step)
+
+    assert world.run(at).code == KILLED
+    assert world.grove() == world.after
+    world.deploy(replicas=1)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options)
+    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
 
 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
