@@ -152,6 +152,8 @@ class Session:
             operator=last.operator if last is not None else None,
             repeats=last is not None,
         )
+        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote: this one begins now
+            run = replace(run, run=self.context.run_id, started=self.known_leases.server_time, elects=seen.elects)
         if last is None or not is_same_target(last, self.options):  # it tells nothing of this run
             run = replace(run, operator=None, repeats=False)
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from migrator import kinds
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
+from tests.faults.operators import ALPHA_9, ALPHA_11
 from tests.faults.process import DONE, KILLED, STUCK, Process, Step, kill_at, when
 from tests.faults.steps import of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -44,6 +46,25 @@ def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
 
     ending = world.run(at)
     assert (ending.code, world.seconds > 4000) == (DONE, True), str(ending)
+
+
+def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
+    """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
+    world = World(cluster.grown())
+    assert world.run(stopped).code == KILLED
+    world.deploy(replicas=1)
+    world.advance(86400)
+    for name in users.NAMES:
+        world.store.edit(kinds.POD_CLIQUE_SETS, "default", name, users.in_flight)
+    world.operate(cluster.SOURCE, ALPHA_9)
+    world.checker.learn()
+    world.advance(3600)
+    assert world.run().code == DONE
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    world.operate(cluster.TARGET, ALPHA_11)
+    ending = world.start().verify()
+    assert ending.code == DONE, str(ending)
 
 
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
