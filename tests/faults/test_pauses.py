@@ -11,8 +11,8 @@ from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11
-from tests.faults.process import DONE, KILLED, STUCK, Process, Step, kill_at, when
-from tests.faults.steps import of_trees
+from tests.faults.process import DONE, KILLED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
@@ -25,6 +25,26 @@ def killing(step: Step) -> None:
 
 
 stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), killing)
+
+
+def test_an_election_that_was_switched_off_since_the_last_run_keeps_nobody_out() -> None:
+    """That run ended well, and by its record the operator elects: the next run stops it all the same before it acts."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    world.elects, world.latency = False, 0.05
+    for replicas in (0, 1):
+        world.deploy(replicas=replicas, image=cluster.NEW_IMAGE)
+        world.advance(60)
+    world.checker.after_write = lambda _: None  # type: ignore[method-assign,assignment]
+    acted = list[str]()
+    world.on_awake = lambda image: acted.append(image) if world.grove() != world.after else None
+
+    def at(step: Step) -> None:
+        world.advance(0.5 if step.is_grove else 0)
+        do_at(first("pods"), "after", lambda _: world.deploy(replicas=1))(step)
+
+    ending = world.run(at, target=cluster.SOURCE)
+    assert (ending.code, acted, world.grove() == world.before) == (DONE, [], True), str(ending)
 
 
 def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
