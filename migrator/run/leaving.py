@@ -17,9 +17,9 @@ from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
-from migrator.releases.table import release_in
+from migrator.releases.table import knows, release_in
 from migrator.run.leases import LOCKED_OUT
-from migrator.run.record import Record, State
+from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
@@ -73,7 +73,8 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
-    if record is not None and not run.restore(was := record.stopped):
+    was = _stopped(run, record, scheme)
+    if not run.restore(was):
         installed = run.seen.operator
         now = f"{installed} has {installed.image}" if installed is not None else "there is none"
         next_step = (
@@ -87,6 +88,15 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.save(earlier if record.repeats and not scheme else None)
     restored = f"{_said(error)}. Every old hash was restored: you can start an operator of {scheme}"
     return errors.Reverted(restored) if scheme else _unchanged(error)
+
+
+def _stopped(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
+    """The operator to start again: that which was stopped, and after a revert to a scheme only if it knows that."""
+    was = record.stopped if record is not None else None
+    if record is None or was is None or not scheme or knows(was.image, {scheme}):
+        return was
+    is_old = not run.seen.dirty and record.operator is not None and was.image == record.operator.image
+    return was if is_old else None
 
 
 def _is_known(run: Session, error: BaseException) -> bool:

@@ -205,8 +205,8 @@ def _close(run: Session) -> None:
         release = release_in(installed.image)
         if not run.options.revert:
             run.restore(record.stopped)
-        elif release is None or release.scheme.name == record.scheme:
-            run.restore(record.operator)
+        elif release.scheme.name == record.scheme if release is not None else not run.stops:
+            run.restore(record.operator)  # which of two one tag such as `latest` was that ran just now is not known
     if record is not None and record.is_open and not run.options.revert:
         run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True

@@ -159,7 +159,8 @@ class Session:
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme, **changes)
         if (was := run.stopped) is not None:
-            is_first = run.operator is None and not (run.revert or self.options.is_target(was.image))
+            # What runs beside old hashes alone knows them.
+            is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
             run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
         self.save(run)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from migrator import kinds
+from migrator.errors import Rejected, Reverted
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -121,6 +123,64 @@ def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options)
     assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
+
+
+def killed(world: World) -> None:
+    """A run dies in mid-write, and somebody upgrades; the tag of that operator names no known release."""
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(LONGER_THAN_A_LEASE)
+
+
+def pulled_anew(world: World) -> None:
+    """A run dies in mid-write, and the image's tag is pushed and pulled anew."""
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(20)
+    killed(world)
+
+
+def nothing(_: World) -> None:
+    """Nobody has run before."""
+
+
+@table(
+    "replicas before",
+    ("A run had stopped the old operator.", (1, killed)),
+    ("The old operator was at zero.", (0, killed)),
+    ("The other one starts in mid-run.", (0, nothing)),
+    ("It has the tag of the old one.", (1, pulled_anew)),
+)
+def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
+    replicas: int, before: Callable[[World], None]
+) -> None:
+    """It was stopped beside half-written sets, so nothing tells that it knows the old hashes."""
+    world = World(replicas=replicas)
+    before(world)
+    counted = list[str]()
+
+    def reject(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
+            counted.append(step.name)
+            if before is nothing and len(counted) == 6:
+                world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+            if before is not nothing or len(counted) > 12:
+                raise Rejected("is invalid")
+
+    ending = world.run(reject)
+    assert (isinstance(ending.error, Reverted), world.grove() == world.undone) == (True, True), str(ending)
+    assert (world.image, world.replicas) == (UNKNOWN_IMAGE, 0)
+
+
+def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:
+    """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
+    world = World(cluster.grown())
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(20)
+    assert world.run().code == DONE
+    world.deploy(replicas=1)
+    world.advance(60)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
 
 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
