@@ -179,6 +179,8 @@ def _beside_target_next(run: Session) -> str:
 
 def _next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
+    if seen.other_migration:
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"  # the refusal names the run that is next
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)

@@ -177,6 +177,8 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
     ending = world.run(source=cluster.SOURCE, target="legacy-1.33")
     assert ending.code == STUCK, str(ending)
     assert "GM-205" in str(ending.error)
+    assert "Run the same command again" not in str(ending), "it would be refused again"
+    assert "No stored hash" not in str(ending), "some are of a third scheme"
     assert (world.grove(), world.replicas) == (before, replicas)
 
 
