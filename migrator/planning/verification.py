@@ -121,6 +121,8 @@ def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Probl
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
     for clique in tree.staying:
+        if clique.standalone and (objects.kubernetes_time(clique.created) or since) > since:
+            continue  # no update makes one: it was made with its pods
         owners = (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
         update = max((updates[uid] for uid in owners if uid in updates), default=None)
         if update is None:

@@ -193,6 +193,18 @@ def test_a_pod_that_an_update_replaced_fails(migrated: Site, began: str, made: s
         migrated.verified()
 
 
+def test_a_pod_clique_that_was_made_since_had_no_pod_to_replace(migrated: Site) -> None:
+    """The set was scaled. alpha.12-rc1 begins an update of each new PodClique, and ends it at once (Grove PR 757)."""
+
+    def made(item: dict[str, Any]) -> None:
+        item["metadata"].update(creationTimestamp=_LATER)
+        _begun(_LATER, ended=True)(item)
+
+    migrated.change(made)
+    migrated.made_at(_LATER)
+    migrated.verified()
+
+
 def _edited(moment: str, **entry: Any) -> Change:
     fields = {"f:spec": {"f:template": {"f:cliques": {}}}}
     found = {"manager": "argocd-controller", "operation": "Update", "time": moment, "fieldsV1": fields, **entry}
