@@ -103,6 +103,7 @@ class Session:
             run, at_zero = self.seen.open, found.operator is None or found.operator.gone
             new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
             dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+            dirty = dirty or self.seen.may_be_half_way_elsewhere
             self.seen, self._judged = replace(self.seen, dirty=dirty), taken
 
     def look_again_elsewhere(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from migrator import kinds
 from migrator.errors import Rejected, Reverted
 from migrator.run.leases import PARKED
+from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11
@@ -98,6 +99,20 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
     assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
+
+
+def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
+    """--operator names a Deployment in another namespace, which never ends: 6, and it is not given back."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
+    world.store.put(other)
+    ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
+    assert (ending.code, "still exists" in str(ending)) == (STUCK, True), str(ending)
+    assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
 
 
 @table(
