@@ -348,8 +348,7 @@ class Session:
                 return
             with suppress(ClusterError, errors.LostReply, errors.LostRace):  # what cannot be read now is seen later
                 self.look_at_operators()
-                if self.seen.locked_out:
-                    self.known_leases.park()  # again, so that none that waits takes it in a run of hours
+                self.known_leases.park()  # again: in a run of hours one that waits would take it, and some delete it
                 if going_back:
                     self.keep_at_zero()
             due = self.context.clock() + max(every, self.context.clock() - began)

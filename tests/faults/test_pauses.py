@@ -71,6 +71,27 @@ def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
     assert (ending.code, world.seconds > 4000) == (DONE, True), str(ending)
 
 
+def test_a_parked_lease_that_is_deleted_is_parked_again() -> None:
+    """Somebody deletes it in mid-run, and an operator starts a while later: it finds it parked."""
+    world = World()
+    world.forbid_unknown_hashes()
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+    began, deleted = of_trees()[2].write, list[float]()
+
+    def at(step: Step) -> None:
+        if (step.write, step.moment) == (began, "after"):
+            world.store.drop(kinds.LEASES, cluster.NAMESPACE, cluster.LEASE)
+            deleted.append(world.seconds)
+        if deleted and world.seconds - deleted[0] > 8 and len(deleted) == 1:
+            deleted.append(world.seconds)
+            world.deploy(replicas=1)
+        if deleted and step.is_grove and step.moment == "before":
+            world.advance(1)
+
+    ending = world.run(at)
+    assert (ending.code, len(deleted), world.replicas) == (DONE, 2, 0), str(ending)
+
+
 def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
     """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
     world = World(cluster.grown())
