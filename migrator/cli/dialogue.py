@@ -197,7 +197,7 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     gives_back = options.revert and _is_old(installed, options)
     if options.stop_operator and installed is not None and installed.live:
         until = "you start the old operator again" if options.revert else "you upgrade"
-        until = "the revert ends" if gives_back else until
+        until = "the revert ends" if gives_back and table.release_in(installed.image) is not None else until
         yield f"Stop the operator. It stays at zero replicas until {until}."
     elif gives_back and preview.record is not None and preview.record.operator is not None:
         yield f"Give {installed} its replicas back when the revert ends."

@@ -79,19 +79,27 @@ def detect(
     tree that is done, or else the first such candidate. The likely one is the best match, for messages and overrides:
     the target, if it gives some values and no candidate gives any.
 
+    OnDelete's leftovers are explained by an only candidate that gives some of them: a revert that died may leave old
+    hashes of the present template beside new ones.
+
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
+    done: Scheme | None = None
     for candidate in (target, *candidates):
         pair = HashPair(hashes(candidate), hashes(target))
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
         if found and not counts[Verdict.FOREIGN]:
-            return candidate, candidate
+            if candidate != target or len(candidates) > 1 or not counts[Verdict.LEFTOVER]:
+                return candidate, candidate
+            done = target  # but for leftovers that are the present template's, under the only candidate
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
+    if done is not None:
+        return done, done
     best = max(candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
     return None, target if explained and not by_source else best

@@ -119,6 +119,8 @@ def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Probl
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
     for clique in tree.staying:
+        if clique.standalone and (objects.kubernetes_time(clique.created) or since) > since:
+            continue  # no update makes one: it was made with its pods
         owners = (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
         update = max((updates[uid] for uid in owners if uid in updates), default=None)
         if update is None:
@@ -133,9 +135,13 @@ def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: dateti
 
 
 def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
-    """Who has edited the template since, and when, if no update began before; else the operator began it."""
+    """Who has edited the template since, and when, if an update followed; one that began before is the operator's.
+
+    Without an update it was no edit of pods: a manager that owns the template may have written the replicas.
+    """
     first = min((edit for edit in tree.pcs.edits if edit[1] > since), key=itemgetter(1), default=None)
-    if first is None or any(moment < first[1] - CLOCKS for moment in _updates(tree, since).values()):
+    updates = _updates(tree, since).values()
+    if first is None or not updates or any(moment < first[1] - CLOCKS for moment in updates):
         return None
     return first
 
