@@ -43,7 +43,7 @@ def operator() -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
     deployment = installation.deployment(image, replicas=1, observed=True)
-    return [deployment, installation.config_map(), installation.pod(image)]
+    return [deployment, installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:

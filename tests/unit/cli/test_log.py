@@ -14,7 +14,6 @@ import pytest
 from migrator.cli import log, progress
 from migrator.cli.flags import Session
 from migrator.errors import Refused
-from testbed import operator_installation as installation
 from tests.support.command_line import TO, Invoke
 from tests.support.memory_site import Site
 from tests.support.tables import table
@@ -186,7 +185,6 @@ def test_names_of_files_are_no_markup() -> None:
 def test_a_finding_is_logged_once(invoke: Invoke) -> None:
     """A run judges the sets again behind the fence, and logs then what is new."""
     site = Site()
-    site.store.put(installation.config_map(installation.configuration().replace("enabled: true", "enabled: false")))
     invoke.on(site.store)
     events = invoke("run", *TO, "--stop-operator").events
     told = [(one["code"], one["object"], one["field"]) for one in events if one["event"] == "guard_warning"]

@@ -127,7 +127,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
     image = installation.image(release)
-    return [installation.deployment(image, replicas=replicas, observed=True), installation.config_map()]
+    return [installation.deployment(image, replicas=replicas, observed=True)]
 
 
 def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
