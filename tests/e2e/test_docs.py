@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -154,6 +155,14 @@ def test_how_it_works_names_what_exists() -> None:
         assert (ROOT / path).exists(), path
     assert f"`{RECORD}`" in page
     assert f"`{OWN_LEASE}`" in page
+
+
+@pytest.mark.parametrize("page", ["upgrade", "dynamo"])
+def test_each_way_fits_on_two_screens(page: str) -> None:
+    """A way, or the page's part that all ways share, has at most 100 lines of 80 columns: two screens of 50."""
+    for section in re.split(r"(?m)^## ", text_of(page).partition("## Guards")[0])[1:]:
+        shown = sum(max(1, math.ceil(len(line) / 80)) for line in section.splitlines())
+        assert shown <= 100, (section.partition("\n")[0], shown)
 
 
 def test_files_stay_small() -> None:
