@@ -18,7 +18,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from migrator import __version__, cli
+from migrator import cli
 from migrator.cli import connect
 from migrator.cli.flags import Seconds
 from migrator.cli.progress import Progress
@@ -334,8 +334,3 @@ def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, ver
     invoke.on(MemoryCluster(*objects()))
     run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
     assert f" --version {version} " in invoke(*run).json["next"][0]
-
-
-def test_the_version_is_printed(invoke: Invoke) -> None:
-    """As Click prints it."""
-    assert invoke("--version").out == f"grove-migrator, version {__version__}\n"
