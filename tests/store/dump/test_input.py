@@ -47,7 +47,6 @@ def renamed(**metadata: Any) -> str:
         ('{"a": NaN}', "document 1: NaN is not JSON"),
         (json.dumps(SERVICE) + "}", f"document 2: line 1: Expecting value: {AGAIN}"),
         ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "document 1: key 'apiVersion' is set twice"),
-        ('{"kind": "List", "apiVersion": "v1", "items": [],}', "document 1: line 1: Expecting property name"),
         (
             '{"apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v1"},\n\n{oops',
             "document 1, item 2: line 3: ",
@@ -59,9 +58,6 @@ def renamed(**metadata: Any) -> str:
         ('{"apiVersion": "v1"}\nerror: the server is away\n', f"lacks kind: {AGAIN}"),
         (json.dumps(SERVICE) + "\nWarning: v1 is old\n", f"document 2: line 2: .*{AGAIN}"),
         ('{"a": "x\ny"}', f"line 1: Invalid control character at: {AGAIN}"),
-        ('{"a": "\0"}', "line 1: Invalid control character"),
-        ('{"a": \0}', "line 1: Expecting value"),
-        ("{'a': 1}", "line 1: Expecting property name"),
         ('{"a": 1' + "0" * 5000 + "}", "document 1: a number has 5,001 digits"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),
@@ -76,7 +72,6 @@ def renamed(**metadata: Any) -> str:
         ("just text", f"document 1 is not a Kubernetes object but a string: {AGAIN}"),
         ("5", "document 1 is not a Kubernetes object but a number"),
         ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {AGAIN}"),
-        ("error: the server is away\n", f"lacks apiVersion: {AGAIN}"),
         ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {AGAIN}"),
         (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {AGAIN}"),
         ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {AGAIN}"),
@@ -97,7 +92,6 @@ def renamed(**metadata: Any) -> str:
         # objects
         ('{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}', "a Pod has no metadata.name"),
         (renamed(labels=json.loads("[" * 900 + "]" * 900)), "nested too deeply"),
-        ("Unable to connect to the server: dial tcp: lookup x: no such host\n", f"line 1: .*: {AGAIN}"),
         (b'\xff\xfe{\0"', "document 1: line 1: Expecting property name"),
         (renamed(name=5), "a Pod has no metadata.name"),
         (

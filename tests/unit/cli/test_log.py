@@ -174,14 +174,6 @@ def test_a_stream_that_goes_away_stops_nothing() -> None:
         log.logger(stream, log_format="json").info("patched")
 
 
-def test_names_of_files_are_no_markup() -> None:
-    """A file may be called what it likes."""
-    stream = Terminal()
-    with progress.Progress(stream) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
-        pass
-    assert "[bold]x[/nonsense].yaml" in stream.getvalue()
-
-
 def test_a_finding_is_logged_once(invoke: Invoke) -> None:
     """A run judges the sets again behind the fence, and logs then what is new."""
     site = Site()
