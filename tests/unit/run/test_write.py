@@ -102,7 +102,7 @@ def test_a_set_is_begun_only_while_a_sender_is_idle() -> None:
 
 def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set may have hundreds of thousands, so they are made in parts."""
-    (store, batches), made, waiting = sets(pods=4500), list[Patch](), list[int]()
+    (store, batches), made, waiting = sets(pods=2500), list[Patch](), list[int]()
 
     def make(*given: Any) -> Patch:
         made.append(Patch(*given))
@@ -111,7 +111,7 @@ def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "Patch", make)
     store.before.append(lambda _: waiting.append(len(made) - len(store.requests)))
     executor(store).run(batches)
-    assert (len(store.requests), max(waiting)) == (4504, 1999)
+    assert (len(store.requests), max(waiting)) == (2504, 1999)
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
