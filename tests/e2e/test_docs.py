@@ -142,10 +142,10 @@ def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:
     assert verbs <= set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
 
 
-def test_the_table_of_stored_hashes_is_complete() -> None:
-    """In docs/how-it-works.md it is generated from the table of places."""
+def test_how_it_works_has_every_place_and_every_minor() -> None:
+    """Its tables are generated from the table of places, and from the layouts."""
     text = text_of("how-it-works")
-    assert readme.with_places(text) == text, "run python -m scripts.readme"
+    assert readme.with_minors(readme.with_places(text)) == text, "run python -m scripts.readme"
 
 
 def test_how_it_works_names_what_exists() -> None:
