@@ -30,11 +30,6 @@ from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
 
-def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run the command line in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
-
-
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
 def test_help_and_releases_import_no_client_no_logger_no_renderer(args: list[str]) -> None:
     """What must be quick imports neither the Kubernetes client nor structlog, rich or YAML."""
@@ -229,7 +224,8 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_data_is_utf_8_whatever_the_locale() -> None:
     """A page that is written to a file has its arrow in an ASCII locale too."""
     environ = os.environ | {"PYTHONIOENCODING": "ascii"}
-    done = process("plan", "-f", str(DUMP), *TO, "-o", "html", env=environ, stdout=subprocess.PIPE)
+    typed = [sys.executable, "-m", "migrator", "plan", "-f", str(DUMP), *TO, "-o", "html"]
+    done = subprocess.run(typed, cwd=ROOT, env=environ, check=False, stdout=subprocess.PIPE)
     assert "→".encode() in done.stdout
 
 
