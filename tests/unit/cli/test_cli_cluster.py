@@ -14,6 +14,7 @@ import pytest
 
 from migrator import __version__, cli
 from migrator.cli import connect, stdout
+from migrator.errors import Forbidden
 from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
 from migrator.run.leases import OWN_LEASE
 from testbed import operator_installation as installation
@@ -68,6 +69,24 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Inv
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
         assert ("GM-120" in invoke("plan", "-f", path, *TO).out) is (path == refused)
         invoke("plan", "-f", path, *TO, "--detailed-exitcode", code=code)
+
+
+@pytest.mark.parametrize("target", [TO, ()])
+def test_what_may_not_be_read_beside_a_namespace_is_named(
+    target: tuple[str, ...], cluster: MemoryCluster, invoke: Invoke
+) -> None:
+    """With rights in one namespace -n plans it, and notes name what is not checked; without -n: exit 1."""
+
+    def within(request: Request) -> None:
+        if request.namespace != "search":
+            raise Forbidden(f"{request.verb} {request.resource.plural}: HTTP 403 Forbidden")
+
+    cluster.before.append(within)
+    said = invoke("plan", *target, "-n", "search").out
+    for code in ("GM-201", "GM-122", "GM-202", "GM-205"):
+        assert f" {code}" in said.partition("unchecked")[2]
+    assert "warning" not in said
+    assert "plan that one with -n" in invoke("plan", *target, code=1).err
 
 
 def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryCluster, invoke: Invoke) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import threading
-import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -295,14 +295,15 @@ def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCl
 
 def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:
     """In the background, for as long as the Lease is held."""
-    before = threading.active_count()
-    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
+    before, called = threading.active_count(), threading.Event()
+
+    def often(call: Callable[[], object], _pause: float) -> Callable[[], None]:
+        return periodically(lambda: (called.set(), call()), 0.01)
+
+    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=often))
     leases.obtain()
-    assert threading.active_count() == before + 1
+    assert called.wait(10)
     leases.release()
-    until = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)
     assert threading.active_count() == before
 
 
