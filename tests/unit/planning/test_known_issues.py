@@ -228,7 +228,7 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
 def test_whom_a_known_issue_concerns(world: World, running: str, target: str, codes: list[tuple[str, str]]) -> None:
     """Both sides of each condition, with the objects."""
     found = planned(world, target, running=running).advisories
-    assert [(advice.id, advice.ref.name if advice.ref else "") for advice in found] == codes
+    assert [(advice.issue.code, advice.ref.name if advice.ref else "") for advice in found] == codes
 
 
 @pytest.mark.parametrize("code", KNOWN_ISSUES)

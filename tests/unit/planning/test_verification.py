@@ -52,6 +52,18 @@ def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str
     assert (open_.ref.kind, open_.field, open_.settles) == ("PodCliqueSet", f"/status/{name}", False)
 
 
+@pytest.mark.parametrize(("seconds", "replaced"), [(0, True), (1, False)])
+def test_a_pod_clique_that_was_made_since_had_no_pod_to_replace(seconds: int, *, replaced: bool) -> None:
+    """The set was scaled. alpha.12-rc1 begins an update of each new PodClique, and ends it at once (Grove PR 757)."""
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    moment = (since + timedelta(seconds=seconds)).isoformat()
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], groups={}, pods=1, progress=())
+    world.put("PodClique", "web-0-a", "/metadata/creationTimestamp", moment)
+    world.put("PodClique", "web-0-a", "/status/updateProgress", {"updateStartedAt": moment, "updateEndedAt": moment})
+    world.put("Pod", "web-0-a-0", "/metadata/creationTimestamp", "2026-01-03T00:00:00Z")
+    assert bool(problems(world, after=True, since=since)) is replaced
+
+
 def test_under_on_delete_progress_touches_no_pod() -> None:
     """The operator writes it, and waits for somebody who deletes pods."""
     world = World().grow(scheme="legacy-1.35", on_delete=True)
@@ -98,6 +110,7 @@ EDITED = [True, False]  # and every set was
     ("One that is older was not, whenever the update began.", (SET, -59, 0, True, 0, [])),
     ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
     ("No earlier one.", (SET, 39, -99, False, 100, [False])),
+    ("None began: who owns the template may have written the replicas.", (SET, -60, -99, True, 100, [])),
 )
 def test_clocks_may_differ_by_a_minute(
     of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool

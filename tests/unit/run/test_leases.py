@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -291,6 +292,13 @@ def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCl
     spec = spec_of(cluster, OPERATOR_LEASE)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
     assert spec_of(cluster)["holderIdentity"] == ""
+
+
+def test_a_suspended_mac_has_no_hold_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There time.monotonic stands still, and the clock that does not has another name."""
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_MONOTONIC_RAW: 5.0}.__getitem__)
+    assert monotonic() == 5.0
 
 
 def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:
