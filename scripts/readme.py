@@ -1,7 +1,7 @@
 """Put into the pages what the program says, between two marks: ``python -m scripts.readme``.
 
 Into README.md the output of examples/demo.sh, into docs/upgrade.md the schemes with their releases, and into
-docs/how-it-works.md the places of stored hashes.
+docs/how-it-works.md the places of stored hashes, and what each minor of k8s.io/api changed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from migrator.grove.places import HASH_FIELDS
+from migrator.hashing import layouts
 from migrator.releases import table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
 UPGRADE: Final = ROOT / "docs" / "upgrade.md"
 HOW_IT_WORKS: Final = ROOT / "docs" / "how-it-works.md"
+#: It repeats Container's fields.
+_REPEATED: Final = "v1.EphemeralContainerCommon"
 
 
 def _between(name: str, text: str, shown: str) -> str:
@@ -47,6 +51,25 @@ def with_places(text: str) -> str:
     return _between("places", text, rows)
 
 
+def with_minors(text: str) -> str:
+    """A page with what each minor of k8s.io/api adds to structs that it shares with the minor before, and removes."""
+    rows = "\n| step of k8s.io/api | what the text gains or loses |\n|---|---|\n"
+    for old, new in pairwise(layouts.minors()):
+        gone, come = _fields(new, old), _fields(old, new)
+        parts = [f"`{name}` goes" for name in gone] + [f"`{name}` comes" if gone else f"`{name}`" for name in come]
+        rows += f"| 0.{old[2:]} to 0.{new[2:]} | {', '.join(parts) or 'nothing'} |\n"
+    return _between("minors", text, rows)
+
+
+def _fields(old: str, new: str) -> list[str]:
+    """The fields that structs of both minors have in the new one only, in the order of structs and fields."""
+    before, after = layouts.load(old), layouts.load(new)
+    both = sorted(name for name in after.keys() & before.keys() - {_REPEATED} if not isinstance(after[name], str))
+    return [
+        f"{name.removeprefix('v1.')}.{field[0]}" for name in both for field in after[name] if field not in before[name]
+    ]
+
+
 def demo() -> str:
     """What the demo prints on stdout, with this Python and this source tree as its grove-migrator."""
     with tempfile.TemporaryDirectory() as directory:
@@ -67,7 +90,7 @@ def demo() -> str:
 def main() -> None:
     """Write README.md and the tables; tests check that they are current."""
     UPGRADE.write_text(with_releases(UPGRADE.read_text(encoding="utf-8")), encoding="utf-8")
-    HOW_IT_WORKS.write_text(with_places(HOW_IT_WORKS.read_text(encoding="utf-8")), encoding="utf-8")
+    HOW_IT_WORKS.write_text(with_minors(with_places(HOW_IT_WORKS.read_text(encoding="utf-8"))), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     README.write_text(_between("demo", text, f"```\n{demo().strip()}\n```"), encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -12,8 +13,6 @@ import click
 import pytest
 
 from migrator.cli import cli
-from migrator.planning.guards import CATALOGUE
-from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.run.leases import OWN_LEASE, RECORD
 from scripts import cli_reference, readme
 from tests.support.pages import all_blocks, text_of
@@ -114,12 +113,6 @@ def test_the_runbook_shows_which_releases_hash_alike() -> None:
     assert readme.with_releases(text) == text, "run python -m scripts.readme"
 
 
-def test_each_code_has_its_section() -> None:
-    """What a reader looks up in guards.md is there, under the title that the tool prints."""
-    sections = re.findall(r"(?m)^### (GM-\d+)\n\*\*(.*?)\.?\*\*", text_of("guards"))
-    assert dict(sections) == {code: entry.title for code, entry in {**CATALOGUE, **KNOWN_ISSUES}.items()}
-
-
 def test_the_readme_leads_to_every_page() -> None:
     """A reader who starts at the README finds all of docs/."""
     text = text_of("README")
@@ -141,10 +134,10 @@ def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:
     assert verbs <= set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
 
 
-def test_the_table_of_stored_hashes_is_complete() -> None:
-    """In docs/how-it-works.md it is generated from the table of places."""
+def test_how_it_works_has_every_place_and_every_minor() -> None:
+    """Its tables are generated from the table of places, and from the layouts."""
     text = text_of("how-it-works")
-    assert readme.with_places(text) == text, "run python -m scripts.readme"
+    assert readme.with_minors(readme.with_places(text)) == text, "run python -m scripts.readme"
 
 
 def test_how_it_works_names_what_exists() -> None:
@@ -154,6 +147,14 @@ def test_how_it_works_names_what_exists() -> None:
         assert (ROOT / path).exists(), path
     assert f"`{RECORD}`" in page
     assert f"`{OWN_LEASE}`" in page
+
+
+@pytest.mark.parametrize("page", ["upgrade", "dynamo"])
+def test_each_way_fits_on_two_screens(page: str) -> None:
+    """A way, or the page's part that all ways share, has at most 100 lines of 80 columns: two screens of 50."""
+    for section in re.split(r"(?m)^## ", text_of(page).partition("## Guards")[0])[1:]:
+        shown = sum(max(1, math.ceil(len(line) / 80)) for line in section.splitlines())
+        assert shown <= 100, (section.partition("\n")[0], shown)
 
 
 def test_files_stay_small() -> None:

@@ -29,4 +29,5 @@ def add(minor: str, version: str, *, newest: str = NEWEST, directory: Path = HER
 
 if __name__ == "__main__":
     add(*sys.argv[1:])
-    subprocess.run([sys.executable, "-m", "tests.golden.regenerate"], check=True)
+    for module in ("tests.golden.regenerate", "scripts.readme"):
+        subprocess.run([sys.executable, "-m", module], check=True)

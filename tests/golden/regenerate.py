@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 from testbed.oracle import MINORS, NEWEST
-from tests.golden import layouts, pages
+from tests.golden import layouts
 from tests.golden.client import ask, line, random_lines
 from tests.golden.vectors import cases, vectors
 
@@ -16,8 +16,8 @@ RANDOM_POD_CLIQUE_SETS = 150
 
 
 def main() -> None:
-    """Rewrite the layout files, the page, and then the golden vectors, whose inputs are made from the layouts."""
-    for path, text in (*layouts.rendered().items(), (pages.PAGE, pages.rendered())):
+    """Rewrite the layout files, and then the golden vectors, whose inputs are made from the layouts."""
+    for path, text in layouts.rendered().items():
         path.write_text(text, encoding="utf-8")
     for path in (vectors.TEMPLATES, vectors.POD_CLIQUE_SETS):
         # The same for the same content: no name and no time in the header.

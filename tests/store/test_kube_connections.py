@@ -32,13 +32,6 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 USER = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
 
 
-def test_the_client_certificate_of_the_kubeconfig_is_shown(tmp_path: Path, serve: Serve) -> None:
-    """To a server whose authority the kubeconfig names."""
-    api = serve(POD, tls=True)
-    ask(kubeconfig=kubeconfig(tmp_path / "config", api.url, user=USER))
-    assert api.seen[0].certificate == "tests of grove-migrator"
-
-
 #: A plugin that answers with the key and the certificate of a file, and with a token, for an hour.
 PLUGIN = """
 import json, pathlib

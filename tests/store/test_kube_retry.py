@@ -84,7 +84,7 @@ ENDINGS: list[
         "A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write.",
         (WRITES, (HICCUP,), errors.LostReply, "HTTP 500", 0),
     ),
-    ("A read has nothing to be in doubt about.", ((get,), (HICCUP,), errors.Unreachable, "HTTP 500", 0)),
+    ("A read is never in doubt.", ((get,), (HICCUP,), errors.Unreachable, "^get Pod a/p: .*HTTP 500", 0)),
     (
         "A captive portal's page is reported as what it is.",
         ((get,), (GARBAGE,), errors.ClusterError, "not a JSON object", 1),

@@ -59,7 +59,6 @@ def too_deep_to_pack() -> Any:
         ('{"a": NaN}', "document 1: NaN is not JSON"),
         (json.dumps(SERVICE) + "}", f"document 2: line 1: Expecting value: {AGAIN}"),
         ('{"apiVersion": "v1",\n"apiVersion": "v1"}', "document 1: key 'apiVersion' is set twice"),
-        ('{"kind": "List", "apiVersion": "v1", "items": [],}', "document 1: line 1: (Expecting|Illegal trailing)"),
         (
             '{"apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v1"},\n\n{oops',
             "document 1, item 2: line 3: ",
@@ -71,9 +70,6 @@ def too_deep_to_pack() -> Any:
         ('{"apiVersion": "v1"}\nerror: the server is away\n', f"lacks kind: {AGAIN}"),
         (json.dumps(SERVICE) + "\nWarning: v1 is old\n", f"document 2: line 2: .*{AGAIN}"),
         ('{"a": "x\ny"}', f"line 1: Invalid control character at: {AGAIN}"),
-        ('{"a": "\0"}', "line 1: Invalid control character"),
-        ('{"a": \0}', "line 1: Expecting value"),
-        ("{'a': 1}", "line 1: Expecting property name"),
         ('{"a": 1' + "0" * 5000 + "}", "document 1: a number has 5,001 digits"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),
@@ -88,7 +84,6 @@ def too_deep_to_pack() -> Any:
         ("just text", f"document 1 is not a Kubernetes object but a string: {AGAIN}"),
         ("5", "document 1 is not a Kubernetes object but a number"),
         ("a: b\n", f"document 1 is not a Kubernetes object, as it lacks apiVersion: {AGAIN}"),
-        ("error: the server is away\n", f"lacks apiVersion: {AGAIN}"),
         ("Error from server (Forbidden): pods is forbidden: User x\n" + as_yaml(LIST), f"line 1: .*: {AGAIN}"),
         (as_yaml(LIST) + "error: no resource type foo\n", f"document 1 is a List with more than items: {AGAIN}"),
         ("Warning: v1 is old\n" + as_yaml(LIST), f"document 1 is a List with more than items: {AGAIN}"),
@@ -109,7 +104,6 @@ def too_deep_to_pack() -> Any:
         # objects
         ('{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}', "a Pod has no metadata.name"),
         (renamed(labels=too_deep_to_pack()), "nested too deeply"),
-        ("Unable to connect to the server: dial tcp: lookup x: no such host\n", f"line 1: .*: {AGAIN}"),
         (b'\xff\xfe{\0"', "document 1: line 1: Expecting property name"),
         (renamed(name=5), "a Pod has no metadata.name"),
         (

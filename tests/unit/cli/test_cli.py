@@ -18,7 +18,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from migrator import __version__, cli
+from migrator import cli
 from migrator.cli import connect
 from migrator.cli.flags import seconds
 from migrator.cli.progress import Progress
@@ -28,11 +28,6 @@ from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
-
-
-def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run the command line in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "migrator", *arguments], cwd=ROOT, check=False, **more)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
@@ -229,7 +224,8 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_data_is_utf_8_whatever_the_locale() -> None:
     """A page that is written to a file has its arrow in an ASCII locale too."""
     environ = os.environ | {"PYTHONIOENCODING": "ascii"}
-    done = process("plan", "-f", str(DUMP), *TO, "-o", "html", env=environ, stdout=subprocess.PIPE)
+    typed = [sys.executable, "-m", "migrator", "plan", "-f", str(DUMP), *TO, "-o", "html"]
+    done = subprocess.run(typed, cwd=ROOT, env=environ, check=False, stdout=subprocess.PIPE)
     assert "→".encode() in done.stdout
 
 
@@ -334,8 +330,3 @@ def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, ver
     invoke.on(MemoryCluster(*objects()))
     run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
     assert f" --version {version} " in invoke(*run).json["next"][0]
-
-
-def test_the_version_is_printed(invoke: Invoke) -> None:
-    """As Click prints it."""
-    assert invoke("--version").out == f"grove-migrator, version {__version__}\n"

@@ -14,7 +14,6 @@ import pytest
 
 from migrator import __version__, cli
 from migrator.cli import connect, stdout
-from migrator.cluster import CONCURRENCY
 from migrator.errors import Forbidden
 from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
 from migrator.run.leases import OWN_LEASE
@@ -43,7 +42,7 @@ def operator() -> list[dict[str, Any]]:
     """An operator of the old release, with its pod."""
     image = installation.image("v0.1.0-alpha.9")
     deployment = installation.deployment(image, replicas=1, observed=True)
-    return [deployment, installation.config_map(), installation.pod(image)]
+    return [deployment, installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -70,14 +69,6 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Inv
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
         assert ("GM-120" in invoke("plan", "-f", path, *TO).out) is (path == refused)
         invoke("plan", "-f", path, *TO, "--detailed-exitcode", code=code)
-
-
-def test_the_record_is_looked_for_in_every_namespace(cluster: MemoryCluster, invoke: Invoke) -> None:
-    """Without an operator nothing tells where it is, so Leases of our name are listed."""
-    seen = set()
-    cluster.before.append(lambda request: seen.add((request.verb, request.resource.plural, request.namespace)))
-    invoke("plan", *TO)
-    assert ("list", "leases", "") in seen
 
 
 @pytest.mark.parametrize("target", [TO, ()])
@@ -306,18 +297,6 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str
     assert said in invoke("plan", *target, code=1).failure["message"]
 
 
-@pytest.mark.usefixtures("one_at_a_time")
-def test_a_signal_ends_a_run_between_two_sets_and_a_rerun_finishes_it(cluster: MemoryCluster, invoke: Invoke) -> None:
-    """The sets that are begun are finished: 6, and nothing is lost; afterwards the signal is what it was."""
-    before = signal.getsignal(signal.SIGTERM)
-    end_at_a_pod(cluster)
-    run = ("run", *TO, "--operator", "grove-system/grove-operator")
-    assert "the run was asked to end" in invoke(*run, code=6).failure["message"]
-    assert signal.getsignal(signal.SIGTERM) == before
-    assert "Migrated 2 sets" in invoke(*run).out
-    invoke("verify", *TO)
-
-
 def test_a_verification_says_what_it_compared(invoke: Invoke) -> None:
     """With the record of the run the promise in numbers; without one, that only values and operators were checked."""
     site = Site()
@@ -334,31 +313,6 @@ def test_a_verification_says_what_it_compared(invoke: Invoke) -> None:
     site.store.drop(LEASES, "grove-system", OWN_LEASE)
     note = "No record tells when the run was: only values and operators were\n          checked."
     assert invoke("verify", *TO, "--after-upgrade").out == f"{plain}note      {note}\n"
-
-
-def test_so_many_patches_are_under_way_at_a_time(invoke: Invoke) -> None:
-    """A dry run on the server is sent as the run would be."""
-    under_way, most, lock, met = 0, 0, threading.Lock(), threading.Event()
-
-    class Slow(MemoryCluster):
-        def patch(self, *given: Any, **more: Any) -> Any:
-            nonlocal under_way, most
-            if threading.current_thread() is threading.main_thread():  # proofs are sent one by one
-                return super().patch(*given, **more)
-            with lock:
-                under_way += 1
-                most = max(most, under_way)
-            if most == CONCURRENCY:
-                met.set()
-            if threading.current_thread() is not threading.main_thread():  # which proves one patch after the other
-                met.wait(20)
-            with lock:
-                under_way -= 1
-            return super().patch(*given, **more)
-
-    invoke.on(Slow(*objects(), *operator()))
-    invoke("run", *TO, "--dry-run", "--stop-operator")
-    assert most == CONCURRENCY
 
 
 def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invoke) -> None:

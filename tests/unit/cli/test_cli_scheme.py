@@ -151,10 +151,3 @@ def test_an_operator_that_cannot_be_migrated_is_refused(command: list[str], tmp_
     path = written(tmp_path, names=(*LEGACY, f"{GROVE}/api/common.GeneratePodGangName"))
     failure = invoke(*command, "--to-binary", path, code=3).failure
     assert "puts the hash into object names" in failure["message"]
-
-
-def test_what_is_not_recognised_is_no_target(tmp_path: Path, invoke: Invoke) -> None:
-    """The sentence begins with the file, and nothing is read of a cluster."""
-    path = written(tmp_path, lines("1.35", {API: "v0.35.5\th1:other="}))
-    said = invoke("run", "--to-binary", path, "--operator", "a/b", code=2).message
-    assert said.startswith(f"{path}: its {API} v0.35.5 has the checksum h1:other=")

@@ -14,7 +14,6 @@ import pytest
 from migrator.cli import log, progress
 from migrator.cli.flags import Session
 from migrator.errors import Refused
-from testbed import operator_installation as installation
 from tests.support.command_line import TO, Invoke
 from tests.support.memory_site import Site
 from tests.support.tables import table
@@ -175,18 +174,9 @@ def test_a_stream_that_goes_away_stops_nothing() -> None:
         log.logger(stream, log_format="json").info("patched")
 
 
-def test_names_of_files_are_no_markup() -> None:
-    """A file may be called what it likes."""
-    stream = Terminal()
-    with progress.Progress(stream) as shown, shown.stage("migrating [bold]x[/nonsense].yaml"):
-        pass
-    assert "[bold]x[/nonsense].yaml" in stream.getvalue()
-
-
 def test_a_finding_is_logged_once(invoke: Invoke) -> None:
     """A run judges the sets again behind the fence, and logs then what is new."""
     site = Site()
-    site.store.put(installation.config_map(installation.configuration().replace("enabled: true", "enabled: false")))
     invoke.on(site.store)
     events = invoke("run", *TO, "--stop-operator").events
     told = [(one["code"], one["object"], one["field"]) for one in events if one["event"] == "guard_warning"]

@@ -18,14 +18,6 @@ from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, wri
 from tests.support.memory_store import MemoryCluster
 
 
-def annotated() -> list[dict[str, Any]]:
-    """The example with automatic MNNVL in its first set."""
-    items = objects()
-    pcs = next(item for item in items if item["kind"] == "PodCliqueSet")
-    pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
-    return items
-
-
 def test_a_manifest_is_named_with_its_file(invoke: Invoke) -> None:
     """An object that never was in a cluster has no uid: the file, the namespace and the name say which it is."""
     message = invoke("plan", "-f", MANIFESTS, *TO, code=2).failure["message"]
@@ -127,7 +119,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
 def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
     """An operator's Deployment."""
     image = installation.image(release)
-    return [installation.deployment(image, replicas=replicas, observed=True), installation.config_map()]
+    return [installation.deployment(image, replicas=replicas, observed=True)]
 
 
 def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
@@ -147,9 +139,12 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
 @pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", "--stop-operator"]])
 def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[str], invoke: Invoke) -> None:
     """Its release decides which known issues concern the upgrade; an operator that is stopped decides nothing."""
+    items = objects()
+    pcs = next(item for item in items if item["kind"] == "PodCliqueSet")
+    pcs["metadata"]["annotations"] = {"grove.io/auto-mnnvl": "enabled"}
 
     def issues(release: str, replicas: int) -> list[str]:
-        invoke.on(MemoryCluster(*annotated(), *installed(release, replicas=replicas)))
+        invoke.on(MemoryCluster(*items, *installed(release, replicas=replicas)))
         found = invoke(*command, *TO, "-o", "json").json
         return [advice["message"] for advice in found.get("plan", found)["advisories"]]
 

@@ -57,10 +57,12 @@ class Terminal:
     file: Path
 
     def type(self, *arguments: str, answer: str = "", piped: bool = False, **environ: str) -> Shown:
-        """Type a command, and the answer to its question."""
+        """Type a command, and the answer to its question; what it shows must fit."""
         typed = {QUESTION: answer} if answer else {}
         environ = {"LEFT": str(self.file), **environ}
-        return show("tests.support.memory_site", arguments, typed=typed, environ=environ, piped=piped)
+        shown = show("tests.support.memory_site", arguments, typed=typed, environ=environ, piped=piped)
+        assert too_long(shown.text) == []
+        return shown
 
     @property
     def left(self) -> dict[str, Any]:
@@ -308,13 +310,3 @@ def test_refusals_fit(refused: list[dict[str, Any]], invoke: Invoke) -> None:
         assert too_long(console(invoke, *arguments, *TO, code=code)) == []
     codes = re.findall(r"GM-\d{3}", invoke("guards").out)
     assert too_long(invoke("guards", *codes).out) == []
-
-
-@pytest.mark.parametrize(
-    "typed", ["plan", f"plan --to {NEW}", "run", f"run --to {NEW}", f"run --to {NEW} --stop-operator --yes"]
-)
-def test_a_text_on_a_terminal_fits(typed: str) -> None:
-    """The first look, a plan, an error, a refusal and a run on a cluster, on a terminal of 80 columns."""
-    shown = show("tests.support.memory_site", typed.split())
-    assert shown.lines
-    assert too_long(shown.text) == []

@@ -92,6 +92,14 @@ def test_a_generation_is_a_number(generation: object, expected: int) -> None:
     assert parse.pod_clique_set(body).generation == expected
 
 
+@pytest.mark.parametrize("other", [{"subresource": "scale"}, {"fieldsV1": {"f:spec": {"f:replicas": {}}}}, {"time": 5}])
+def test_an_edit_is_a_write_of_the_template(other: dict[str, Any]) -> None:
+    """Neither a scale nor a write without a time is one."""
+    body, edit = raw("PodCliqueSet"), {"manager": "me", "time": LATER, "fieldsV1": {"f:spec": {"f:template": {}}}}
+    body["metadata"]["managedFields"] = [{**edit, **other}, edit, None]
+    assert [manager for manager, _ in parse.pod_clique_set(body).edits] == ["me"]
+
+
 def put(body: Any, path: str, value: object) -> None:
     """Write a value at a path, into the first entry of a list on the way."""
     *steps, last = path.split(".")

@@ -169,13 +169,14 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_path(pcs: dict[str, Any], p
     ("cpu", "message"),
     [
         ("e-99", "no quantity"),
+        ("1kk", "its suffix is unknown"),
         ("", "must not be empty"),
         ("1" * 4001, "more than 4000 characters"),
         ("1" * 30 + "e200000", "more than a hundred thousand digits"),
     ],
 )
 def test_a_quantity_that_cannot_be_held_is_refused(cpu: str, message: str) -> None:
-    """One without a digit, and more digits than any resource has."""
+    """One without a digit or a known suffix, and more digits than any resource has."""
     with pytest.raises(DecodeError, match=message):
         quantity.parse(cpu)
 

@@ -115,10 +115,3 @@ def test_what_keeps_an_operator_from_starting(
 def test_what_does_not_keep_an_operator_from_starting(targets: tuple[str, ...], ct: str | None) -> None:
     """Nothing is said that is not certain."""
     assert not list(crds.problems_of(targets, {"ct": ct} if ct else {}))
-
-
-def test_the_kinds_follow_the_order_of_builds() -> None:
-    """Each is known from a build of the table on, and none before alpha.4."""
-    expected = {A3: None, A4: OLD, A8: OLD, A9: NEW, MAIN: NEW, A12: NEW}
-    found = {build: crds.topology_kind(build) for build in expected}
-    assert {build: kind and kind.plural for build, kind in found.items()} == expected

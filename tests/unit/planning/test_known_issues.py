@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
@@ -32,11 +31,6 @@ def planned(world: World, target: str, *, running: str | None = None, source: st
     """What ``plan`` makes of it."""
     options = options_of(source=source, target=target)
     return make_plan(world.snapshot(), options, Known(now=NOW, running=running))
-
-
-def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
-    """Id and object of every known issue."""
-    return [(a.issue.code, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
 
 
 def standalone_only(*, replicas: int = 1, zero: bool = True) -> World:
@@ -233,7 +227,8 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
 )
 def test_whom_a_known_issue_concerns(world: World, running: str, target: str, codes: list[tuple[str, str]]) -> None:
     """Both sides of each condition, with the objects."""
-    assert advised(world, target, running=running) == codes
+    found = planned(world, target, running=running).advisories
+    assert [(advice.issue.code, advice.ref.name if advice.ref else "") for advice in found] == codes
 
 
 @pytest.mark.parametrize("code", KNOWN_ISSUES)

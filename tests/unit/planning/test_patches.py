@@ -24,14 +24,6 @@ def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
     )
 
 
-def test_patches_are_sent_in_the_order_of_their_places() -> None:
-    """Pods come first, and what tells the operator that a set is done comes last."""
-    generation = Change(Ref("PodCliqueSet", "default", "web", "u"), "/status/currentGenerationHash", "a", "b")
-    label = Change(POD, "/metadata/labels/grove.io~1pod-template-hash", "a", "b")
-    found = [*Batch(generation.ref, (generation, label)).patches]
-    assert [patch.ref.kind for patch in found] == ["Pod", "PodCliqueSet"]
-
-
 def test_the_commit_record_can_be_written_apart() -> None:
     """A revert writes those of all sets first: both parts together are the whole plan, and the first has one patch."""
     plan = World().grow(scheme="legacy-1.35").revert().set_plans[0]

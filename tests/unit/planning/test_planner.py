@@ -20,21 +20,16 @@ from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
 
-def fresh() -> World:
-    """A set that no operator has seen yet: neither hashes nor children."""
-    world = World().grow()
-    world.objects = [world.pcs]
-    world.pcs["status"] = {}
-    return world
-
-
 @table(
     "world",
     (
         "It is being deleted, and nothing of it is at stake.",
         (World().grow().put("PodCliqueSet", "web", DELETION, LATER),),
     ),
-    ("It gets the next operator's own hashes.", (fresh(),)),
+    (
+        "It gets the next operator's own hashes.",
+        (World([World().grow().pcs]).put("PodCliqueSet", "web", "/status", {}),),
+    ),
 )
 def test_a_set_that_goes_or_has_not_begun_is_skipped(world: World) -> None:
     """It is left alone with its children."""
@@ -172,14 +167,9 @@ def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) 
     assert (refusals(plan.findings), warnings(plan.findings)) == ([], [("GM-137", None, None)])
 
 
-def ordered(scheme: str) -> World:
-    """A set whose lists are in canonical order, so that its legacy hashes are canonical ones too."""
-    return World().grow(cliques=[clique("front", containers=("a", "b"))], groups={}, scheme=scheme)
-
-
-def whole(scheme: str) -> World:
-    """A set of one scheme, whose lists are in another order than the canonical one."""
-    return World().grow(cliques=[clique("front", containers=("b", "a"))], groups={}, scheme=scheme)
+def whole(scheme: str, order: str = "ba") -> World:
+    """A set of one scheme, whose lists are in another order than the canonical one, or in that."""
+    return World().grow(cliques=[clique("front", containers=order)], groups={}, scheme=scheme)
 
 
 def stray(scheme: str) -> World:
@@ -191,7 +181,10 @@ def stray(scheme: str) -> World:
 @table(
     "world source recorded refused",
     ("No record says what the old hashes are.", (stray("legacy-1.35"), "auto", None, "no record of the old release")),
-    ("Its new hashes are a canonical operator's too.", (ordered("legacy-1.35"), "auto", None, "no record of the old")),
+    (
+        "Its new hashes are a canonical operator's too.",
+        (whole("legacy-1.35", "ab"), "auto", None, "no record of the old"),
+    ),
     ("Nothing holds the target's hashes.", (World().grow(), "auto", None, None)),
     ("The record says it.", (stray("legacy-1.35"), "auto", "legacy-1.34", None)),
     ("The flag does.", (stray("legacy-1.35"), "legacy-1.34", None, None)),

@@ -10,7 +10,7 @@ import pytest
 from migrator.grove.places import PROGRESS_FIELDS
 from migrator.hashing import schemes
 from migrator.planning.verification import Problem, problems_of
-from tests.support.builders import DELETION, LATER, OLD, World, clique
+from tests.support.builders import DELETION, LABEL, LATER, OLD, World, clique
 from tests.support.tables import table
 
 #: Before every update of these objects.
@@ -52,6 +52,36 @@ def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str
     assert (open_.ref.kind, open_.field, open_.settles) == ("PodCliqueSet", f"/status/{name}", False)
 
 
+@pytest.mark.parametrize(("seconds", "replaced"), [(0, True), (1, False)])
+def test_a_pod_clique_that_was_made_since_had_no_pod_to_replace(seconds: int, *, replaced: bool) -> None:
+    """The set was scaled. alpha.12-rc1 begins an update of each new PodClique, and ends it at once (Grove PR 757)."""
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    moment = (since + timedelta(seconds=seconds)).isoformat()
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], groups={}, pods=1, progress=())
+    world.put("PodClique", "web-0-a", "/metadata/creationTimestamp", moment)
+    world.put("PodClique", "web-0-a", "/status/updateProgress", {"updateStartedAt": moment, "updateEndedAt": moment})
+    world.put("Pod", "web-0-a-0", "/metadata/creationTimestamp", "2026-01-03T00:00:00Z")
+    assert bool(problems(world, after=True, since=since)) is replaced
+
+
+def test_under_on_delete_progress_touches_no_pod() -> None:
+    """The operator writes it, and waits for somebody who deletes pods."""
+    world = World().grow(scheme="legacy-1.35", on_delete=True)
+    world.put("PodClique", "web-0-front", "/status/updateProgress", {"updateStartedAt": LATER})
+    assert problems(world, after=True, since=BEFORE) == []
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PodClique"])
+def test_a_label_that_is_missing_is_no_hash_of_the_target(kind: str) -> None:
+    """The operator takes a pod or PodClique without it for outdated; under OnDelete it is left alone."""
+    said = []
+    for on_delete in (False, True):
+        world = World().grow(scheme="legacy-1.35", on_delete=on_delete)
+        world.take(kind, world.all(kind)[0]["metadata"]["name"], LABEL)
+        said.append([problem.message for problem in problems(world)])
+    assert said == [["PodCliqueSet default/web: a pod or PodClique has no label grove.io/pod-template-hash"], []]
+
+
 @pytest.mark.parametrize("scheme", ["legacy-1.33", "legacy-1.34"])
 def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
     """A field that only a later operator cannot decode does not hide a hash of the old one, in any process."""
@@ -64,6 +94,7 @@ def test_a_value_is_looked_for_in_the_order_of_the_table(scheme: str) -> None:
 
 
 SET, GROUP = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")
+MEMBER = ("PodClique", "web-0-sg-0-a")
 EDITED = [True, False]  # and every set was
 
 
@@ -71,11 +102,15 @@ EDITED = [True, False]  # and every set was
     "of started created ended edited late",
     ("An open update counts from a minute before the migration on: clocks differ.", (SET, -59, -99, False, 0, [False])),
     ("It began before.", (SET, -60, -99, False, 0, [])),
+    ("Of a scaling group.", (GROUP, 0, -99, False, 0, [False])),
+    ("Of a PodClique.", (MEMBER, 0, -99, False, 0, [False])),
     ("A pod that is younger than the migration and its update was replaced.", (SET, -59, 1, True, 0, [False])),
     ("By the update of its scaling group.", (GROUP, -59, 1, True, 0, [False])),
+    ("By its PodClique's, though clocks differ.", (MEMBER, 59, 1, True, 0, [False])),
     ("One that is older was not, whenever the update began.", (SET, -59, 0, True, 0, [])),
     ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
     ("No earlier one.", (SET, 39, -99, False, 100, [False])),
+    ("None began: who owns the template may have written the replicas.", (SET, -60, -99, True, 100, [])),
 )
 def test_clocks_may_differ_by_a_minute(
     of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool

@@ -199,12 +199,6 @@ def test_both_ends_are_named_with_their_dynamo_versions(
     assert text in " ".join(plan_text(made).split())
 
 
-def test_a_scheme_that_was_named_is_not_said_twice() -> None:
-    """Without a release there is nothing to add."""
-    made = replace(plan(tree_plan("demo")), source=named("legacy-1.34"), target=named("legacy-1.35"))
-    assert "Stored hashes: legacy-1.34. Target: legacy-1.35.\n" in plan_text(made)
-
-
 def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
     """Four hundred pods are not four hundred lines; nothing is lost from the count."""
     text = plan_text(plan(tree_plan("demo", findings=many(400))))

@@ -6,6 +6,7 @@ import random
 import re
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,7 +31,7 @@ from tests.support.clock import START, Clock, context_of
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
-NAMESPACE, OPERATORS = "grove-system", OPERATOR_LEASE
+NAMESPACE = "grove-system"
 
 
 @pytest.fixture
@@ -84,14 +85,6 @@ def spec_of(cluster: MemoryCluster, name: str = OWN_LEASE) -> Any:
     return cluster.read(LEASES, NAMESPACE, name)["spec"]
 
 
-def held(leases: Leases) -> bool:
-    """Whether we may write."""
-    try:
-        return leases.seconds_left() > 0
-    except LeaseLost:
-        return False
-
-
 def renew(leases: Leases, clock: Clock, times: int = 1, *, every: float = RENEW_EVERY) -> None:
     """Let time pass, and renew what is due, so many times."""
     for _ in range(times):
@@ -111,18 +104,18 @@ def test_an_absent_lease_is_created_for_a_minute(cluster: MemoryCluster, leases:
 @pytest.mark.parametrize("holder", ["", PARKED], ids=["released", "parked"])
 def test_a_released_or_parked_lease_is_taken_at_once(cluster: MemoryCluster, ours: Leases, holder: str) -> None:
     """Nobody holds it, so nobody is waited for; one transition more."""
-    put_lease(cluster, holder, seconds=3600, name=OPERATORS)
+    put_lease(cluster, holder, seconds=3600, name=OPERATOR_LEASE)
     assert ours.park() == ""
-    spec = spec_of(cluster, OPERATORS)
+    spec = spec_of(cluster, OPERATOR_LEASE)
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == (PARKED, 4)
 
 
 def test_a_lease_that_is_parked_already_is_renewed_once(cluster: MemoryCluster, ours: Leases) -> None:
     """An operator waits for its duration from its own first sight of it, and a rerun may come after half an hour."""
     assert [ours.park(), ours.park()] == ["", ""]
-    spec = spec_of(cluster, OPERATORS)
+    spec = spec_of(cluster, OPERATOR_LEASE)
     assert ours.park() == ""
-    assert spec_of(cluster, OPERATORS) == spec
+    assert spec_of(cluster, OPERATOR_LEASE) == spec
 
 
 @pytest.mark.parametrize("skew", [timedelta(days=-400), timedelta(0), timedelta(days=400)])
@@ -161,7 +154,7 @@ def test_a_takeover_loses_to_a_holder_that_wakes_up_in_between(
     clock.advance(20)
     cluster.meanwhile(lambda: write(cluster, renewTime="later"), verb="patch")
     assert "held by slow_1" in leases.obtain()
-    assert not held(leases)
+    assert not leases.held
 
 
 def test_a_slow_read_does_not_count_as_waiting(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
@@ -249,11 +242,11 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
 def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
     """A paused process has lost it when it wakes up, 40 seconds after the sending of its last renewal."""
     clock.advance(HOLD - 0.1)
-    assert held(ours)
+    assert ours.held
     clock.advance(0.1)
-    assert not held(ours)
+    assert not ours.held
     ours.renew_if_due()
-    assert not held(ours)
+    assert not ours.held
 
 
 def test_the_hold_counts_from_the_sending_of_the_renewal(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
@@ -270,7 +263,7 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryCluster,
     assert ours.seconds_left() > HOLD - 3
     cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
     renew(ours, clock, 20, every=2.5)
-    assert not held(ours)
+    assert not ours.held
 
 
 @table(
@@ -289,14 +282,14 @@ def test_another_term_ends_ours_at_once(
     else:
         write(cluster, **change)
     renew(ours, clock)
-    assert not held(ours)
+    assert not ours.held
 
 
 def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCluster, ours: Leases) -> None:
     """It names nobody that lives; a run that ends half-way leaves it so."""
     ours.park()
     ours.release()
-    spec = spec_of(cluster, OPERATORS)
+    spec = spec_of(cluster, OPERATOR_LEASE)
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (PARKED, 3600)
     assert spec_of(cluster)["holderIdentity"] == ""
 
@@ -310,14 +303,15 @@ def test_a_suspended_mac_has_no_hold_left(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:
     """In the background, for as long as the Lease is held."""
-    before = threading.active_count()
-    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=periodically))
+    before, called = threading.active_count(), threading.Event()
+
+    def often(call: Callable[[], object], _pause: float) -> Callable[[], None]:
+        return periodically(lambda: (called.set(), call()), 0.01)
+
+    leases = Leases(cluster, NAMESPACE, context_of(monotonic, lambda: datetime.now(UTC), repeat=often))
     leases.obtain()
-    assert threading.active_count() == before + 1
+    assert called.wait(10)
     leases.release()
-    until = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)
     assert threading.active_count() == before
 
 

@@ -17,18 +17,59 @@ from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.seen import unplanned
 from testbed import operator_installation as installation
-from testbed.operator_installation import NAMESPACE
-from tests.support.builders import options_of
-from tests.support.installed import CONFIG, IMAGE, deployment, found_in, installed, look, pod, refusals
+from testbed.operator_installation import LABELS, NAMESPACE
+from tests.support.builders import LATER, options_of
 from tests.support.memory_store import MemoryCluster
 from tests.support.tables import table
 
+IMAGE, HOME = installation.image("v0.1.0-alpha.9"), "grove-system/grove-operator"
 
-def manager(**options: Any) -> JSONObject:
-    """A Deployment whose container has a name of its own."""
-    body = deployment(**options)
-    body["spec"]["template"]["spec"]["containers"][1]["name"] = "manager"
+
+def with_a_sidecar(spec: JSONObject) -> None:
+    """Another container comes first, as where a mesh puts its proxy."""
+    spec["containers"].insert(0, {"name": "sidecar", "image": "proxy:v9.9.9"})
+
+
+def deployment(
+    *, image: str = IMAGE, name: str = "grove-operator", labels: dict[str, str] = LABELS, **options: Any
+) -> JSONObject:
+    """The chart's Deployment, with a label more, or other labels."""
+    body = installation.deployment(image, **options)
+    with_a_sidecar(body["spec"]["template"]["spec"])
+    body["metadata"] |= {"name": name, "labels": {**labels, "release": "grove"}}
+    body["spec"]["selector"]["matchLabels"] = body["spec"]["template"]["metadata"]["labels"] = labels
     return body
+
+
+def pod(name: str, *, image: str = IMAGE, terminating: bool = False, phase: str = "Running", **more: Any) -> JSONObject:
+    """A pod of the operator, whose metadata may have ``more``."""
+    body = installation.pod(image, name=name) | {"status": {"phase": phase}}
+    with_a_sidecar(body["spec"])
+    body["metadata"] |= more | ({"deletionTimestamp": LATER} if terminating else {})
+    return body
+
+
+def installed(*more: JSONObject, replicas: int = 1) -> MemoryCluster:
+    """A cluster with one installation, one pod, and more objects."""
+    return MemoryCluster(deployment(replicas=replicas), pod("grove-operator-1"), *more)
+
+
+def look(cluster: MemoryCluster, flag: str | None = None) -> operator.Found:
+    """Find, with or without --operator."""
+    return operator.find(cluster, operator.OperatorFlags.parse(flag))
+
+
+def found_in(cluster: MemoryCluster, flag: str | None = None) -> operator.Operator:
+    """Find the operator, which must be there."""
+    found = look(cluster, flag).operator
+    assert found is not None
+    return found
+
+
+def refusals(cluster: MemoryCluster, flag: str | None = None) -> str:
+    """What the findings refuse, as one text."""
+    found = look(cluster, flag).findings
+    return "; ".join(f"{one.code}: {one}" for one in found if one.severity is Severity.REFUSAL)
 
 
 def test_an_installation_is_found_by_its_labels() -> None:
@@ -50,7 +91,7 @@ def test_an_operator_is_gone_when_its_controller_has_seen_the_zero(
     """Zero replicas and no pod mean nothing while the Deployment controller may still act on the generation before."""
     body = deployment(replicas=replicas)
     body["metadata"]["generation"], body["status"] = 2, {"observedGeneration": observed}
-    assert found_in(MemoryCluster(body, installation.config_map())).gone is gone
+    assert found_in(MemoryCluster(body)).gone is gone
 
 
 def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
@@ -68,7 +109,7 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
 @pytest.mark.parametrize(("phase", "lives"), [("Failed", 0), ("Succeeded", 0), ("Pending", 1), ("Unknown", 1)])
 def test_pods_that_have_ended_do_not_count(phase: str, lives: int, *, terminating: bool) -> None:
     """An evicted pod stays listed for good and runs nothing; one that is still being deleted may."""
-    cluster = MemoryCluster(deployment(), installation.config_map(), pod("p", phase=phase, terminating=terminating))
+    cluster = MemoryCluster(deployment(), pod("p", phase=phase, terminating=terminating))
     assert len(found_in(cluster).pods) == (1 if terminating else lives)
 
 
@@ -96,19 +137,18 @@ def test_expressions_in_the_selector_count(labels: dict[str, str], *, selected: 
             {"key": "i", "operator": "DoesNotExist"},
         ],
     }
-    cluster = MemoryCluster(body, installation.config_map(CONFIG), pod("p", labels=labels))
-    assert bool(found_in(cluster, namespace=NAMESPACE, name="grove-operator").pods) is selected
+    cluster = MemoryCluster(body, pod("p", labels=labels))
+    assert bool(found_in(cluster, HOME).pods) is selected
 
 
 def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flag to choose, and the one that is chosen is taken."""
     two = deployment(namespace="other", name="grove-two", replicas=0)
-    cluster = installed(two, installation.config_map(namespace="other"))
+    cluster = installed(two)
     assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in refusals(cluster)
-    assert found_in(cluster, namespace="other", name="grove-two").deployment == "grove-two"
-    chosen = {"namespace": NAMESPACE, "name": "grove-operator"}
-    assert found_in(cluster, **chosen).namespace == NAMESPACE
-    assert refusals(cluster, **chosen) == ""
+    assert found_in(cluster, "other/grove-two").deployment == "grove-two"
+    assert found_in(cluster, HOME).namespace == NAMESPACE
+    assert refusals(cluster, HOME) == ""
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
@@ -116,8 +156,8 @@ def test_an_operator_that_was_not_chosen_refuses_while_it_has_replicas(replicas:
     """It serves the same sets, and waits for a Lease of its own namespace. One at zero does nothing."""
     cluster = installed(deployment(namespace="other", name="grove-two", replicas=replicas))
     said = "GM-203: Deployment other/grove-two looks like an operator and runs, and every operator serves"
-    assert refusals(cluster, namespace=NAMESPACE, name="grove-operator").startswith(said * replicas)
-    assert bool(refusals(cluster, namespace=NAMESPACE, name="grove-operator")) is bool(replicas)
+    assert refusals(cluster, HOME).startswith(said * replicas)
+    assert bool(refusals(cluster, HOME)) is bool(replicas)
 
 
 @table(
@@ -142,15 +182,15 @@ def test_an_operator_without_the_labels_is_not_absent() -> None:
 
 def test_a_named_deployment_needs_no_labels() -> None:
     """What the user names is taken by name."""
-    cluster = MemoryCluster(deployment(name="mine", labels={"app": "x"}), installation.config_map())
-    assert found_in(cluster, name="mine", namespace=NAMESPACE).deployment == "mine"
+    cluster = MemoryCluster(deployment(name="mine", labels={"app": "x"}))
+    assert found_in(cluster, "grove-system/mine").deployment == "mine"
 
 
 def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
     """A typing mistake must not look like a cluster without one; where there is none, it names the namespace."""
     with pytest.raises(UsageError, match=r"--operator grove-system/grove-operatr: .* grove-system/grove-operator"):
-        look(installed(), name="grove-operatr", namespace=NAMESPACE)
-    assert look(MemoryCluster(), name="grove-operator", namespace=NAMESPACE).home == NAMESPACE
+        look(installed(), "grove-system/grove-operatr")
+    assert look(MemoryCluster(), HOME).home == NAMESPACE
 
 
 @pytest.mark.parametrize("text", ["grove-system", "/grove-operator", "grove-system/", "a/b/c", ""])

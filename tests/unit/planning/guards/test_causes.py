@@ -31,12 +31,6 @@ def renamed() -> World:
     return World().grow().put(*SET, "/spec/template/cliques/0/name", "renamed")
 
 
-def twins() -> World:
-    """Two cliques with one and the same template."""
-    twin = clique("worker")
-    return World().grow(cliques=[twin, {**twin, "name": "prefill-worker"}], groups={})
-
-
 def unlabelled(label: str) -> World:
     """A set with a pod that lacks a label."""
     return World().grow().take("Pod", "web-0-front-0", pointer("metadata", "labels", label))
@@ -75,7 +69,14 @@ def polluted(
             "",
         ),
     ),
-    ("Two cliques with one template have one hash, whichever the operator takes.", (twins, [], "")),
+    (
+        "Two cliques with one template have one hash, whichever the operator takes.",
+        (
+            lambda: World().grow(cliques=[clique("worker"), {**clique("worker"), "name": "prefill-worker"}], groups={}),
+            [],
+            "",
+        ),
+    ),
     (
         "A PodClique of no clique proves nothing: one refusal stands for its template hashes and its pods'.",
         (

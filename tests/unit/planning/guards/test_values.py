@@ -110,11 +110,6 @@ def test_a_warning_stays_as_it_is_where_nothing_is_written() -> None:
     assert "only a warning" not in finding.message
 
 
-def behind(kind: str, name: str, label: str) -> World:
-    """A status that lags behind, beside a label."""
-    return World().grow().put(*CLIQUE, "/status/currentPodTemplateHash").put(kind, name, LABEL, label)
-
-
 def at_zero(replicas: int, pods: int) -> World:
     """A scaling group's replica with an older label that is to have so many pods."""
     return World().grow(pods=pods).put(*MEMBER, LABEL).put(*MEMBER, REPLICAS, replicas)
@@ -151,7 +146,8 @@ NEVER = ("GM-104", "web", "/status/currentGenerationHash")
 @table(
     "world allow refused",
     *(
-        (WITH_PODS, (behind(*of, label), (), [STATUS, ("GM-101", of[1], LABEL)]))
+        (WITH_PODS, (behind.copy().put(*of, LABEL, label), (), [STATUS, ("GM-101", of[1], LABEL)]))
+        for behind in [World().grow().put(*CLIQUE, "/status/currentPodTemplateHash")]
         for of in (CLIQUE, POD)
         for label in (OLD, "")
     ),
@@ -306,16 +302,6 @@ def test_one_old_member_has_its_whole_replica_replaced(old: str) -> None:
     assert ("GM-101", GROUP[1], GENERATION) in refusals(world.findings())
 
 
-def without_a_field(field: str, scheme: str, *, alone: bool = False) -> World:
-    """A set that was hashed with a field in clique ``front``, which the API server does not return any more."""
-    front = clique("front")
-    front["spec"]["podSpec"][field] = {} if field != "hostnameOverride" else "h"
-    cliques, groups = ([front], {}) if alone else ([front, clique("work")], None)
-    world = World().grow(cliques=cliques, groups=groups, scheme=scheme)
-    del world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"][field]
-    return world
-
-
 @table(
     "field source target alone said",
     ("It exists in one minor alone.", ("workloadRef", "legacy-1.35", "legacy-1.37", False, "workloadRef")),
@@ -330,7 +316,12 @@ def test_a_field_that_other_crds_may_have_removed_is_named(
     field: str, source: str, target: str, said: str, *, alone: bool
 ) -> None:
     """With the CRDs of the target, the API server leaves out what their release does not know, and the hash moves."""
-    found = without_a_field(field, source, alone=alone).findings("auto", target)
+    front = clique("front")
+    front["spec"]["podSpec"][field] = {} if field != "hostnameOverride" else "h"
+    cliques, groups = ([front], {}) if alone else ([front, clique("work")], None)
+    world = World().grow(cliques=cliques, groups=groups, scheme=source)
+    del world.pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"][field]
+    found = world.findings("auto", target)
     (remedy,) = (one.remedy for one in found if one.ref and one.ref.kind == "PodCliqueSet" and one.code == "GM-101")
     assert "if the next release's CRDs are installed already" in remedy
     assert said in remedy
