@@ -81,18 +81,31 @@ def verify(
             failure = error
         except Forbidden as error:
             raise connect.forbidden(cluster, error) from error
-    problems = failure.problems if failure else ()
+    # What is not about one value decides: without its operator no value can be right.
+    problems = sorted(failure.problems if failure else (), key=lambda problem: bool(problem.field))
+    commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
+    if not after_upgrade and _unmigrated(problems):
+        commands.append(flags.next_command("run", "--stop-operator"))
+    if not after_upgrade and result is not None and result.sets:
+        commands.append(dialogue.verification(options, by_binary=to_binary is not None))
     if output == "json":
-        write(as_json(_json(str(options.plan.target), result, problems)))
+        write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
-        write(_text(options, result, problems, dialogue.verification(options, by_binary=to_binary is not None)))
+        write(_text(options, result, problems, commands))
     if failure is not None:
         raise VerificationFailed(
             f"Verification failed: {words.count(len(problems), 'problem')}.", problems
         ) from failure
 
 
-def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
+def _unmigrated(problems: Sequence[Problem]) -> int:
+    """How many sets are not migrated."""
+    return sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
+
+
+def _json(
+    target: str, result: VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
+) -> dict[str, Any]:
     return {
         "to": target,
         "podCliqueSets": result.sets if result else None,
@@ -101,6 +114,7 @@ def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem])
         "podsOlderThanMigration": result.older if result else None,
         "podsYoungerThanMigration": result.younger if result else None,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
+        "next": list(commands),
     }
 
 
@@ -111,10 +125,11 @@ def _promise(older: int, younger: int) -> str:
     return f"{older:,} of {words.count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
-def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem], check: str) -> str:
-    """The verdict, and what is next: ``check`` verifies the upgrade."""
-    target, command = options.plan.target, ""
-    rows = []
+def _text(
+    options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
+) -> str:
+    """The verdict, the first problems, and the commands that are next."""
+    target, rows = options.plan.target, []
     if result is not None and not result.sets:
         rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
     elif result is not None:
@@ -129,15 +144,10 @@ def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequenc
         if not options.after_upgrade:
             note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
             rows.append(words.row("note", note))
-            command = check
-    unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
-    if unmigrated and not options.after_upgrade:
+    if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
         are = "set is" if unmigrated == 1 else "sets are"
         rows.append(words.wrapped(f"{unmigrated:,} {are} not migrated to {target} yet."))
-        command = flags.next_command("run", "--stop-operator")
-    # What is not about one value decides: without its operator no value can be right.
-    problems = sorted(problems, key=lambda problem: bool(problem.field))
     rows += [words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
-    return "".join([*rows, words.command_rows("next", filter(None, [command]))])
+    return "".join([*rows, words.command_rows("next", commands)])
