@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from migrator import words
+from migrator import errors, words
 from migrator.hashing.schemes import Scheme
 from migrator.planning import model
 from migrator.planning.planner import Outlook, Target
@@ -23,20 +23,38 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     plans = [one.plan for one in rows if one.is_newer]
     here = next((one for one in rows if one.release == outlook.installed), None)
+    unfit = _unfit(outlook, here.plan) if here is not None else ""
+    unchecked = dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)
+    # Between a run and its upgrade, what other releases would do is no question.
+    ahead = () if outlook.resumes or (outlook.record and unfit) else _ahead(rows, plans, is_checked=not unchecked)
+    return table.paragraphs(
+        "".join(_facts(outlook)) + unfit,
+        _unfinished(outlook.resumes) if outlook.resumes else "",
+        *ahead,
+        table.not_checked(unchecked),
+        words.command_rows("next", commands),
+    )
+
+
+def _unfinished(flags: Sequence[str]) -> str:
+    """What is next after a run that did not end."""
+    undo = "" if "--revert" in flags else ", or add `--revert` to it to restore every old hash"
+    return words.wrapped(f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} Run the next command to finish{undo}.")
+
+
+def _ahead(rows: Sequence[TargetRow], plans: Sequence[model.Plan], *, is_checked: bool) -> Iterator[str]:
+    """What would block a migration, what the newer releases would recreate, and their known issues."""
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
     ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
     if model.SetState.REFUSED in states:
         ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
     elif model.SetState.MIGRATE in states:
-        ready = row("ready", "Nothing blocks a migration.")
-    return table.paragraphs(
-        "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
-        blocked or ready,
-        _releases(rows),
-        "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
-        words.command_rows("next", commands),
-    )
+        ready = row(
+            "ready", "Nothing blocks a migration." if is_checked else "Nothing that was checked blocks a migration."
+        )
+    yield blocked or ready
+    yield _releases(rows)
+    yield "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories)))
 
 
 @dataclass(frozen=True, slots=True)
