@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -95,6 +96,11 @@ def first_of(texts: Sequence[str], limit: int) -> str:
     """The first ``limit`` texts in one line, and how many more there are."""
     more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
     return "; ".join([*texts[:limit], *more])
+
+
+def duration(seconds: float) -> str:
+    """``under a minute``, ``about 1 minute``, ``about 4 minutes``."""
+    return f"about {count(math.ceil(seconds / 60), 'minute')}" if seconds // 60 else "under a minute"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

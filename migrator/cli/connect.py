@@ -110,7 +110,7 @@ def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
         with suppress(RuntimeError):  # the signal may have come while stderr was written to
-            again = " Press Ctrl-C again to end at once." if number == signal.SIGINT else ""
+            again = " Press Ctrl-C again to leave them unfinished." if number == signal.SIGINT else ""
             log.write_warning("stopping", f"Stopping: grove-migrator finishes the sets that it has started.{again}")
         signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
 

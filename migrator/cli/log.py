@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: object.
 _ONLY_IF_VERBOSE: Final = {
     *("patched", "tree_written", "stage", "ending_run", "summary"),
-    *("verify_failed", "verified", "noticed"),
+    *("verify_failed", "verified", "noticed", "nothing_to_do"),
 }
 
 

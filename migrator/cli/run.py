@@ -98,7 +98,9 @@ def run(
             for number in _SIGNALS:  # the run has ended, and its exit code must be the one that is true
                 signal.signal(number, signal.SIG_IGN)
         ending = dialogue.Ending()
-        if not dry_run:
+        if dry_run:
+            result.plan = dialogue.with_crds(cluster, result.plan, options)
+        else:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
         dry = {"dry_run": True} if dry_run else {}

@@ -227,8 +227,9 @@ def _sets(plan: model.Plan) -> str:
     header = ("SET", "STATE", *_NUMBERS)
     hidden = {one.tree.ref for alike in folded for one in alike}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
-    cells = [_cells(_state(one), [one]) for one in shown]
-    cells += [_cells(_state(alike[0]), alike) for alike in folded]
+    reverts = _is_revert(plan)
+    cells = [_cells(_state(one, reverts=reverts), [one]) for one in shown]
+    cells += [_cells(_state(alike[0], reverts=reverts), alike) for alike in folded]
     is_mixed = bool(shown) or len(folded) > 1
     cells += [_cells("", set_plans)] if is_mixed else []
     others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
@@ -261,10 +262,11 @@ def _cells(state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
     return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
-def _state(set_plan: model.SetPlan) -> str:
-    """``refused GM-101 +2``, ``migrate``."""
+def _state(set_plan: model.SetPlan, *, reverts: bool) -> str:
+    """``refused GM-101 +2``, ``migrate``, ``revert``."""
     first, *more = codes(set_plan.refusals) or [""]
-    return f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip()
+    state = "revert" if reverts and set_plan.state is model.SetState.MIGRATE else set_plan.state.value
+    return f"{state} {first}{f' +{len(more)}' if more else ''}".rstrip()
 
 
 def paragraphs(*paragraphs: str) -> str:
