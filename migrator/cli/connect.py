@@ -44,12 +44,16 @@ def _waiting(plugin: str) -> None:
     )
 
 
-def forbidden(cluster: Cluster, error: Forbidden, hint: str = "") -> Forbidden:
-    """The error of a missing permission, with the account that lacks it, as the API server knows it."""
-    account = ""
-    with suppress(MigratorError):
-        account = f"account {account_of(cluster)}: "
-    return Forbidden(f"{account}{error}{hint}")
+@contextmanager
+def naming_the_account(cluster: Cluster, hint: str = "") -> Iterator[None]:
+    """Say in the error of a missing permission which account lacks it, as the API server knows it."""
+    try:
+        yield
+    except Forbidden as error:
+        account = ""
+        with suppress(MigratorError):
+            account = f"account {account_of(cluster)}: "
+        raise Forbidden(f"{account}{error}{hint}") from error
 
 
 def read_dump(*paths: str) -> Dump:

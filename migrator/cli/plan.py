@@ -84,7 +84,8 @@ def plan(
     else:  # nothing is drawn: a credential plugin may ask for a login
         cluster = connect.connect(kubeconfig, context)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
-    with progress, progress.stage("planning"):
+    hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
+    with progress, progress.stage("planning"), connect.naming_the_account(cluster, hint):
         try:
             if chosen is None:
                 text = _first_look(cluster, options, output, header)
@@ -93,9 +94,6 @@ def plan(
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
-        except errors.Forbidden as error:
-            hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
-            raise connect.forbidden(cluster, error, hint) from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
         log.write_warning("empty_selection", "there is no PodCliqueSet in this namespace (-n)")

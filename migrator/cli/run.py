@@ -91,7 +91,8 @@ def run(
     cluster = connect.connect(kubeconfig, context, deadline=run_context.deadline)
     cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
-        dialogue.announce(cluster, options, run_context, progress, yes=yes)
+        with connect.naming_the_account(cluster):
+            dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(cluster, options, run_context)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from migrator import words
 from migrator.cli import flags
 from migrator.cli.stdout import as_json, write
-from migrator.errors import Forbidden, VerificationFailed
+from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.report.json import object_json
 
@@ -74,13 +74,11 @@ def verify(
     progress = Progress(sys.stderr)
     run_context = connect.context(progress)
     cluster = connect.connect(kubeconfig, context)
-    with progress, progress.stage("verifying"):
+    with progress, progress.stage("verifying"), connect.naming_the_account(cluster):
         try:
             result = core.verify(cluster, options, run_context)
         except VerificationFailed as error:
             failure = error
-        except Forbidden as error:
-            raise connect.forbidden(cluster, error) from error
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(failure.problems if failure else (), key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from migrator.cli import dialogue
-from migrator.errors import NotAuthorised, Unreachable
+from migrator.errors import Forbidden, NotAuthorised, Unreachable
 from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.words import WIDTH
@@ -136,7 +136,8 @@ def test_a_signal_at_the_question_ends_the_run(
 @table(
     "error code said",
     ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "Keep the operator at zero")),
-    ("Nothing was written without the right to read.", (NotAuthorised("HTTP 403"), 1, "an earlier run")),
+    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), 1, "an earlier run")),
+    ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), 1, "grove-migrator: HTTP 403. ")),
 )
 def test_what_the_screen_cannot_read_is_not_known(
     error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
@@ -181,8 +182,11 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
         assert shown.code == 3
         assert "refused   GM-122 An operator is running." in shown.text
         assert shown.text.count("GM-122") == 1, "it is told once"
-        assert "Pod grove-system/grove-operator-x: belongs to the operator, which starts" in shown.text
-        assert shown.lines[-1].startswith("error: The run is refused, as shown above")
+        assert "Pod grove-system/grove-operator-x: belongs to the operator, which starts" in " ".join(
+            shown.text.split()
+        )
+        end = "" if "--dry-run" in more else ". Nothing is changed."
+        assert shown.lines[-1] == f"error: The run is refused, as shown above{end}"
         assert shown.lines[-2] == f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}"
         assert QUESTION not in shown.text
 
