@@ -96,7 +96,7 @@ def plan(
             raise errors.InputError("an object is nested too deeply") from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
-        log.write_warning("empty_selection", "there is no PodCliqueSet in this namespace (-n)")
+        log.write_warning("empty_selection", f"Namespace {namespace} has no PodCliqueSet (-n).")
     if group_by and result and not any(group_by in one.tree.pcs.labels for one in result.set_plans):
         log.write_warning("unknown_label", f"No PodCliqueSet has the label {group_by} (--group-by).")
     write(text)

@@ -102,7 +102,7 @@ def _unknown(text: str) -> str:
     if text == "auto":
         return f"auto is only for --from. Name a release or a scheme. {known}"
     return (
-        f"{text!r} is not a known release or scheme. {known} For another operator, `grove-migrator scheme PROGRAM` "
+        f"{text[:60]!r} is not a known release or scheme. {known} For another operator, `grove-migrator scheme PROGRAM` "
         "reads its scheme."
     )
 

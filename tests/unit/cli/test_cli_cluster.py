@@ -104,7 +104,7 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryCluster, i
         captured = invoke("plan", *TO, "-n", namespace)
         assert "warning   GM-201 Other sets need this migration too." in captured.out
         assert f"affects {said} namespaces: the operator serves" in " ".join(captured.out.split())
-        assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+        assert ("Namespace nowhere has no PodCliqueSet" in captured.err) is (namespace == "nowhere")
         # A mistyped namespace must not look like nothing to do.
         invoke("plan", *TO, "-n", namespace, "--detailed-exitcode", code=3 if namespace == "nowhere" else 10)
         page = invoke("plan", *TO, "-n", namespace, "-o", "html").out
