@@ -39,7 +39,7 @@ from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import load
 from testbed.operator_installation import NAMESPACE, config_map, deployment, image
 
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 _OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
 _TIMEOUT: Final = 10.0
 

@@ -120,9 +120,11 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 
 
 def holds_target(plan: model.SetPlan) -> bool:
-    """Whether a set holds a hash of the target that is not also the source's."""
+    """Whether a set holds a hash of the target that is not also the source's, as one that is done does."""
     if plan.hashes is None:
         return False
+    if plan.state is model.SetState.DONE:  # its source is the target
+        return True
     old, new = plan.hashes.source, plan.hashes.target
     stored = places.stored_hashes(plan.tree)
     return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored)
@@ -261,9 +263,8 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     pair = HashPair(hashes(new), hashes(old))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
     for item in by_verdict[Verdict.FOREIGN]:
-        matching = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
-        other = next(matching, None)
-        if other is not None and _is_proven(tree, other, hashes):
+        same = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
+        if other := next((one for one in same if _is_proven(tree, one, hashes)), None):
             raise UsageError(
                 f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
                 f"{old.name}: name the old release with --from, or migrate those sets first"

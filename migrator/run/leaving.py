@@ -14,7 +14,7 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
-from migrator.planning.model import SetState, pending
+from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import release_in
@@ -170,7 +170,7 @@ def _beside_target_next(run: Session) -> str:
 def _next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
-    begun = any(one.state is SetState.DONE or holds_target(one) for one in plans)
+    begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)
     held = errors.MAY_DIFFER
     if plans and begun != left:

@@ -196,7 +196,7 @@ class Observation:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
         image, plans = self.options.target_image, self.plan.set_plans
         runs = self.operator is not None and image in self.operator.images and not (self.open or self.locked_out)
-        new = any(one.state is model.SetState.DONE or planner.holds_target(one) for one in plans)
+        new = any(map(planner.holds_target, plans))
         if runs and model.pending(self.plan) and not new and not self.options.revert:
             raise errors.UsageError(
                 f"--target-image {image} is the image of the operator that runs, and no set holds the target's "

@@ -11,7 +11,8 @@ from migrator.errors import Conflict, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
-from tests.faults import cluster
+from testbed.trees import Object
+from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
 from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill_at, raising, when
 from tests.faults.steps import GROVE, of_trees
@@ -304,13 +305,18 @@ def of_web(step: Step) -> bool:
     return step.is_grove and step.moment == "after" and step.name.startswith("web")
 
 
+def other_source(objects: list[Object]) -> World:
+    """A cluster whose old hashes are not those that the invariants know."""
+    world = World(objects)
+    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
+    return world
+
+
 def of_two_sources() -> World:
     """A cluster with the hashes of two old releases."""
     other = [item for item in cluster.grown_under("legacy-1.33") if cluster.set_of(item) == "web"]
     rest = [item for item in cluster.grown() if cluster.set_of(item) != "web"]
-    world = World([*other, *rest])
-    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
-    return world
+    return other_source([*other, *rest])
 
 
 def test_two_sources_in_one_cluster_ask_for_from() -> None:
@@ -337,9 +343,7 @@ def test_runs_of_two_sources_ask_for_from() -> None:
 
 def test_a_rerun_of_a_canonical_source_does_not_wait_for_an_operator_that_is_at_zero() -> None:
     """A set was scaled in the pause, so no operator has seen its newest generation; the record proves the source."""
-    world = World(cluster.grown_under("canonical-1.34"))
-    world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
-    killed(world=world)
+    world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
     world.store.edit(*WEB, lambda pcs: pcs["spec"].update(replicas=2))
     ending = world.run()
     assert ending.code == DONE, str(ending)
@@ -356,6 +360,14 @@ def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert()
     ending = world.run(revert=True, source=cluster.SOURCE)
     assert ending.code == DONE, str(ending)
     assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
+
+
+def test_a_revert_leaves_what_was_reordered_in_the_pause_of_a_canonical_source() -> None:
+    """W15: that operator sees no edit, and replaces the pods; accepted, as only builds of main are canonical."""
+    world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
+    users.act(world, "reorder", 1, 1, born=1)
+    assert world.run(revert=True).code == DONE
+    assert len(would_roll(world.grove(), "canonical-1.34")) == 3
 
 
 def test_a_message_says_what_the_hashes_are() -> None:

@@ -121,6 +121,16 @@ def test_a_half_written_cluster_never_ends_with_3() -> None:
     assert ending.code == STUCK, str(ending)
 
 
+def test_a_set_with_new_hashes_beside_no_operator_is_what_a_dead_run_may_have_left() -> None:
+    """Rule 1: no Lease tells of a run, one set holds new hashes only, and another one is refused: 6."""
+    grown = cluster.by_key(cluster.grown())
+    new = [item for item in cluster.migrated(grown).values() if cluster.set_of(item) != "web"]
+    world = World([*new, *(item for item in grown.values() if cluster.set_of(item) == "web")], replicas=0)
+    begin_update(world)
+    ending = world.run()
+    assert ending.code == STUCK, str(ending)
+
+
 @table(
     "begin",
     ("For an update to end.", (begin_update,)),
