@@ -21,8 +21,8 @@ NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
 
 
 def sentence(text: str) -> str:
-    """The text as a sentence: with a capital in front and a full stop behind it."""
-    return text if not text else f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.?!' else '.'}"
+    """The text as a sentence: with a capital in front and a full stop behind it, unless a command ends it."""
+    return text if not text else f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.?!`' else '.'}"
 
 
 def wrapped(text: str) -> str:

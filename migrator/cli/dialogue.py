@@ -63,7 +63,8 @@ def announce(
     rows += words.row("operator", words.sentence(_described(preview.operator)))
     rows += words.rows("steps", _steps(preview, options)) if preview.writes else ""
     again = _with_the_stop(preview, options, dry_run=cluster.dry_run)
-    text = plan_text(with_crds(cluster, preview.plan, options), next_command=again)
+    known = preview.plan.set_plans or preview.plan.refusals  # a revert of nothing has no plan
+    text = plan_text(with_crds(cluster, preview.plan, options), next_command=again) if known else ""
     # The question is about the steps; a refused run ends with what is next.
     log.Unbreakable(sys.stderr).write(paragraphs(text, rows) if preview.writes else paragraphs(rows, text))
     if cluster.dry_run or yes or not preview.writes:

@@ -29,17 +29,18 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     ahead = () if outlook.resumes or (outlook.record and unfit) else _ahead(rows, plans, is_checked=not unchecked)
     return table.paragraphs(
         "".join(_facts(outlook)) + unfit,
-        _unfinished(outlook.resumes) if outlook.resumes else "",
+        _unfinished(outlook) if outlook.resumes else "",
         *ahead,
         table.not_checked(unchecked),
         words.command_rows("next", commands),
     )
 
 
-def _unfinished(flags: Sequence[str]) -> str:
+def _unfinished(outlook: Outlook) -> str:
     """What is next after a run that did not end."""
-    undo = "" if "--revert" in flags else ", or add `--revert` to it to restore every old hash"
-    return words.wrapped(f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} Run the next command to finish{undo}.")
+    undo = "" if "--revert" in outlook.resumes else ", or add `--revert` to it to restore every old hash"
+    stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
+    return words.wrapped(f"{stay}Run the next command to finish{undo}.")
 
 
 def _ahead(rows: Sequence[TargetRow], plans: Sequence[model.Plan], *, is_checked: bool) -> Iterator[str]:

@@ -18,7 +18,9 @@ from typing import Any
 
 from migrator import cli
 from migrator.cli import connect
-from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.record import Record
 from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
@@ -52,6 +54,11 @@ class Site:
         self._control()
         if replicas:
             self.store.put(installation.pod(image))
+
+    def record(self, run: Record) -> None:
+        """What a run that was killed has left, in a Lease that nobody holds any more."""
+        metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: run.text()}}
+        self.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
 
     def _follow(self, request: Request) -> None:
         if request.resource == DEPLOYMENTS and request.subresource == "scale" and request.number:

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from migrator.cli import dialogue
 from migrator.errors import Forbidden, NotAuthorised, Unreachable
 from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
+from migrator.run.record import Record
 from migrator.words import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.kubeconfigs import kubeconfig, plugin
@@ -98,6 +100,22 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: 
     shown = terminal.type(*RUN, answer=answer)
     assert (shown.code, shown.lines[-1]) == (code, f"error: {said}")
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
+
+
+def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """A run was killed before its first write, of a source that was not certain: its revert only closes the record."""
+    site = Site()
+    site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
+    invoke.on(site.store)
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    printed = invoke(*RUN, "--revert", "--yes")
+    assert printed.err.startswith("cluster   https://lab.test")
+    assert "no PodCliqueSet" not in printed.err + printed.out
+    site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
+    said = " ".join(invoke("plan").out.split())
+    assert " GPUs. Run the next command to finish, or add" in said, "the operator runs, and may"
 
 
 def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
