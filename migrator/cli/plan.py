@@ -127,7 +127,20 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
     rows = status.target_rows(targets, look.running)
-    return status.outlook_text(look, rows, commands=_next_commands(cluster, look, seen, rows))
+    run, reached = seen.open, _target_plan(seen, rows)
+    progress = status.progress(reached, reverts=run.revert) if run is not None and reached is not None else ""
+    return status.outlook_text(look, rows, progress=progress, commands=_next_commands(cluster, look, seen, rows))
+
+
+def _target_plan(seen: Observation, rows: list[status.TargetRow]) -> Plan | None:
+    """The plan of an upgrade to the target of the last run, if that is a known one."""
+    if seen.record is None:
+        return None
+    try:
+        scheme = named(seen.record.target).scheme
+    except errors.UnknownScheme:  # another grove-migrator knew that name
+        return None
+    return next((row.plan for row in rows if row.scheme == scheme), None)
 
 
 def _next_commands(cluster: Cluster, look: Outlook, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
@@ -144,16 +157,10 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
     from migrator.cli import dialogue
     from migrator.run.context import RunOptions, RunResult
 
-    last = seen.record
-    if last is None or last.is_open or last.revert:
+    last, reached = seen.record, _target_plan(seen, rows)
+    if last is None or last.is_open or last.revert or reached is None or any(one.changes for one in reached.set_plans):
         return ()
-    try:
-        options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
-    except errors.UnknownScheme:  # another grove-migrator knew that name
-        return ()
-    reached = next((row.plan for row in rows if row.scheme == options.plan.target.scheme), None)
-    if reached is None or any(one.changes for one in reached.set_plans):
-        return ()
+    options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
     result = RunResult(reached, operator=seen.operator)
     return dialogue.ending(cluster, result, options, "--to", last.target).commands
 

@@ -9,7 +9,7 @@ from typing import Final
 from migrator import errors, words
 from migrator.hashing.schemes import Scheme
 from migrator.planning import model
-from migrator.planning.planner import Outlook, Target
+from migrator.planning.planner import Outlook, Target, holds_target
 from migrator.releases.table import build_range, builds, builds_with
 from migrator.report import json, table
 from migrator.words import row
@@ -17,8 +17,11 @@ from migrator.words import row
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str]) -> str:
-    """The first look: the cluster as it is, and what each newer release would recreate."""
+def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str], progress: str = "") -> str:
+    """The first look: the cluster as it is, and what each newer release would recreate.
+
+    ``progress`` tells how far a run got that did not end, and ``commands`` are next.
+    """
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     plans = [one.plan for one in rows if one.is_newer]
@@ -29,18 +32,25 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     ahead = () if outlook.resumes or (outlook.record and unfit) else _ahead(rows, plans, is_checked=not unchecked)
     return table.paragraphs(
         "".join(_facts(outlook)) + unfit,
-        _unfinished(outlook) if outlook.resumes else "",
+        _unfinished(outlook, progress) if outlook.resumes else "",
         *ahead,
         table.not_checked(unchecked),
         words.command_rows("next", commands),
     )
 
 
-def _unfinished(outlook: Outlook) -> str:
-    """What is next after a run that did not end."""
+def progress(plan: model.Plan, *, reverts: bool) -> str:
+    """How many sets a run has finished by the plan of its upgrade, as a sentence."""
+    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
+    are = "is" if finished == 1 else "are"
+    return f"{finished:,} of {words.count(len(plan.set_plans), 'set')} {are} {'reverted' if reverts else 'migrated'}. "
+
+
+def _unfinished(outlook: Outlook, progress: str) -> str:
+    """How far a run got that did not end, and what is next."""
     undo = "" if "--revert" in outlook.resumes else ", or add `--revert` to it to restore every old hash"
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    return words.wrapped(f"{stay}Run the next command to finish{undo}.")
+    return words.wrapped(f"{progress}{stay}Run the next command to finish{undo}.")
 
 
 def _ahead(rows: Sequence[TargetRow], plans: Sequence[model.Plan], *, is_checked: bool) -> Iterator[str]:

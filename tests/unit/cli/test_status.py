@@ -127,6 +127,7 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     invoke(*RUN, *(["--revert"] if back else []), code=6)
     said = " ".join(invoke("plan").out.split())
     undo = "" if back else ", or add `--revert` to it to restore every old hash"
+    assert f"1 of 3 sets is {'reverted' if back else 'migrated'}." in said
     assert f"Keep the operator at zero replicas. Run the next command to finish{undo}. next " in said
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
