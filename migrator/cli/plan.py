@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from migrator import __version__, errors
@@ -144,11 +145,15 @@ def _target_plan(seen: Observation, rows: list[status.TargetRow]) -> Plan | None
 
 
 def _next_commands(cluster: Cluster, look: Outlook, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
-    """What finishes the last run, or what comes after it; otherwise the plan of the newest release."""
+    """What finishes the last run, or what comes after it; otherwise a plan.
+
+    It is that of the installed release if it does not fit the stored hashes, or that of the newest one.
+    """
     if look.resumes:
         return (flags.next_command("run", *look.resumes, "--stop-operator"),)
-    newest = next((row.release for row in reversed(rows) if row.is_newer), None)
-    plan_it = flags.next_command("plan", "--to", newest) if newest else flags.next_command("releases")
+    unfit = (row.release for row in rows if row.release == look.installed and row.plan.cluster_disruption.pods)
+    release = next(chain(unfit, (row.release for row in reversed(rows) if row.is_newer)), None)
+    plan_it = flags.next_command("plan", "--to", release) if release else flags.next_command("releases")
     return _after_run(cluster, seen, rows) or (plan_it,)
 
 

@@ -28,8 +28,8 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     here = next((one for one in rows if one.release == outlook.installed), None)
     unfit = _unfit(outlook, here.plan) if here is not None else ""
     unchecked = dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)
-    # Between a run and its upgrade, what other releases would do is no question.
-    ahead = () if outlook.resumes or (outlook.record and unfit) else _ahead(rows, plans, is_checked=not unchecked)
+    # What other releases would do is no question before the installed operator fits the hashes.
+    ahead = () if outlook.resumes or unfit else _ahead(rows, plans, is_checked=not unchecked)
     return table.paragraphs(
         "".join(_facts(outlook)) + unfit,
         _unfinished(outlook, progress) if outlook.resumes else "",

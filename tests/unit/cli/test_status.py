@@ -49,7 +49,11 @@ def upgraded(site: Site, release: str = NEW) -> None:
     ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
     (
         "The newest beside foreign hashes.",
-        ("newest", f"do not match {NEWEST}, which is running: it {LOST}", "next      grove-migrator releases"),
+        (
+            "newest",
+            f"do not match {NEWEST}, which is running: it {LOST}",
+            f"next      grove-migrator plan --to {NEWEST}",
+        ),
     ),
 )
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
