@@ -115,7 +115,7 @@ def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(
     assert "no PodCliqueSet" not in printed.err + printed.out
     site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
     said = " ".join(invoke("plan").out.split())
-    assert " GPUs. Run the next command to finish, or add" in said, "the operator runs, and may"
+    assert "0 of 3 sets are migrated. Run the next command to finish, or add" in said, "the operator runs, and may"
 
 
 def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
