@@ -107,6 +107,7 @@ def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> 
     assert problems[1].startswith(f"no operator of {NEW} runs")
     assert "/metadata/labels/" in problems[2]
     assert "And 60 more: -o json lists all. next " in problems[2]
+    assert "grove-migrator run" not in said, "the new operator is to be there already"
 
 
 def test_a_verification_names_the_commands_that_mend_it(site: Site, invoke: Invoke) -> None:

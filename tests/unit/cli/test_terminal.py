@@ -126,6 +126,7 @@ def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.Monke
     monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     first, second = (invoke(*RUN, "--revert", "--yes").err for _ in range(2))
     assert "\nsteps     Start the operator again when the revert ends.\n" in first
+    assert "GM-312" not in first, "it is of the upgrade"
     assert site.replicas == 1
     assert "No PodCliqueSet" not in second
     assert "no PodCliqueSet" not in second
@@ -212,9 +213,8 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
 @table(
     "command done",
     ("A second run.", ((*RUN,), f"Nothing to do: no stored hash needs a change for {NEW}.")),
-    ("A revert of no migration.", ((*RUN, "--revert"), "Nothing to revert: no stored hash comes from this migration.")),
     (
-        "And with the old release.",
+        "A revert of no migration, with the old release.",
         ((*RUN, "--revert", "--from", OLD), "Nothing to revert: no stored hash comes from this migration."),
     ),
 )
@@ -232,6 +232,16 @@ def test_nothing_to_do_is_said_once(
     assert ("Do not start this" in printed.out) is ("--revert" not in command)
     shown = [line for line in printed.err.splitlines() if not line.startswith("{")]
     assert shown == ["cluster   https://lab.test (context lab)"]
+
+
+def test_a_revert_of_nothing_is_four_lines(terminal: Terminal) -> None:
+    """All that a person reads: no table, no step and no log line."""
+    assert terminal.type(*RUN, "--revert").lines == [
+        "cluster   https://lab.test (context lab)",
+        "Nothing to revert: no stored hash comes from this migration.",
+        "operator  Deployment grove-system/grove-operator, 1 replica of",
+        f"          example.test/grove-operator:{OLD}.",
+    ]
 
 
 def test_what_is_in_the_way_of_the_next_crds_is_shown_before_the_question(terminal: Terminal) -> None:
