@@ -9,12 +9,10 @@ from operator import itemgetter
 from typing import Final
 
 from migrator import words
-from migrator.grove import objects
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.grove import objects, places
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
-from migrator.planning.guards.updates import open_progress
 
 #: By how much the clocks of the API server and of an operator may differ.
 CLOCKS: Final = timedelta(minutes=1)
@@ -58,7 +56,7 @@ def problems_of(
 
 def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
-    stored = tuple(stored_hashes(tree))
+    stored = tuple(places.stored_hashes(tree))
     if not stored:
         return
     pair = HashPair(hashes(target), hashes(target))
@@ -79,7 +77,7 @@ def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterat
 
 def _without_label(tree: objects.Tree) -> Iterator[Problem]:
     """A pod or PodClique without its hash label, which the operator takes for outdated."""
-    if not tree.pcs.on_delete and unlabelled(tree):
+    if unlabelled(tree):
         yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
 
 
@@ -114,7 +112,7 @@ def _updates(tree: objects.Tree, since: datetime) -> Mapping[str, datetime]:
 
 def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Problem]:
     for item in (tree.pcs, *tree.children):
-        moment, name = updates.get(item.ref.uid), open_progress(item)
+        moment, name = updates.get(item.ref.uid), places.open_progress(item)
         if name and moment is not None:
             message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
@@ -122,6 +120,8 @@ def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Probl
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
     for clique in tree.staying:
+        if clique.standalone and (objects.kubernetes_time(clique.created) or since) > since:
+            continue  # no update makes one: it was made with its pods
         owners = (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
         update = max((updates[uid] for uid in owners if uid in updates), default=None)
         if update is None:
@@ -136,9 +136,13 @@ def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: dateti
 
 
 def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
-    """Who has edited the template since, and when, if no update began before; else the operator began it."""
+    """Who has edited the template since, and when, if an update followed; one that began before is the operator's.
+
+    Without an update it was no edit of pods: a manager that owns the template may have written the replicas.
+    """
     first = min((edit for edit in tree.pcs.edits if edit[1] > since), key=itemgetter(1), default=None)
-    if first is None or any(moment < first[1] - CLOCKS for moment in _updates(tree, since).values()):
+    updates = _updates(tree, since).values()
+    if first is None or not updates or any(moment < first[1] - CLOCKS for moment in updates):
         return None
     return first
 
@@ -156,5 +160,6 @@ def ages_of(snapshot: objects.Snapshot, since: datetime) -> tuple[int, int]:
 
 def _began(item: objects.GroveObject) -> datetime | None:
     """When the last update of an object began."""
-    found = (objects.kubernetes_time((item.status.get(name) or {}).get("updateStartedAt")) for name in PROGRESS_FIELDS)
+    progresses = (item.status.get(name) or {} for name in places.PROGRESS_FIELDS)
+    found = (objects.kubernetes_time(progress.get("updateStartedAt")) for progress in progresses)
     return max((moment for moment in found if moment is not None), default=None)

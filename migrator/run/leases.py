@@ -13,6 +13,7 @@ killed. A run that leaves nothing half-way gives it back.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ QUIET: Final = 15.0
 
 PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
+_PARK_AGAIN: Final = 600.0  # so often in a run
 
 #: What is next while it is parked, and every stored hash is as asked.
 LOCKED_OUT: Final = (
@@ -57,8 +59,12 @@ _ATTEMPTS: Final = 3
 
 
 def monotonic() -> float:
-    """Seconds that also pass while the machine is suspended, where the system offers such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    """Seconds that also pass while the machine is suspended, where the system offers such a clock.
+
+    That is CLOCK_BOOTTIME of Linux and CLOCK_MONOTONIC_RAW of macOS, where ``time.monotonic`` stands still meanwhile
+    (CPython issue 86273).
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", None))
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
@@ -149,7 +155,7 @@ class Leases:
         self._log = context.log
         self._held: Lease | None = None
         self._record = ""  # what it holds, whatever others do to the annotation
-        self._parked = False  # by this run, or renewed by it
+        self._parked = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
         self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
         self._why_lost = ""
@@ -229,17 +235,17 @@ class Leases:
     def park(self) -> str:
         """Take the operator's Lease from operators, if it is free; returns what is in the way, empty once it is.
 
-        One that an earlier run parked is renewed once: from its own start, each operator waits for its duration.
+        One that is parked is renewed, in a long run again: each operator waits for its duration since the last change.
         """
         for _ in range(_ATTEMPTS):
             began, found = self._clock(), read(self._store, self.namespace, OPERATOR_LEASE)
-            if found.holder == PARKED and self._parked:
+            if found.holder == PARKED and self._clock() < self._parked + _PARK_AGAIN:
                 return self.obtain()
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
-                self._parked = True
+                self._parked = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 

@@ -17,9 +17,9 @@ from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
-from migrator.releases.table import release_in
+from migrator.releases.table import knows, release_in
 from migrator.run.leases import LOCKED_OUT
-from migrator.run.record import Record, State
+from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
@@ -47,14 +47,14 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         if run.seen.open or run.wrote or run.stops:
             run.log.warning("ending_run", error=str(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
-            return _half_way(run, error, is_read=False)
+            return half_way(run, error, is_read=False)
         run.look()
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
             run.log.warning("cleanup_failed", error=str(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
-            return _half_way(run, late)
+            return half_way(run, late)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 
@@ -62,31 +62,41 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
     record, may_be_dirty = run.seen.open, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
-        return _unchanged(error) if _is_known(run, error) and not may_be_dirty else _half_way(run, error)
+        return _unchanged(error) if _is_known(run, error) and not may_be_dirty else half_way(run, error)
     if _complete(run, error):
         close(run)
         return None
     scheme = record.scheme if record is not None and may_be_dirty and _must_go_back(run, error, record) else ""
     if may_be_dirty and not scheme:
-        return _half_way(run, error)
+        return half_way(run, error)
     if scheme:
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
-    if record is not None and not run.restore(was := record.stopped):
+    was = _stopped(run, record, scheme)
+    if not run.restore(was):
         installed = run.seen.operator
         now = f"{installed} has {installed.image}" if installed is not None else "there is none"
         next_step = (
             "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
             f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
         )
-        return _half_way(run, error, next_step=next_step)
+        return half_way(run, error, next_step=next_step)
     run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
         earlier = replace(record, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
     restored = f"{_said(error)}. Every old hash was restored: you can start an operator of {scheme}"
     return errors.Reverted(restored) if scheme else _unchanged(error)
+
+
+def _stopped(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
+    """The operator to start again: that which was stopped, and after a revert to a scheme only if it knows that."""
+    was = record.stopped if record is not None else None
+    if record is None or was is None or not scheme or knows(was.image, {scheme}):
+        return was
+    is_old = not run.seen.dirty and record.operator is not None and was.image == record.operator.image
+    return was if is_old else None
 
 
 def _is_known(run: Session, error: BaseException) -> bool:
@@ -128,7 +138,7 @@ def _beside_target(run: Session, record: Record) -> bool:
     return any(map(run.options.is_target, images))
 
 
-def _half_way(run: Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
+def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
     """The error for what is half-way, or not known; the record keeps it."""
     if isinstance(error, HalfWay):
         return error
@@ -155,7 +165,7 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
-    return _half_way(run, error, is_read=False)
+    return half_way(run, error, is_read=False)
 
 
 def _beside_target_next(run: Session) -> str:
@@ -169,6 +179,8 @@ def _beside_target_next(run: Session) -> str:
 
 def _next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
+    if seen.other_migration:
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"  # the refusal names the run that is next
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)

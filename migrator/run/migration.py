@@ -13,6 +13,7 @@ commit records first, and without the rules that refuse.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from migrator import errors
@@ -63,7 +64,21 @@ def _run(session: Session) -> RunResult:
 
 
 def _rehearse(run: Session) -> RunResult:
-    """Do what the run would do with ``dryRun=All``, but leave Leases, record, webhooks and Deployment alone."""
+    """Do what the run would do with ``dryRun=All``, but leave Leases, record, webhooks and Deployment alone.
+
+    An error is 6 where a dead run may have written, as the run's would be: no old operator may start.
+    """
+    try:
+        return _rehearsed(run)
+    except errors.MigratorError as error:
+        with suppress(errors.MigratorError):
+            run.look_at_operators()  # beside none, new hashes alone are a sign
+        if not run.seen.dirty:
+            raise
+        raise leaving.half_way(run, error) from error
+
+
+def _rehearsed(run: Session) -> RunResult:
     _look_until_idle(run)
     if refusal := run.seen.refused:
         raise refusal
@@ -193,8 +208,8 @@ def _close(run: Session) -> None:
         release = release_in(installed.image)
         if not run.options.revert:
             run.restore(record.stopped)
-        elif release is None or release.scheme.name == record.scheme:
-            run.restore(record.operator)
+        elif release.scheme.name == record.scheme if release is not None else not run.stops:
+            run.restore(record.operator)  # which of two one tag such as `latest` was that ran just now is not known
     if record is not None and record.is_open and not run.options.revert:
         run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True
@@ -227,4 +242,4 @@ def _without_label(run: Session) -> list[object]:
     """The sets in which a pod or PodClique has no hash label; under OnDelete none is replaced."""
     if _FOREIGN in run.options.plan.allow:
         return []
-    return [tree.ref for tree in run.seen.trees if not tree.pcs.on_delete and unlabelled(tree)]
+    return [tree.ref for tree in run.seen.trees if unlabelled(tree)]

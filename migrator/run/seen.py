@@ -72,10 +72,15 @@ class Observation:
 
     @property
     def elects(self) -> bool:
-        """Whether the operator waits for its Lease, as far as it is known."""
-        if self.record is not None:
-            return self.record.elects
-        return self.operator is None or self.operator.elects
+        """Whether the operator waits for its Lease, as far as it is known.
+
+        Beside a parked Lease nothing shows it; the run that parked it has recorded what it saw.
+        """
+        run, installed = self.record, self.operator
+        unseen = installed is None or not installed.pods
+        if run is not None and (self.locked_out or (run.is_open and unseen)):
+            return run.elects
+        return installed is None or installed.elects
 
     @property
     def acts(self) -> bool:

@@ -103,6 +103,7 @@ class Session:
             run, at_zero = self.seen.open, found.operator is None or found.operator.gone
             new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
             dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+            dirty = dirty or self.seen.may_be_half_way_elsewhere
             self.seen, self._judged = replace(self.seen, dirty=dirty), taken
 
     def look_again_elsewhere(self) -> None:
@@ -140,23 +141,27 @@ class Session:
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
         seen, plan, last = self.seen, self.options.plan, self.seen.record
+        untouched = not (seen.dirty or self.wrote)
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
             source=str(plan.source or AUTO),
             target=str(plan.target),
             started=self.known_leases.server_time,
-            state=State.WRITING if seen.dirty else State.STOPPING,
+            state=State.STOPPING if untouched else State.WRITING,
             elects=seen.elects,
             operator=last.operator if last is not None else None,
             repeats=last is not None,
         )
+        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote: this one begins now
+            run = replace(run, run=self.context.run_id, started=self.known_leases.server_time, elects=seen.elects)
         if last is None or not is_same_target(last, self.options):  # it tells nothing of this run
             run = replace(run, operator=None, repeats=False)
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme, **changes)
         if (was := run.stopped) is not None:
-            is_first = run.operator is None and not (run.revert or self.options.is_target(was.image))
+            # What runs beside old hashes alone knows them.
+            is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
             run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
         self.save(run)
 
@@ -343,6 +348,7 @@ class Session:
                 return
             with suppress(ClusterError, errors.LostReply, errors.LostRace):  # what cannot be read now is seen later
                 self.look_at_operators()
+                self.known_leases.park()  # again: in a run of hours one that waits would take it, and some delete it
                 if going_back:
                     self.keep_at_zero()
             due = self.context.clock() + max(every, self.context.clock() - began)

@@ -291,7 +291,7 @@ def test_a_lease_that_is_deleted_in_mid_run_ends_it() -> None:
     world = World()
     world.checker.before_write = lambda _write: None  # type: ignore[method-assign]
     own = (kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
-    ending = world.run(do_at(of_trees()[_HALF].write, "after", lambda _: world.store.drop(*own)))
+    ending = world.run(do_at(of_trees()[_HALF // 2].write, "after", lambda _: world.store.drop(*own)))
     assert ending.code == STUCK, str(ending)
     ending = world.run(revert=True)
     assert (ending.code, "--from" in str(ending)) == (STUCK, True), str(ending)

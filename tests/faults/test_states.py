@@ -121,13 +121,14 @@ def test_a_half_written_cluster_never_ends_with_3() -> None:
     assert ending.code == STUCK, str(ending)
 
 
-def test_a_set_with_new_hashes_beside_no_operator_is_what_a_dead_run_may_have_left() -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_set_with_new_hashes_beside_no_operator_is_what_a_dead_run_may_have_left(*, dry_run: bool) -> None:
     """Rule 1: no Lease tells of a run, one set holds new hashes only, and another one is refused: 6."""
     grown = cluster.by_key(cluster.grown())
     new = [item for item in cluster.migrated(grown).values() if cluster.set_of(item) != "web"]
     world = World([*new, *(item for item in grown.values() if cluster.set_of(item) == "web")], replicas=0)
     begin_update(world)
-    ending = world.run()
+    ending = world.run(dry_run=dry_run)
     assert ending.code == STUCK, str(ending)
 
 
@@ -177,6 +178,8 @@ def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> 
     ending = world.run(source=cluster.SOURCE, target="legacy-1.33")
     assert ending.code == STUCK, str(ending)
     assert "GM-205" in str(ending.error)
+    assert "Run the same command again" not in str(ending), "it would be refused again"
+    assert "No stored hash" not in str(ending), "some are of a third scheme"
     assert (world.grove(), world.replicas) == (before, replicas)
 
 

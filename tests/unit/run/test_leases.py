@@ -301,6 +301,13 @@ def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCl
     assert spec_of(cluster)["holderIdentity"] == ""
 
 
+def test_a_suspended_mac_has_no_hold_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There time.monotonic stands still, and the clock that does not has another name."""
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_MONOTONIC_RAW: 5.0}.__getitem__)
+    assert monotonic() == 5.0
+
+
 def test_the_thread_renews_and_ends(cluster: MemoryCluster) -> None:
     """In the background, for as long as the Lease is held."""
     before = threading.active_count()

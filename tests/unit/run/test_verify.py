@@ -193,6 +193,18 @@ def test_a_pod_that_an_update_replaced_fails(migrated: Site, began: str, made: s
         migrated.verified()
 
 
+def test_a_pod_clique_that_was_made_since_had_no_pod_to_replace(migrated: Site) -> None:
+    """The set was scaled. alpha.12-rc1 begins an update of each new PodClique, and ends it at once (Grove PR 757)."""
+
+    def made(item: dict[str, Any]) -> None:
+        item["metadata"].update(creationTimestamp=_LATER)
+        _begun(_LATER, ended=True)(item)
+
+    migrated.change(made)
+    migrated.made_at(_LATER)
+    migrated.verified()
+
+
 def _edited(moment: str, **entry: Any) -> Change:
     fields = {"f:spec": {"f:template": {"f:cliques": {}}}}
     found = {"manager": "argocd-controller", "operation": "Update", "time": moment, "fieldsV1": fields, **entry}
@@ -226,11 +238,18 @@ def test_an_update_without_an_edit_before_it_is_the_operators(migrated: Site, en
     migrated.fails("an update is open that began at 2026-04-01 00:00:00 UTC")
 
 
-def test_if_every_set_was_edited_nothing_is_shown(migrated: Site) -> None:
-    """Then no pod shows anything."""
+@pytest.mark.parametrize("updated", [True, False])
+def test_if_every_set_was_edited_nothing_is_shown(migrated: Site, *, updated: bool) -> None:
+    """Then no pod shows anything; but who owns the template may have written the replicas: that begins no update."""
+    before = migrated.verified()
     for name in ("disagg", "patient"):
         migrated.change(_edited(_LATER), kinds.POD_CLIQUE_SETS, name)
-    migrated.fails("every set was edited since the migration")
+        if updated:
+            migrated.change(_begun(_LATER, ended=True), kinds.POD_CLIQUE_SETS, name)
+    if updated:
+        migrated.fails("every set was edited since the migration")
+    else:
+        assert migrated.verified() == before
 
 
 @pytest.mark.parametrize("after", [True, False])
@@ -261,6 +280,13 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replic
     migrated.fails(rf"no operator of legacy-1\.35 runs .*: {remedy}")
     if replicas:
         migrated.verified(target_image=image)
+
+
+@pytest.mark.parametrize("namespace", ["a-first", "z-last"])
+def test_an_old_deployment_at_zero_is_not_the_operator(migrated: Site, namespace: str) -> None:
+    """Grove moved to another namespace, and nobody removed it: the operator is the one that runs."""
+    migrated.put(installation.deployment(cluster.OLD_IMAGE, namespace=namespace, replicas=0))
+    migrated.verified()
 
 
 def test_the_old_operator_must_be_gone(migrated: Site) -> None:

@@ -1,0 +1,231 @@
+"""What became otherwise between two runs, or in a long one, though a record or a Lease still tells how it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from migrator import kinds
+from migrator.errors import Rejected, Reverted
+from migrator.run.leases import PARKED
+from migrator.run.operator import OperatorFlags
+from testbed import operator_installation as installation
+from tests.faults import cluster, users
+from tests.faults.operators import ALPHA_9, ALPHA_11
+from tests.faults.process import DONE, KILLED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.steps import first, of_trees
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
+
+UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
+
+
+def killing(step: Step) -> None:
+    """The process dies at this step."""
+    step.process.kill()
+
+
+stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), killing)
+
+
+def test_an_election_that_was_switched_off_since_the_last_run_keeps_nobody_out() -> None:
+    """That run ended well, and by its record the operator elects: the next run stops it all the same before it acts."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    world.elects, world.latency = False, 0.05
+    for replicas in (0, 1):
+        world.deploy(replicas=replicas, image=cluster.NEW_IMAGE)
+        world.advance(60)
+    world.checker.after_write = lambda _: None  # type: ignore[method-assign,assignment]
+    acted = list[str]()
+    world.on_awake = lambda image: acted.append(image) if world.grove() != world.after else None
+
+    def at(step: Step) -> None:
+        world.advance(0.5 if step.is_grove else 0)
+        do_at(first("pods"), "after", lambda _: world.deploy(replicas=1))(step)
+
+    ending = world.run(at, target=cluster.SOURCE)
+    assert (ending.code, acted, world.grove() == world.before) == (DONE, [], True), str(ending)
+
+
+def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
+    """It starts among the first writes, and would take the parked Lease an hour later."""
+    world = World()
+    world.forbid_unknown_hashes()
+    began = of_trees()[2].write
+
+    def last(process: Process) -> None:
+        for _ in range(100):
+            world.advance(2)
+            process.renew()
+
+    def at(step: Step) -> None:
+        if (step.write, step.moment) == (began, "before"):
+            world.deploy(replicas=1)
+        if step.is_grove and step.moment == "before" and step.write > began:
+            last(step.process)
+
+    ending = world.run(at)
+    assert (ending.code, world.seconds > 4000) == (DONE, True), str(ending)
+
+
+def test_a_parked_lease_that_is_deleted_is_parked_again() -> None:
+    """Somebody deletes it in mid-run, and an operator starts a while later: it finds it parked."""
+    world = World()
+    world.forbid_unknown_hashes()
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+    began, deleted = of_trees()[2].write, list[float]()
+
+    def at(step: Step) -> None:
+        if (step.write, step.moment) == (began, "after"):
+            world.store.drop(kinds.LEASES, cluster.NAMESPACE, cluster.LEASE)
+            deleted.append(world.seconds)
+        if deleted and world.seconds - deleted[0] > 8 and len(deleted) == 1:
+            deleted.append(world.seconds)
+            world.deploy(replicas=1)
+        if deleted and step.is_grove and step.moment == "before":
+            world.advance(1)
+
+    ending = world.run(at)
+    assert (ending.code, len(deleted), world.replicas) == (DONE, 2, 0), str(ending)
+
+
+def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
+    """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
+    world = World(cluster.grown())
+    assert world.run(stopped).code == KILLED
+    world.deploy(replicas=1)
+    world.advance(86400)
+    for name in users.NAMES:
+        world.store.edit(kinds.POD_CLIQUE_SETS, "default", name, users.in_flight)
+    world.operate(cluster.SOURCE, ALPHA_9)
+    world.checker.learn()
+    world.advance(3600)
+    assert world.run().code == DONE
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    world.operate(cluster.TARGET, ALPHA_11)
+    ending = world.start().verify()
+    assert ending.code == DONE, str(ending)
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
+def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[str, Any]) -> None:
+    """A dead run left them; 3 would say that the old operator may run."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    users.begin_update(world)
+    ending = world.run(dry_run=True, **options)
+    assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
+
+
+def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
+    """--operator names a Deployment in another namespace, which never ends: 6, and it is not given back."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
+    world.store.put(other)
+    ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
+    assert (ending.code, "still exists" in str(ending)) == (STUCK, True), str(ending)
+    assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
+
+
+@table(
+    "options loop",
+    ("Without the right to stop it.", ({"stop_operator": False}, False)),
+    ("It is started again after each stop.", ({}, True)),
+)
+def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
+    options: dict[str, bool], *, loop: bool
+) -> None:
+    """The old operator appeared once all was recorded as done, was stopped again, and that run was killed: 6."""
+    world = World(cluster.grown())
+    starts = when(lambda _: world.record_state == "done", lambda _: world.deploy(replicas=1), times=1)
+
+    def at(step: Step) -> None:
+        starts(step)
+        if world.grove() == world.after:
+            stopped(step)
+
+    assert world.run(at).code == KILLED
+    assert world.grove() == world.after
+    world.deploy(replicas=1)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options)
+    assert (ending.code, world.holder) == (STUCK, PARKED), str(ending)
+
+
+def killed(world: World) -> None:
+    """A run dies in mid-write, and somebody upgrades; the tag of that operator names no known release."""
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(LONGER_THAN_A_LEASE)
+
+
+def pulled_anew(world: World) -> None:
+    """A run dies in mid-write, and the image's tag is pushed and pulled anew."""
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(20)
+    killed(world)
+
+
+def nothing(_: World) -> None:
+    """Nobody has run before."""
+
+
+@table(
+    "replicas before",
+    ("A run had stopped the old operator.", (1, killed)),
+    ("The old operator was at zero.", (0, killed)),
+    ("The other one starts in mid-run.", (0, nothing)),
+    ("It has the tag of the old one.", (1, pulled_anew)),
+)
+def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
+    replicas: int, before: Callable[[World], None]
+) -> None:
+    """It was stopped beside half-written sets, so nothing tells that it knows the old hashes."""
+    world = World(replicas=replicas)
+    before(world)
+    counted = list[str]()
+
+    def reject(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
+            counted.append(step.name)
+            if before is nothing and len(counted) == 6:
+                world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+            if before is not nothing or len(counted) > 12:
+                raise Rejected("is invalid")
+
+    ending = world.run(reject)
+    assert (isinstance(ending.error, Reverted), world.grove() == world.undone) == (True, True), str(ending)
+    assert (world.image, world.replicas) == (UNKNOWN_IMAGE, 0)
+
+
+def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:
+    """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
+    world = World(cluster.grown())
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(20)
+    assert world.run().code == DONE
+    world.deploy(replicas=1)
+    world.advance(60)
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
+
+
+def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
+    """Under OnDelete some pods have the old hash of the present template again: that is no leftover of an older one."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    of_patient = when(lambda step: step.is_grove and "patient" in step.name and step.moment == "after", killing)
+    assert world.run(of_patient, revert=True).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    assert world.run().code == DONE
+    assert world.grove() == world.after
