@@ -27,7 +27,8 @@ DUMP_AGAIN: Final = "it seems to be cut off, or to hold messages of kubectl; dum
 #: What each exit code says: the one home of these sentences, from which `--help` and docs/cli.md take them.
 EXIT_CODES: Final = {
     0: "Done, or nothing to do.",
-    1: "A missing permission, an interruption, a bug, or (not in `run`) no API server. Nothing is changed; try again.",
+    1: "Nothing is changed: a permission is missing, you ended the command, or it has a bug. `plan`, `verify` and "
+    "`run --dry-run` also: the API server does not answer. Remove the cause, and try again.",
     2: "Wrong flags or input. Nothing was done.",
     3: "Refused, or every hash was put back. Do not upgrade yet: fix the cause that the message names.",
     6: f"{HALF_WAY}.",

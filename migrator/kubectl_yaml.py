@@ -53,7 +53,7 @@ def documents(file: IO[bytes], advice: str = f": {DUMP_AGAIN}") -> Iterator[tupl
                 number += 1
                 yield _Document(events).value(next(events)), f"document {number}"
     except ReaderError as error:
-        raise ValueError(f"byte {error.position}: {error.reason}") from error
+        raise ValueError(f"byte {error.position}: {error.reason}{advice}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, problem = mark.line + 1 if mark else 1, error.problem or error.context or "not YAML"

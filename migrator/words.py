@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -20,8 +21,8 @@ NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
 
 
 def sentence(text: str) -> str:
-    """The text as a sentence: with a capital in front and a full stop behind it."""
-    return text if not text else f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.?!' else '.'}"
+    """The text as a sentence: with a capital in front and a full stop behind it, unless a command ends it."""
+    return text if not text else f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.?!`' else '.'}"
 
 
 def wrapped(text: str) -> str:
@@ -102,6 +103,11 @@ def first_of(texts: Sequence[str], limit: int) -> str:
     """The first ``limit`` texts in one line, and how many more there are."""
     more = [f"and {len(texts) - limit} more"] if len(texts) > limit else []
     return "; ".join([*texts[:limit], *more])
+
+
+def duration(seconds: float) -> str:
+    """``under a minute``, ``about 1 minute``, ``about 4 minutes``."""
+    return f"about {count(math.ceil(seconds / 60), 'minute')}" if seconds // 60 else "under a minute"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -41,7 +41,7 @@ def reference() -> str:
         *_environment(),
     ]
     common = _common(context)
-    lines += ["## Common flags", "", "Each command lists those that it has.", "", *_table(common)]
+    lines += ["## Common flags", "", "Each command has `--help`, and lists the others.", "", *_table(common)]
     for command in cli.commands.values():
         lines += _command(command, context, common)
     lines += ["## Exit codes", "", *_ERROR, "", "| code | reasons (`code`) | meaning |", "|---|---|---|"]
@@ -96,7 +96,7 @@ def _command(command: click.Command, parent: click.Context, common: Flags) -> It
     flags = _flags(command, parent)
     if own := [flag for flag in flags if flag not in common]:
         yield from _table(own)
-    shared = [flag for flag in flags if flag in common]
+    shared = [flag for flag in flags if flag in common and "--help" not in flag[0]]
     if shared:
         named = ", ".join(f"`--{flag.rpartition('--')[2].split()[0]}`" for flag, _ in shared)
         yield f"[Common flags](#common-flags): {named}."

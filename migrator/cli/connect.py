@@ -46,12 +46,16 @@ def _waiting(plugin: str) -> None:
     )
 
 
-def forbidden(cluster: Cluster, error: Forbidden, hint: str = "") -> Forbidden:
-    """The error of a missing permission, with the account that lacks it, as the API server knows it."""
-    account = ""
-    with suppress(MigratorError):
-        account = f"account {account_of(cluster)}: "
-    return Forbidden(f"{account}{error}{hint}")
+@contextmanager
+def naming_the_account(cluster: Cluster, hint: str = "") -> Iterator[None]:
+    """Say in the error of a missing permission which account lacks it, as the API server knows it."""
+    try:
+        yield
+    except Forbidden as error:
+        account = ""
+        with suppress(MigratorError):
+            account = f"account {account_of(cluster)}: "
+        raise Forbidden(f"{account}{error}{hint}") from error
 
 
 def read_dump(*paths: str) -> Dump:
@@ -119,7 +123,7 @@ def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
     def ask(number: int, _frame: FrameType | None) -> None:
         stop.set()
         with suppress(RuntimeError):  # the signal may have come while stderr was written to
-            again = " Press Ctrl-C again to end at once." if number == signal.SIGINT else ""
+            again = " Press Ctrl-C again to leave them unfinished." if number == signal.SIGINT else ""
             log.write_warning("stopping", f"Stopping: grove-migrator finishes the sets that it has started.{again}")
         signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,7 +17,7 @@ from migrator.cli.flags import next_command, session
 from migrator.cluster import Cluster
 from migrator.planning import crds
 from migrator.planning.guards.operators import RUNNING
-from migrator.planning.model import Plan
+from migrator.planning.model import Plan, SetState
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.report.table import paragraphs, plan_text
@@ -53,21 +52,23 @@ def announce(
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
         raise unread(error, dry_run=cluster.dry_run) from None
+    where = f" (context {cluster.context})" if cluster.context else ""
+    rows = words.row("cluster", f"{cluster.name}{where}")
+    if not (preview.writes or preview.plan.refusals or cluster.dry_run):
+        log.Unbreakable(sys.stderr).write(rows)  # the end of the run says the rest
+        return
     told = preview.plan.all_findings
     session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
     session().refusal = preview.refused.details if preview.refused else {}
     if cluster.dry_run and not preview.plan.refusals:
         return  # the plan is its result
-    where = f" (context {cluster.context})" if cluster.context else ""
-    steps = [
-        words.row("cluster", f"{cluster.name}{where}"),
-        words.row("operator", words.sentence(_described(preview.operator))),
-        words.rows("steps", _steps(preview, options)),
-    ]
-    known = preview.plan.set_plans or preview.plan.refusals or not options.revert  # a revert of nothing has no plan
+    rows += words.row("operator", words.sentence(_described(preview.operator)))
+    rows += words.rows("steps", _steps(preview, options)) if preview.writes else ""
     again = _with_the_stop(preview, options, dry_run=cluster.dry_run)
-    text = plan_text(preview.plan, next_command=again) if known else ""
-    log.Unbreakable(sys.stderr).write(paragraphs(text, "".join(steps)))
+    known = preview.plan.set_plans or preview.plan.refusals  # a revert of nothing has no plan
+    text = plan_text(with_crds(cluster, preview.plan, options), next_command=again) if known else ""
+    # The question is about the steps; a refused run ends with what is next.
+    log.Unbreakable(sys.stderr).write(paragraphs(text, rows) if preview.writes else paragraphs(rows, text))
     if cluster.dry_run or yes or not preview.writes:
         return
     try:
@@ -77,6 +78,23 @@ def announce(
         raise
     if not answer:
         raise errors.Declined("Cancelled. Nothing was changed.")
+
+
+def with_crds(cluster: Cluster, plan: Plan, options: context.RunOptions) -> Plan:
+    """The plan with the CRDs that are in the way of its upgrade; a run does not read them, and cannot fail for them."""
+    served = _served(cluster)
+    if served is None or options.revert:
+        return plan
+    found = crds.advise(served, (), options.plan.target.builds)
+    return replace(plan, advisories=(*plan.advisories, *found))
+
+
+def _served(cluster: Cluster) -> Mapping[str, str] | None:
+    """The kinds of Grove by short name; ``None`` if discovery does not answer."""
+    try:
+        return cluster.short_names(crds.GROUP)
+    except errors.MigratorError:
+        return None
 
 
 def _with_the_stop(preview: Observation, options: context.RunOptions, *, dry_run: bool) -> str:
@@ -121,7 +139,8 @@ def ending(
     if options.revert:
         return _after_revert(cluster, result, options, state)
     is_known = operator is not None and table.release_in(operator.image) is not None
-    if is_old and is_known and not up and result.patches:
+    is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
+    if is_old and is_known and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
     verify, is_target = verification(options, *asked, by_binary=by_binary), operator is not None and not is_old
     if up and is_target:
@@ -169,9 +188,8 @@ def _crd_steps(
     targets = sorted({one.target for one in plan.set_plans}, key=str)
     builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
     version = release.name if release else _VERSION
-    try:
-        served = cluster.short_names(crds.GROUP)
-    except errors.MigratorError:  # later, `verify` names what is missing
+    served = _served(cluster)
+    if served is None:  # later, `verify` names what is missing
         return (() if only_missing else (crds.application(version),)), ""
     if only_missing and not any(crds.problems_of(builds, served)):
         return (), ""
@@ -190,9 +208,6 @@ def _described(operator: Operator | None) -> str:
 
 def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     """What the run does, each line a sentence of its own: no line may read as if pods were deleted."""
-    if not preview.writes:
-        yield "Nothing is written."
-        return
     installed = preview.operator
     gives_back = options.revert and _is_old(installed, options)
     if options.stop_operator and installed is not None and installed.live:
@@ -200,16 +215,16 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
         until = "the revert ends" if gives_back and table.release_in(installed.image) is not None else until
         yield f"Stop the operator. It stays at zero replicas until {until}."
     elif gives_back and preview.record is not None and preview.record.operator is not None:
-        yield f"Give {installed} its replicas back when the revert ends."
+        yield "Start the operator again when the revert ends."
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Exempt {preview.account} from {names} until the run ends: its other edits pass unchecked."
     hashes = words.count(sum(len(set_plan.changes) for set_plan in preview.plan.set_plans), "hash", "hashes")
-    minutes = words.count(math.ceil(preview.patch_count / PATCHES_PER_SECOND / 60) or 1, "minute")
     verb = "Restore" if options.revert else "Replace"
+    patches = words.count(preview.patch_count, "patch", "patches")
     yield (
-        f"{'Resume an earlier run: ' if preview.open is not None else ''}{verb} {hashes} with "
-        f"{words.count(preview.patch_count, 'patch', 'patches')}, in about {minutes}."
+        f"{'Resume the earlier run. ' if preview.open is not None else ''}{verb} {hashes} with {patches}: "
+        f"{words.duration(preview.patch_count / PATCHES_PER_SECOND)} at {PATCHES_PER_SECOND} a second."
     )
     yield "Pods keep running: grove-migrator does not delete or restart any pod."
     if not options.revert:

@@ -36,11 +36,11 @@ from migrator.releases.table import named
     shell_complete=flags.names,
 )
 def hash_(*, filename: str, scheme: tuple[str, ...]) -> int:
-    """Print the hashes of PodCliqueSets under one scheme, several, or all, as lines of JSON.
+    """Print the hashes of PodCliqueSets: a line of JSON for each set and scheme.
 
-    The operator hashes what the API server returns. So give this command what `kubectl get -o yaml` prints: a
-    manifest lacks the defaults that admission adds. A set that Go could not decode is reported, the others are
-    printed, and the exit code is 2; so it is if the file has no PodCliqueSet.
+    Give it what `kubectl get podcliquesets -o yaml` prints, not a manifest: an operator also hashes the defaults that
+    admission adds. The exit code is 2 if the file has no PodCliqueSet, or one that Go could not decode; the others are
+    printed all the same.
     """
     chosen = {named(text).scheme for text in scheme}
     wanted = [one for one in schemes.all_schemes() if not chosen or one in chosen]

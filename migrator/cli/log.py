@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: object.
 _ONLY_IF_VERBOSE: Final = {
     *("patched", "tree_written", "stage", "ending_run", "summary"),
-    *("verify_failed", "verified", "noticed"),
+    *("verify_failed", "verified", "noticed", "nothing_to_do"),
 }
 
 
@@ -95,7 +95,8 @@ def write_warning(event: str, message: str) -> None:
 def _write(level: str, event: str, log_format: str, **values: object) -> None:
     if is_console(sys.stderr, log_format):
         first, *rest = str(values["message"]).splitlines() or [""]
-        lines = [wrapped(f"{level}: {first}"), *(f"{printable(line)}\n" for line in rest)]
+        stop = "." if ". " in first and first[-1].isalnum() else ""  # the last of several sentences ends, too
+        lines = [wrapped(f"{level}: {first}{stop}"), *(f"{printable(line)}\n" for line in rest)]
         Unbreakable(sys.stderr).write("".join(lines))
         return
     getattr(logger(sys.stderr, log_format="json"), level)(event, **values)

@@ -79,7 +79,8 @@ def plan(
     else:  # nothing is drawn: a credential plugin may ask for a login
         cluster = connect.connect(kubeconfig, context)
     header = PlanHeader(cluster.name, connect.now().isoformat("T", "seconds"), __version__)
-    with progress, progress.stage("planning"):
+    hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
+    with progress, progress.stage("planning"), connect.naming_the_account(cluster, hint):
         try:
             if chosen is None:
                 text = _first_look(cluster, options, output, header)
@@ -88,12 +89,9 @@ def plan(
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
-        except errors.Forbidden as error:
-            hint = ". With permissions in one namespace, plan that one with -n." if namespace is None else ""
-            raise connect.forbidden(cluster, error, hint) from error
     is_empty = result is not None and not result.set_plans and namespace is not None
     if is_empty:
-        log.write_warning("empty_selection", "there is no PodCliqueSet in this namespace (-n)")
+        log.write_warning("empty_selection", f"Namespace {namespace} has no PodCliqueSet (-n).")
     if group_by and result and not any(group_by in one.tree.pcs.labels for one in result.set_plans):
         log.write_warning("unknown_label", f"No PodCliqueSet has the label {group_by} (--group-by).")
     write(text)
@@ -121,27 +119,39 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
     plans = list(targets)
-    newer = newer_releases(plans, look.running)
+    newer, reached = newer_releases(plans, look.running), _target_plan(seen, plans)
     if look.resumes:
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
     else:
-        plan_it = flags.next_command("plan", "--to", newer[-1]) if newer else flags.next_command("releases")
-        commands = _after_run(cluster, seen, plans) or (plan_it,)
-    return status.outlook_text(look, plans, newer, commands=commands)
+        commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
+    progress = status.progress(reached, reverts=seen.open.revert) if seen.open and reached else ""
+    return status.outlook_text(look, plans, newer, commands=commands, progress=progress)
 
 
-def _after_run(cluster: Cluster, seen: Observation, targets: list[Target]) -> tuple[str, ...]:
+def _target_plan(seen: Observation, targets: list[Target]) -> Plan | None:
+    """The plan of an upgrade to the target of the last run, if that is a known one."""
+    if seen.record is None:
+        return None
+    try:
+        scheme = named(seen.record.target).scheme
+    except errors.UnknownScheme:  # another grove-migrator knew that name
+        return None
+    return next((target.plan for target in targets if target.scheme == scheme), None)
+
+
+def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[str]) -> str:
+    """The plan of the installed release if the stored hashes are not its own; otherwise that of the newest one."""
+    lost = [one for one in targets if installed in one.releases and one.plan.cluster_disruption.pods]
+    release = installed if lost else newer[-1] if newer else None
+    return flags.next_command("plan", "--to", release) if release else flags.next_command("releases")
+
+
+def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
     last = seen.record
-    if last is None or last.is_open or last.revert:
+    if last is None or last.is_open or last.revert or reached is None or any(one.changes for one in reached.set_plans):
         return ()
-    try:
-        options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
-    except errors.UnknownScheme:  # another grove-migrator knew that name
-        return ()
-    reached = next((target.plan for target in targets if target.scheme == options.plan.target.scheme), None)
-    if reached is None or any(one.changes for one in reached.set_plans):
-        return ()
+    options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
     result = RunResult(reached, operator=seen.operator)
     return dialogue.ending(cluster, result, options, "--to", last.target).commands
 

@@ -83,14 +83,17 @@ def run(
     cluster = connect.connect(kubeconfig, context, run_context.deadline)
     cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
-        dialogue.announce(cluster, options, run_context, progress, yes=yes)
+        with connect.naming_the_account(cluster):
+            dialogue.announce(cluster, options, run_context, progress, yes=yes)
     with connect.stop_on(run_context.stop, *_SIGNALS):
         with progress, progress.stage("migrating"):
             result = migration.run(cluster, options, run_context)
             for number in _SIGNALS:  # the run has ended, and its exit code must be the one that is true
                 signal.signal(number, signal.SIG_IGN)
         ending = dialogue.Ending()
-        if not dry_run:
+        if dry_run:
+            result.plan = dialogue.with_crds(cluster, result.plan, options)
+        else:
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
         dry = {"dry_run": True} if dry_run else {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from migrator import words
 from migrator.cli import connect, dialogue, flags, operator_source
 from migrator.cli.stdout import as_json, write
-from migrator.errors import Forbidden, VerificationFailed
+from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.planning.verification import Problem
 from migrator.report.json import object_json
@@ -66,25 +66,36 @@ def verify(
     progress = connect.progress()
     run_context = connect.context(progress)
     cluster = connect.connect(kubeconfig, context)
-    with progress, progress.stage("verifying"):
+    with progress, progress.stage("verifying"), connect.naming_the_account(cluster):
         try:
             result = core.verify(cluster, options, run_context)
         except VerificationFailed as error:
             failure = error
-        except Forbidden as error:
-            raise connect.forbidden(cluster, error) from error
-    problems = failure.problems if failure else ()
+    # What is not about one value decides: without its operator no value can be right.
+    problems = sorted(failure.problems if failure else (), key=lambda problem: bool(problem.field))
+    commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
+    if not after_upgrade and _unmigrated(problems):
+        commands.append(flags.next_command("run", "--stop-operator"))
+    if not after_upgrade and result is not None and result.sets:
+        commands.append(dialogue.verification(options, by_binary=to_binary is not None))
     if output == "json":
-        write(as_json(_json(str(options.plan.target), result, problems)))
+        write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
-        write(_text(options, result, problems, dialogue.verification(options, by_binary=to_binary is not None)))
+        write(_text(options, result, problems, commands))
     if failure is not None:
         raise VerificationFailed(
             f"Verification failed: {words.count(len(problems), 'problem')}.", problems
         ) from failure
 
 
-def _json(target: str, result: core.VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
+def _unmigrated(problems: Sequence[Problem]) -> int:
+    """How many sets are not migrated."""
+    return sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
+
+
+def _json(
+    target: str, result: core.VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
+) -> dict[str, Any]:
     return {
         "to": target,
         "podCliqueSets": result.sets if result else None,
@@ -93,6 +104,7 @@ def _json(target: str, result: core.VerifyResult | None, problems: Sequence[Prob
         "podsOlderThanMigration": result.older if result else None,
         "podsYoungerThanMigration": result.younger if result else None,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
+        "next": list(commands),
     }
 
 
@@ -104,11 +116,10 @@ def _promise(older: int, younger: int) -> str:
 
 
 def _text(
-    options: core.VerifyOptions, result: core.VerifyResult | None, problems: Sequence[Problem], check: str
+    options: core.VerifyOptions, result: core.VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
 ) -> str:
-    """The verdict, and what is next: ``check`` verifies the upgrade."""
-    target, command = options.plan.target, ""
-    rows = []
+    """The verdict, the first problems, and the commands that are next."""
+    target, rows = options.plan.target, []
     if result is not None and not result.sets:
         rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
     elif result is not None:
@@ -123,15 +134,10 @@ def _text(
         if not options.after_upgrade:
             note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
             rows.append(words.row("note", note))
-            command = check
-    unmigrated = sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
-    if unmigrated and not options.after_upgrade:
+    if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
         are = "set is" if unmigrated == 1 else "sets are"
         rows.append(words.wrapped(f"{unmigrated:,} {are} not migrated to {target} yet."))
-        command = flags.next_command("run", "--stop-operator")
-    # What is not about one value decides: without its operator no value can be right.
-    problems = sorted(problems, key=lambda problem: bool(problem.field))
     rows += [words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
-    return "".join([*rows, words.command_rows("next", filter(None, [command]))])
+    return "".join([*rows, words.command_rows("next", commands)])

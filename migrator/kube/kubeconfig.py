@@ -192,7 +192,9 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
     that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
     contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
-    known = ", ".join(contexts) or "it has none"
+    if not contexts:
+        raise UsageError(f"kubeconfig {files} has no context: name the right file with --kubeconfig or $KUBECONFIG")
+    known = ", ".join(contexts)
     current = (document.get("current-context") for document in documents.values())
     name = context or next(filter(None, current), None)
     if name is None:

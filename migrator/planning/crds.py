@@ -21,10 +21,10 @@ from migrator.releases.table import is_before, span
 CLASHING: Final = KnownIssue(
     code="GM-312",
     title="Two CRDs claim one short name",
-    effect="both CRDs claim one short name, so the API server does not serve the second, and its operator exits",
+    effect="while the old CRD exists, the API server does not serve the new one, without which the next operator exits",
     source="Grove issue 801, fixed by PR 812",
     remedy="delete the CRD of the release that you leave, with the command of the advice",
-    confidence="executed with both operators",
+    confidence="tried with both operators",
 )
 #: The API group of both kinds.
 GROUP: Final = "grove.io"
@@ -99,13 +99,11 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
             conditions = [] if is_certain else [f"you come from {present.span}"]
             conditions += [f"you go to {needed.span}"] if wanted[needed] < wanted.total() else []
             effect = (
-                f"it and {needed.crd} claim one short name, so the API server does not serve the second, and an "
-                f"operator of {needed.span} exits"
+                f"while it exists, the API server does not serve {needed.crd}, without which the next operator exits"
             )
             remedy = (
-                "after `run` has exited with 0, and before you apply the other release's CRDs, save its objects and "
-                f"delete it with them: `{removal(present)}`. Recreate those that you need as {needed.kind}, by hand: "
-                "they are not translated"
+                "once `run` has ended with 0, save its objects, delete it with them, and recreate by hand those that "
+                f"you need, as {needed.kind}: `{removal(present)}`"
             )
             yield CLASHING.advice(Ref("CustomResourceDefinition", "", present.crd), conditions, effect, remedy)
 
@@ -145,9 +143,13 @@ def problems_of(targets: Collection[str], served: Mapping[str, str]) -> Iterator
     if needed is None or needed.plural in served.values():
         return
     version = next(iter(targets)) if len(targets) == 1 else '"$VERSION"'
-    why = first = ""
+    why, remedy = "", "Apply its CRDs"
     if present is not None:
-        why = f", because {present.crd} has its short name {present.short_name}"
-        first = f"`{removal(present)}`, which deletes its objects: recreate them as {needed.kind} by hand; then "
-    message = f"{needed.crd} is not served{why}, so the operator exits: run {first}`{application(version)}`"
-    yield Problem(Ref("CustomResourceDefinition", "", needed.crd), None, message, settles=present is None)
+        why = f" while {present.crd} has its short name {present.short_name}"
+        remedy = (
+            "Delete that CRD with its objects, apply the new CRDs, and recreate by hand the objects that you need, as "
+            f"{needed.kind} ({CLASHING.code})"
+        )
+    message = f"{needed.crd} is not served{why}, so the operator exits at its start. {remedy}"
+    ref, commands = Ref("CustomResourceDefinition", "", needed.crd), steps(targets, served, version)
+    yield Problem(ref, None, message, settles=present is None, commands=commands)

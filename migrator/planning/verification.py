@@ -23,7 +23,7 @@ class Problem:
     """One deviation from the expected state, which ``settles`` if it may end by itself.
 
     ``late``: a hash that only lags behind, or an update of a set that its owner may have begun: it does not fail the
-    verification.
+    verification. ``commands`` mend it.
     """
 
     ref: objects.Ref
@@ -31,6 +31,7 @@ class Problem:
     message: str
     settles: bool = True
     late: bool = False
+    commands: tuple[str, ...] = ()
 
 
 def problems_of(

@@ -102,8 +102,8 @@ def _unknown(text: str) -> str:
     if text == "auto":
         return f"auto is only for --from. Name a release or a scheme. {known}"
     return (
-        f"{text!r} is not a known release or scheme. {known} For another operator, `grove-migrator scheme PROGRAM` "
-        "reads its scheme."
+        f"{text[:60]!r} is not a known release or scheme. {known} For another operator, "
+        "`grove-migrator scheme PROGRAM` reads its scheme."
     )
 
 

@@ -6,7 +6,6 @@ or dark setting. Jinja2 escapes every value; the page shows names and hashes, ne
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -58,7 +57,7 @@ def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = 
         rate=PATCHES_PER_SECOND,
         loading=_loading(one for one in plan.set_plans if one.disruption.pods),
         loading_left=_loading(one for one in plan.set_plans if one.remaining.pods),
-        pause=words.count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
+        pause=words.duration(patches / PATCHES_PER_SECOND),
         refusals=grouped(plan.refusals),
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
         next_steps=table.next_steps(plan),
@@ -113,7 +112,7 @@ def _loading(set_plans: Iterable[model.SetPlan]) -> str:
         for clique in set_plan.tree.pod_cliques
         if (seconds := [pod.loading for pod in clique.pods if pod.loading is not None])
     ]
-    return f"about {words.count(math.ceil(max(times) / 60) or 1, 'minute')}" if times else ""
+    return words.duration(max(times)) if times else ""
 
 
 def _weight(set_plan: model.SetPlan) -> tuple[object, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from migrator import words
+from migrator import errors, words
 from migrator.planning import model
 from migrator.planning.outlook import Outlook, Target
+from migrator.planning.planner import holds_target
 from migrator.releases.table import build_range, builds
 from migrator.report import json, table
 from migrator.words import row
@@ -15,26 +16,58 @@ from migrator.words import row
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str]) -> str:
-    """The first look: the cluster as it is, and what each of the ``newer`` releases would recreate."""
+def outlook_text(
+    outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str], progress: str = ""
+) -> str:
+    """The first look: the cluster as it is, and what each of the ``newer`` releases would recreate.
+
+    ``progress`` tells how far a run got that did not end, and ``commands`` are next.
+    """
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     by_release = {release: target.plan for target in targets for release in target.releases}
     here, plans = by_release.get(outlook.installed or ""), [by_release[release] for release in newer]
+    unfit = _unfit(outlook, here) if here is not None else ""
+    unchecked = dict.fromkeys(one for plan in plans for one in plan.not_checked)
+    # What other releases would do is no question before the installed operator fits the hashes.
+    ahead = () if outlook.resumes or unfit else _ahead(by_release, newer, is_checked=not unchecked)
+    return table.paragraphs(
+        "".join(_facts(outlook)) + unfit,
+        _unfinished(outlook, progress) if outlook.resumes else "",
+        *ahead,
+        words.rows("unchecked", table.not_checked(unchecked)),
+        words.command_rows("next", commands),
+    )
+
+
+def progress(plan: model.Plan, *, reverts: bool) -> str:
+    """How many sets a run has finished by the plan of its upgrade, as a sentence."""
+    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
+    are = "is" if finished == 1 else "are"
+    return f"{finished:,} of {words.count(len(plan.set_plans), 'set')} {are} {'reverted' if reverts else 'migrated'}. "
+
+
+def _unfinished(outlook: Outlook, progress: str) -> str:
+    """How far a run got that did not end, and what is next."""
+    undo = "" if "--revert" in outlook.resumes else ", or add `--revert` to it to restore every old hash"
+    stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
+    return words.wrapped(f"{progress}{stay}Run the next command to finish{undo}.")
+
+
+def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:
+    """What would block a migration, what the newer releases would recreate, and their known issues."""
+    plans = [by_release[release] for release in newer]
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
     ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
     if model.SetState.REFUSED in states:
         ready = row("blocked", "Some releases are blocked: see `plan --to RELEASE`.")
     elif model.SetState.MIGRATE in states:
-        ready = row("ready", "Nothing blocks a migration.")
-    return table.paragraphs(
-        "".join(_facts(outlook)) + (_unfit(outlook, here) if here is not None else ""),
-        blocked or ready,
-        _releases(by_release, newer),
-        "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        words.rows("unchecked", table.not_checked(dict.fromkeys(one for plan in plans for one in plan.not_checked))),
-        words.command_rows("next", commands),
-    )
+        ready = row(
+            "ready", "Nothing blocks a migration." if is_checked else "Nothing that was checked blocks a migration."
+        )
+    yield blocked or ready
+    yield _releases(by_release, newer)
+    yield "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories)))
 
 
 def common_refusals(plans: Iterable[model.Plan]) -> list[model.Finding]:

@@ -218,9 +218,13 @@ def _sets(plan: model.Plan) -> str:
     folded = [alike for alike in plain if alike] if len(set_plans) > MANY else []
     hidden = {one.tree.ref for alike in folded for one in alike}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
-    rows = [_row(f"{one.tree.ref.namespace}/{one.tree.ref.name}", _state(one), [one]) for one in shown]
+    reverts = _is_revert(plan)
+    rows = [_row(f"{one.tree.ref.namespace}/{one.tree.ref.name}", _state(one, reverts=reverts), [one]) for one in shown]
     noun = "other set" if shown else "set"
-    rows += [_row(f"{words.count(len(alike), noun)}: see -o json", _state(alike[0]), alike) for alike in folded]
+    rows += [
+        _row(f"{words.count(len(alike), noun)}: see -o json", _state(alike[0], reverts=reverts), alike)
+        for alike in folded
+    ]
     if shown or len(folded) > 1:
         rows.append(_row(f"total: {words.count(len(set_plans), 'set')}", "", set_plans))
     source, target = upgrade(plan)
@@ -242,10 +246,11 @@ def _row(name: str, state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str
     return name, state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
-def _state(set_plan: model.SetPlan) -> str:
-    """``refused GM-101 +2``, ``migrate``."""
+def _state(set_plan: model.SetPlan, *, reverts: bool) -> str:
+    """``refused GM-101 +2``, ``migrate``, ``revert``."""
     first, *more = codes(set_plan.refusals) or [""]
-    return f"{set_plan.state.value} {first}{f' +{len(more)}' if more else ''}".rstrip()
+    state = "revert" if reverts and set_plan.state is model.SetState.MIGRATE else set_plan.state.value
+    return f"{state} {first}{f' +{len(more)}' if more else ''}".rstrip()
 
 
 def paragraphs(*paragraphs: str) -> str:

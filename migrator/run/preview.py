@@ -65,7 +65,7 @@ def first_look(
 
 def _story(run: Record) -> str:
     """What became of the last run, as sentences."""
-    return sentence(str(run)) + (f" Last error: {run.error}" if run.error else "")
+    return sentence(str(run)) + (f" Last error: {run.error.removesuffix('.')}." if run.error else "")
 
 
 @dataclass(frozen=True, slots=True)

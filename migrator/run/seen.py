@@ -239,13 +239,15 @@ class Observation:
         if installed is None or installed.gone or (self.locked_out and not self.acts):
             return
         pod = next(iter(installed.pods), None)
-        replicas = count(installed.replicas, "replica")
-        ref, what = (pod.ref, "exists") if pod else (None, f"{installed} has {replicas}")
+        ref = pod.ref if pod else None
         if not options.stop_operator:
-            why = "an operator that runs while hashes change starts a rolling update"
-            yield operators.RUNNING.found(ref, None, f"{what}, and {why}")
+            replicas = count(installed.replicas, "replica")
+            what = "belongs to the operator, which" if pod else f"{installed} has {replicas}, and"
+            message = f"{what} starts a rolling update if it sees hashes of another scheme"
+            yield operators.RUNNING.found(ref, None, message)
         elif not installed.deployment and installed.live:
-            yield operators.RUNNING.found(ref, None, f"{what} without a Deployment", "stop it yourself, then run again")
+            message, remedy = "belongs to an operator that has no Deployment", "stop it yourself, then run again"
+            yield operators.RUNNING.found(ref, None, message, remedy)
 
 
 def unplanned(options: RunOptions) -> Observation:

@@ -132,12 +132,14 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
                 yield verification.Problem(pod.ref, None, f"{pod} runs {what}")
         return
     seen = installed.description if installed else "there is none"
-    remedy = "upgrade first, or name its image with --target-image"
+    remedy = "upgrade first (`grove-migrator plan` lists the commands), or name its image with --target-image"
+    commands = tuple[str, ...]()
     if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
-        remedy = f"start it: {installed.start_command}"
+        remedy, commands = "start it", (installed.start_command,)
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
     elif installed and any(map(options.is_target, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
-    yield verification.Problem(ref, None, f"no operator of {options.plan.target} runs ({seen}): {remedy}")
+    message = f"no operator of {options.plan.target} runs ({seen}): {remedy}"
+    yield verification.Problem(ref, None, message, commands=commands)

@@ -150,7 +150,7 @@ def test_dynamo(reader: Reader, tmp_path: Path) -> None:
         with reader.scene.unharmed():
             reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3, 4)
             reader.scene.runs_operators(1, TARGET)
-        reader.pastes("dynamo", "Going back")
+        reader.pastes("upgrade", "Going back", 2)
         reader.scene.runs_operators(1, OLD)
 
 

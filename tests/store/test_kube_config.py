@@ -90,13 +90,12 @@ def text_of(folder: Path, **parts: Any) -> str:
         (None, None, "does not exist"),
         *((text, None, "must be a mapping, and is a text: correct it$") for text in ("just text", "''")),
         ("a: [", None, "cannot be used: line 2: .*: correct it, or give what"),
-        (b"\xff\xfe\0", None, "cannot be used: byte "),
+        (b"\xff\xfe\0", None, "cannot be used: byte .*: correct it, or give what"),
         (b"[" * 5_000, None, "line 1: it is nested too deeply: .* what `kubectl config view --raw` prints$"),
         ("current-context: ''\ncontexts: [{name: a}, {name: b}]\n", None, "choose one with --context: a, b"),
-        ("current-context: main\ncontexts: []\nclusters: []\n", None, "context main is not in kubeconfig"),
         *(
-            (text, None, "has no current context; choose one with --context: it has none")
-            for text in ("", "kind: Config")
+            (text, None, "has no context: name the right file with --kubeconfig or ")
+            for text in ("", "kind: Config", "current-context: main\ncontexts: []\nclusters: []\n")
         ),
         (
             "current-context: a\ncontexts: [{name: a, context: {cluster: away}}]\n",

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from migrator import cli
 from migrator.cli import connect
-from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, PODS
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.record import Record
 from testbed import operator_installation as installation
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
@@ -50,6 +55,11 @@ class Site:
         if replicas:
             self.store.put(installation.pod(image))
 
+    def record(self, run: Record) -> None:
+        """What a run that was killed has left, in a Lease that nobody holds any more."""
+        metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: run.text()}}
+        self.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
+
     def _follow(self, request: Request) -> None:
         if request.resource == DEPLOYMENTS and request.subresource == "scale" and request.number:
             self._control()
@@ -73,6 +83,23 @@ class Site:
     def generations(self) -> list[str]:
         """What the sets' own hashes are: those of the example, or others."""
         return [item["status"]["currentGenerationHash"] for item in self.store.everything(POD_CLIQUE_SETS)]
+
+
+def end_at_a_pod(store: MemoryCluster) -> None:
+    """Ask the next run to end once it writes to a pod."""
+    sent = list[Request]()
+
+    def end(request: Request) -> None:
+        if request.writes and request.resource == PODS and not sent:
+            sent.append(request)
+            handler = signal.getsignal(signal.SIGTERM)
+            signal.pthread_kill(int(threading.main_thread().ident or 0), signal.SIGTERM)
+            for _ in range(5000):  # until the main thread has heard it; the next set could be done before
+                if signal.getsignal(signal.SIGTERM) is not handler:
+                    break
+                time.sleep(0.001)
+
+    store.before.append(end)
 
 
 def main() -> int:

@@ -92,7 +92,8 @@ def reported(facts: base.SetFacts) -> Iterator[Finding]:
             yield base.IDLE.found(item.ref, "/status/conditions", message)
     if tree.pcs.status.get("currentRevision"):
         message = (
-            "is managed by ControllerRevisions (status.currentRevision): such an operator adopts old hashes itself"
+            "is managed by ControllerRevisions (status.currentRevision): such an operator adopts old hashes "
+            "automatically"
         )
         yield REVISIONS.found(tree.ref, "/status/currentRevision", message)
 

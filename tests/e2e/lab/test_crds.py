@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,10 +72,10 @@ def test_an_operator_that_cannot_start_is_recognised_and_comes_up(lab: Lab, tmp_
         with _shell(lab, NEW, tmp_path) as shell:
             shell.paste(following[1])  # the CRDs, and nothing is deleted
             lab.upgrade(NEW)
-            failed = lab.tool(*verify)
+            failed = lab.tool(*verify, "-o", "json")
             assert failed.code == _FAILED
             assert "clustertopologybindings.grove.io is not served" in failed.out
-            for command in re.findall(r"`([^`]*)`", failed.out.partition("no operator of")[0]):
+            for command in json.loads(failed.out)["next"]:
                 shell.paste(command)
         lab.wait_for_operator(NEW)
         verified = lab.tool(*verify, "--wait", "4m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from migrator.cli import connect
 from tests.support.command_line import Invoke, invoke, objects
 from tests.support.memory_store import MemoryCluster
 
@@ -14,3 +15,9 @@ __all__ = ["invoke"]
 def cluster(invoke: Invoke) -> MemoryCluster:
     """The example as a cluster in memory, which the command line finds."""
     return invoke.on(MemoryCluster(*objects()))
+
+
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One patch is under way, so that a run can be caught between two."""
+    monkeypatch.setattr(connect, "CONCURRENCY", 1)

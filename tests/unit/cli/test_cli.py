@@ -100,6 +100,7 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["help"], "usage", "No such command 'help'. Run `grove-migrator --help`."),
         (["plan", "--targte", "x"], "usage", "'--targte'. See `grove-migrator plan --help`."),
         (["plan", "--to", "alpha.99"], "unknown-scheme", "'alpha.99' is not a known release or scheme."),
+        (["plan", "--to", "x" * 5000], "unknown-scheme", f"'{'x' * 60}' is not a known release or scheme."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-120"], "usage", "cannot be overridden"),
         (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
         (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),

@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from migrator import __version__, cli
-from migrator.cli import connect, stdout
+from migrator.cli import stdout
 from migrator.errors import Forbidden
-from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS, PODS
+from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import OWN_LEASE
 from testbed import operator_installation as installation
 from tests.support.command_line import DUMP, TO, Invoke, objects, written
-from tests.support.memory_site import Site
+from tests.support.memory_site import Site, end_at_a_pod
 from tests.support.memory_store import MemoryCluster, Request
 
 HOME = ("--operator", "grove-system/grove-operator")
@@ -96,7 +94,7 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryCluster, i
         captured = invoke("plan", *TO, "-n", namespace)
         assert "warning   GM-201 Other sets need this migration too." in captured.out
         assert f"affects {said} namespaces: the operator serves" in " ".join(captured.out.split())
-        assert ("empty_selection" in captured.err) is (namespace == "nowhere")
+        assert ("Namespace nowhere has no PodCliqueSet" in captured.err) is (namespace == "nowhere")
         # A mistyped namespace must not look like nothing to do.
         invoke("plan", *TO, "-n", namespace, "--detailed-exitcode", code=3 if namespace == "nowhere" else 10)
         page = invoke("plan", *TO, "-n", namespace, "-o", "html").out
@@ -228,29 +226,6 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
         "          And 63 more: -o json lists all.",
         "next      grove-migrator run --to v0.1.0-alpha.11 --stop-operator",
     ]
-
-
-@pytest.fixture
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One patch is under way, so that a run can be caught between two."""
-    monkeypatch.setattr(connect, "CONCURRENCY", 1)
-
-
-def end_at_a_pod(store: MemoryCluster) -> None:
-    """Ask the next run to end once it writes to a pod."""
-    sent = list[Request]()
-
-    def end(request: Request) -> None:
-        if request.writes and request.resource == PODS and not sent:
-            sent.append(request)
-            handler = signal.getsignal(signal.SIGTERM)
-            signal.pthread_kill(int(threading.main_thread().ident or 0), signal.SIGTERM)
-            for _ in range(5000):  # until the main thread has heard it; the next set could be done before
-                if signal.getsignal(signal.SIGTERM) is not handler:
-                    break
-                time.sleep(0.001)
-
-    store.before.append(end)
 
 
 @pytest.mark.usefixtures("one_at_a_time")

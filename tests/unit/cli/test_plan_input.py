@@ -130,8 +130,8 @@ def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:
     out = invoke("plan").out
     assert "Grove v0.1.0-alpha.9." in out, "Dynamo brings no such release"
     assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in out
-    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.1")))
-    assert "Not shown, as they are not newer: v0.1.0-alpha.1.\n" in invoke("plan").out
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.4")))
+    assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.4.\n" in invoke("plan").out
     invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.6")))
     assert "          Grove v0.1.0-alpha.6 (Dynamo 1.0).\n" in invoke("plan").out
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import Forbidden
+from migrator.kinds import LEASES
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
 from tests.support.command_line import Invoke
-from tests.support.memory_site import NEW, OLD, Site
+from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
 from tests.support.memory_store import Request
 from tests.support.tables import table
 from tests.unit.report.test_table import finding, plan, tree_plan
@@ -42,7 +43,11 @@ def site(invoke: Invoke) -> Site:
     ("After the upgrade it is to be verified.", ("run upgrade", "has ended.", f"next      {VERIFY}")),
     (
         "The newest beside foreign hashes.",
-        ("newest", f"do not match {NEWEST}, which is running: it {LOST}", "next      grove-migrator releases"),
+        (
+            "newest",
+            f"do not match {NEWEST}, which is running: it {LOST}",
+            f"next      grove-migrator plan --to {NEWEST}",
+        ),
     ),
 )
 def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, site: Site, invoke: Invoke) -> None:
@@ -99,7 +104,50 @@ def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> 
     assert problems[0].startswith("clustertopologybindings.grove.io is not served")
     assert problems[1].startswith(f"no operator of {NEW} runs")
     assert "/metadata/labels/" in problems[2]
-    assert problems[2].endswith("And 60 more: -o json lists all.")
+    assert "And 60 more: -o json lists all. next " in problems[2]
+    assert "grove-migrator run" not in said, "the new operator is to be there already"
+
+
+def test_a_verification_names_the_commands_that_mend_it(site: Site, invoke: Invoke) -> None:
+    """The new operator is installed at zero beside the old CRD: sentences first, the commands below, one a line."""
+    invoke(*RUN)
+    site.install(NEW, 0)
+    start = "kubectl scale deployment/grove-operator -n grove-system --replicas=1"
+    failed = ("verify", "--to", NEW, "--after-upgrade")
+    said, following = invoke(*failed, code=7).out, [removal(TOPOLOGY_KINDS[0]), application(NEW), start]
+    assert said.partition("next      ")[2].splitlines() == "\n          ".join(following).splitlines()
+    assert max(map(len, said.partition("next ")[0].splitlines())) <= 80
+    assert invoke(*failed, "-o", "json", code=7).json["next"] == following
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.parametrize("back", [False, True], ids=["a run", "a revert"])
+def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke: Invoke, *, back: bool) -> None:
+    """What some sets hold is not certain: to finish is next, or, unless it is a revert already, to undo it."""
+    if back:
+        invoke(*RUN)
+    end_at_a_pod(site.store)
+    invoke(*RUN, *(["--revert"] if back else []), code=6)
+    said = " ".join(invoke("plan").out.split())
+    undo = "" if back else ", or add `--revert` to it to restore every old hash"
+    assert f"1 of 3 sets is {'reverted' if back else 'migrated'}." in said
+    assert f"Keep the operator at zero replicas. Run the next command to finish{undo}. next " in said
+    assert "the run was asked to end." in said
+    for absent in ("ready", "newer", "NEWER", "GM-312"):
+        assert f" {absent}" not in said
+
+
+def test_between_a_run_and_its_upgrade_no_other_release_is_offered(site: Site, invoke: Invoke) -> None:
+    """Only the commands of this upgrade are next."""
+    assert site.replicas == 1
+    invoke(*RUN)
+    assert "newer" not in invoke("plan").out
+
+
+def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> None:
+    """Whoever may not look does not read that a run will pass."""
+    site.store.fail(Forbidden("list leases: HTTP 403 Forbidden"), times=99, verb="list", resource=LEASES)
+    assert "\nready     Nothing that was checked blocks a migration.\n" in invoke("plan").out
 
 
 def test_a_verification_before_the_upgrade_names_the_one_after_it(invoke: Invoke) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import click
 import pytest
 
 from migrator.cli import dialogue
-from migrator.errors import NotAuthorised, Unreachable
+from migrator.errors import Forbidden, NotAuthorised, Unreachable
 from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
+from migrator.run.record import Record
 from migrator.words import WIDTH
 from tests.support.command_line import DUMP, TO, Invoke, objects
 from tests.support.kubeconfigs import kubeconfig, plugin
@@ -31,7 +33,7 @@ cluster   https://lab.test (context lab)
 operator  Deployment grove-system/grove-operator, 1 replica of
           example.test/grove-operator:v0.1.0-alpha.8.
 steps     Stop the operator. It stays at zero replicas until you upgrade.
-          Replace 61 hashes with 43 patches, in about 1 minute.
+          Replace 61 hashes with 43 patches: under a minute at 100 a second.
           Pods keep running: grove-migrator does not delete or restart any pod.
           To undo this, run the same command with `--revert`.
 """
@@ -102,6 +104,22 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: 
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
+def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """A run was killed before its first write, of a source that was not certain: its revert only closes the record."""
+    site = Site()
+    site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
+    invoke.on(site.store)
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    printed = invoke(*RUN, "--revert", "--yes")
+    assert printed.err.startswith("cluster   https://lab.test")
+    assert "no PodCliqueSet" not in printed.err + printed.out
+    site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
+    said = " ".join(invoke("plan").out.split())
+    assert "0 of 3 sets are migrated. Run the next command to finish, or add" in said, "the operator runs, and may"
+
+
 def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """It starts what the run has stopped; a second revert has nothing to say of sets that are there."""
     site = Site()
@@ -109,7 +127,8 @@ def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.Monke
     invoke(*RUN)
     monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     first, second = (invoke(*RUN, "--revert", "--yes").err for _ in range(2))
-    assert "its replicas back when the revert ends." in " ".join(first.split())
+    assert "\nsteps     Start the operator again when the revert ends.\n" in first
+    assert "GM-312" not in first, "it is of the upgrade"
     assert site.replicas == 1
     assert "No PodCliqueSet" not in second
     assert "no PodCliqueSet" not in second
@@ -138,7 +157,8 @@ def test_a_signal_at_the_question_ends_the_run(
 @table(
     "error code said",
     ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "Keep the operator at zero")),
-    ("Nothing was written without the right to read.", (NotAuthorised("HTTP 403"), 1, "an earlier run")),
+    ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), 1, "an earlier run")),
+    ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), 1, "grove-migrator: HTTP 403. ")),
 )
 def test_what_the_screen_cannot_read_is_not_known(
     error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
@@ -177,18 +197,59 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
 
 
 def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
-    """A live operator that nobody stops, its dry run, or a revert of no migration: there is nothing to say yes to."""
+    """A live operator that nobody stops, or its dry run: there is nothing to say yes to, and what is next is last."""
     for more in ((), ("--allow", "GM-102"), ("--dry-run",)):
         shown = terminal.type("run", "--to", NEW, *more)
         assert shown.code == 3
         assert "refused   GM-122 An operator is running." in shown.text
         assert shown.text.count("GM-122") == 1, "it is told once"
-        assert shown.lines[-1].startswith("error: The run is refused, as shown above")
-        assert f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}" in shown.lines
-    back = terminal.type("run", "--revert", "--from", OLD, "--to", NEW, "--stop-operator")
-    for text in (shown.text, back.text):
-        assert "steps     Nothing is written." in text
-        assert QUESTION not in text
+        assert "Pod grove-system/grove-operator-x: belongs to the operator, which starts" in " ".join(
+            shown.text.split()
+        )
+        end = "" if "--dry-run" in more else ". Nothing is changed."
+        assert shown.lines[-1] == f"error: The run is refused, as shown above{end}"
+        assert shown.lines[-2] == f"next      {' '.join(['grove-migrator', *RUN[:-1], *more, RUN[-1]])}"
+        assert QUESTION not in shown.text
+
+
+@table(
+    "command done",
+    ("A second run.", ((*RUN,), f"Nothing to do: no stored hash needs a change for {NEW}.")),
+    (
+        "A revert of no migration, with the old release.",
+        ((*RUN, "--revert", "--from", OLD), "Nothing to revert: no stored hash comes from this migration."),
+    ),
+)
+def test_nothing_to_do_is_said_once(
+    command: tuple[str, ...], done: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Whoever may be asked sees which cluster it was, and what is next."""
+    site = Site()
+    invoke.on(site.store)
+    if "--revert" not in command:
+        invoke(*command)
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    printed = invoke(*command)
+    assert printed.out.startswith(f"{done}\noperator  ")
+    assert ("Do not start this" in printed.out) is ("--revert" not in command)
+    shown = [line for line in printed.err.splitlines() if not line.startswith("{")]
+    assert shown == ["cluster   https://lab.test (context lab)"]
+
+
+def test_a_revert_of_nothing_is_four_lines(terminal: Terminal) -> None:
+    """All that a person reads: no table, no step and no log line."""
+    assert terminal.type(*RUN, "--revert").lines == [
+        "cluster   https://lab.test (context lab)",
+        "Nothing to revert: no stored hash comes from this migration.",
+        "operator  Deployment grove-system/grove-operator, 1 replica of",
+        f"          example.test/grove-operator:{OLD}.",
+    ]
+
+
+def test_what_is_in_the_way_of_the_next_crds_is_shown_before_the_question(terminal: Terminal) -> None:
+    """A run does not read it and cannot fail for it; the screen and a dry run show it all the same."""
+    for shown in (terminal.type(*RUN, answer="n\n"), terminal.type(*RUN, "--dry-run")):
+        assert "issue     GM-312 Two CRDs claim one short name." in shown.lines
 
 
 @table(

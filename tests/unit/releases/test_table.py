@@ -100,3 +100,14 @@ NO_GUESS = "No guess for anything else."
 def test_the_target_is_told_by_its_image(image: str, target: str, named: str | None, *, expected: bool) -> None:
     """By its release, or literally as the user names it."""
     assert table.is_target(image, schemes.by_name(target), named) is expected
+
+
+@tables.table(
+    "names said",
+    ("No release of the table has it.", ((), "no known release")),
+    ("One is no range.", (("v0.1.0-alpha.1",), "v0.1.0-alpha.1")),
+    ("Several.", (("v0.1.0-alpha.1", "v0.1.0-alpha.2", "v0.1.0-alpha.3"), "v0.1.0-alpha.1 to v0.1.0-alpha.3")),
+)
+def test_builds_are_told_in_a_few_words(names: tuple[str, ...], said: str) -> None:
+    """The first and the last of them."""
+    assert table.build_range(names) == said

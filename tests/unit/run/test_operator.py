@@ -220,7 +220,7 @@ def test_pods_without_a_deployment_are_an_operator() -> None:
     assert (found.namespace, found.deployment) == (NAMESPACE, "")
     seen = replace(unplanned(RunOptions(options_of(), stop_operator=True)), found=operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
-    assert ["without a Deployment. Stop it yourself" in one for one in said] == [True]
+    assert ["belongs to an operator that has no Deployment. Stop it yourself" in one for one in said] == [True]
 
 
 def test_our_own_namespace_is_the_last_resort() -> None:
