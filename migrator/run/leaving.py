@@ -73,6 +73,9 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
+        run.look_at_operators()
+        if run.seen.wrong_operator:  # it waits, and would replace every pod
+            return half_way(run, error)
     was = _stopped(run, record, scheme)
     if not run.restore(was):
         installed = run.seen.operator

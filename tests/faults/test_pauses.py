@@ -207,6 +207,24 @@ def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
     assert (world.image, world.replicas) == (UNKNOWN_IMAGE, 0)
 
 
+def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
+    """It starts meanwhile, may not be stopped, and waits: 6, at the parked Lease."""
+    world, written = World(replicas=0), list[str]()
+
+    def at(step: Step) -> None:
+        if step.is_grove and step.moment == "before":
+            written.append(step.name)
+            if len(written) > 8 and '"revert":true' not in world.record:
+                raise Rejected("is invalid")
+            if '"revert":true' in world.record:
+                world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+
+    ending = world.run(at, stop_operator=False)
+    world.advance(60)
+    assert (ending.code, world.grove() == world.undone, world.holder) == (STUCK, True, PARKED), str(ending)
+    assert "No stored hash is a new one" in str(ending)
+
+
 def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:
     """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
     world = World(cluster.grown())
