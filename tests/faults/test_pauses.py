@@ -122,6 +122,17 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
 
 
+@pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
+def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
+    """Beside half-written sets: 6, and not also that the same command helps."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True, **options)
+    said = str(ending)
+    assert (ending.code, f"run --revert --to {cluster.TARGET}" in said, "again" in said) == (STUCK, True, False), said
+
+
 def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     """--operator names a Deployment in another namespace, which never ends: 6, and it is not given back."""
     world = World(cluster.grown())
