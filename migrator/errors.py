@@ -16,6 +16,11 @@ STAY_AT_ZERO: Final = "Keep the operator at zero replicas."
 AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
 
+#: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
+#: (podgangmaps in most releases before alpha.12).
+DUMP_COMMAND: Final = (
+    "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
+)
 #: What to do about a dump that is not what kubectl prints.
 DUMP_AGAIN: Final = "it seems to be cut off, or to hold messages of kubectl; dump again, and keep stderr apart"
 
@@ -148,13 +153,18 @@ class InputError(UsageError, code="unreadable-input"):
 class DecodeError(InputError, code="undecodable-input"):
     """Go would not decode this value into the operator's structs, or its hash cannot be computed here.
 
-    ``path`` names the value, for instance ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
+    ``steps`` are the keys and positions of the value, and ``path`` spells them, for instance
+    ``spec.template.cliques[0].spec.podSpec.containers[1].image``.
     """
 
-    def __init__(self, message: str, *, path: str = "") -> None:
-        super().__init__(f"{path}: {message}" if path else message)
-        self.message = message
-        self.path = path
+    def __init__(self, message: str, *steps: str | int) -> None:
+        spelt = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+        self.message, self.steps, self.path = message, steps, "".join(spelt).removeprefix(".")
+        super().__init__(f"{self.path}: {message}" if steps else message)
+
+    def within(self, *steps: str | int) -> DecodeError:
+        """The same error, of a value that contains this one, at these steps."""
+        return DecodeError(self.message, *steps, *self.steps)
 
 
 class IncompleteDump(UsageError, code="incomplete-dump"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 #: No line of text is longer, but for a command, a path or a name that must be copied whole.
@@ -34,15 +34,14 @@ def row(label: str, text: str, *, indent: int = 0) -> str:
     return filled(text, f"{label} ".ljust(LABEL), " " * (LABEL + indent)) + "\n"
 
 
-def rows(label: str, texts: Iterable[str]) -> str:
+def rows(label: str, texts: Iterable[str], line: Callable[[str, str], str] = row) -> str:
     """A row for each text, the label in front of the first one."""
-    return "".join(row("" if number else label, text) for number, text in enumerate(texts))
+    return "".join(line("" if number else label, text) for number, text in enumerate(texts))
 
 
 def command_rows(label: str, commands: Iterable[str]) -> str:
-    """Each command in one line of its own, so that it can be copied whole; the label is in front of the first one."""
-    lines = (("" if number else label, command) for number, command in enumerate(commands))
-    return "".join(f"{label} ".ljust(LABEL) + f"{printable(command)}\n" for label, command in lines)
+    """A row for each command, in one line, so that it can be copied whole."""
+    return rows(label, commands, lambda label, command: f"{label} ".ljust(LABEL) + printable(command) + "\n")
 
 
 def filled(text: str, first: str = "", rest: str = "") -> str:
@@ -55,16 +54,24 @@ def filled(text: str, first: str = "", rest: str = "") -> str:
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
-    """A table: aligned, three spaces apart, nothing cut off; columns with these headers hold ``numbers``."""
+    """A table: aligned, three spaces apart, nothing cut off; columns with these headers hold ``numbers``.
+
+    A first cell for which the other columns leave no room has a line of its own, above the rest of its row.
+    """
     table = [tuple(map(printable, cells)) for cells in (header, *rows)]
-    widths = [max(len(cells[index]) for cells in table) for index in range(len(header))]
-    lines = (
-        (" " * GAP).join(
-            cell.rjust(width) if title in numbers else cell.ljust(width)
-            for cell, width, title in zip(cells, widths, header, strict=True)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    room = WIDTH - sum(widths[1:]) - GAP * len(widths[1:])
+    widths[0] = max((len(first) for first, *_ in table if len(first) <= room), default=0)
+    lines = list[str]()
+    for first, *others in table:
+        lines += [first] if len(first) > room else []
+        cells = ("" if len(first) > room else first, *others)
+        lines.append(
+            (" " * GAP).join(
+                cell.rjust(width) if title in numbers else cell.ljust(width)
+                for cell, width, title in zip(cells, widths, header, strict=True)
+            )
         )
-        for cells in table
-    )
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

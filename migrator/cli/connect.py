@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -12,29 +13,30 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from migrator.cli import log
 from migrator.cli.flags import session
-from migrator.cli.progress import Progress
 from migrator.cluster import CONCURRENCY, Cluster, Deadline
 from migrator.dump import Dump
-from migrator.errors import Forbidden, MigratorError, UsageError
-from migrator.grove.trees import DUMP_COMMAND
+from migrator.errors import DUMP_COMMAND, Forbidden, MigratorError, UsageError
 from migrator.kinds import POD_CLIQUE_SETS
 from migrator.run.context import Context
 from migrator.run.leases import monotonic
 from migrator.run.webhooks import account_of
 
+if TYPE_CHECKING:
+    from migrator.cli.progress import Progress
+
 #: Where a pod finds the namespace that it runs in (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def connect(kubeconfig: str | None, context: str | None, **options: Any) -> Cluster:  # noqa: ANN401 - kube.store's
+def connect(kubeconfig: str | None, context: str | None, deadline: Deadline | None = None) -> Cluster:
     """The cluster that the flags name, or the one that we run in."""
     from migrator.kube import store  # the client costs 0.2 s, and a dump does not need it
 
-    return store.connect(kubeconfig=kubeconfig, context=context, waiting=_waiting, **options)
+    return store.connect(kubeconfig=kubeconfig, context=context, waiting=_waiting, deadline=deadline)
 
 
 def _waiting(plugin: str) -> None:
@@ -58,6 +60,13 @@ def read_dump(*paths: str) -> Dump:
     if not cluster.list(POD_CLIQUE_SETS, lambda _raw: True):
         raise UsageError(f"{cluster.name} has no PodCliqueSet; dump with `{DUMP_COMMAND}`")
     return cluster
+
+
+def progress() -> Progress:
+    """The progress of a command, on stderr."""
+    from migrator.cli.progress import Progress  # rich costs 0.1 s, and --help and completion draw nothing
+
+    return Progress(sys.stderr)
 
 
 def context(progress: Progress, timeout: float | None = None) -> Context:

@@ -8,26 +8,28 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from migrator import errors, words
 from migrator.cli import log
 from migrator.cli.flags import next_command, session
-from migrator.cli.progress import Progress
 from migrator.cluster import Cluster
 from migrator.planning import crds
 from migrator.planning.guards.operators import RUNNING
+from migrator.planning.model import Plan
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
-from migrator.report.json import refusals_of, warnings_of
 from migrator.report.table import paragraphs, plan_text
 from migrator.run import context
 from migrator.run.leaving import unread
 from migrator.run.operator import Operator
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
+
+if TYPE_CHECKING:
+    from migrator.cli.progress import Progress
 
 #: Why a CRD is deleted.
 _DELETION: Final = f"Delete the old CRD first: the new one has its short name ({crds.CLASHING.code})."
@@ -51,7 +53,7 @@ def announce(
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
         raise unread(error, dry_run=cluster.dry_run) from None
-    told = (*refusals_of(preview.plan), *warnings_of(preview.plan))
+    told = preview.plan.all_findings
     session().shown.update((one.code, str(one.ref) if one.ref else None, one.field, one.message) for one in told)
     session().refusal = preview.refused.details if preview.refused else {}
     if cluster.dry_run and not preview.plan.refusals:
@@ -112,52 +114,59 @@ def ending(
 
     ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
     """
-    operator = result.operator
+    operator, is_old = result.operator, _is_old(result.operator, options)
     up = operator is not None and operator.live
-    state = words.sentence(_described(operator)) + (
-        "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
-    )
-    is_target = operator is not None and options.is_target(operator.image)
-    is_old = operator is not None and not is_target and table.release_in(operator.image) is not None
-    if is_old and not up and result.patches and not options.revert:
+    state = words.sentence(_described(operator))
+    state += "" if up else " Until an operator runs, Grove does not create, scale or replace pods."
+    if options.revert:
+        return _after_revert(cluster, result, options, state)
+    is_known = operator is not None and table.release_in(operator.image) is not None
+    if is_old and is_known and not up and result.patches:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify = () if options.revert else (verification(options, *asked, by_binary=by_binary),)
-    if up and is_target and not options.revert:
-        return Ending(state, verify)
-    steps, note = _crd_steps(cluster, options, result, only_missing=options.revert or is_target)
-    if up and options.revert:
-        return Ending(state, steps, note)
-    may_start = is_target
-    if options.revert:
-        restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
-        may_start = operator is not None and not is_target and table.knows(operator.image, set(map(str, restored)))
-    if operator is not None and operator.deployment and may_start:
-        return Ending(state, (*steps, operator.start_command, *verify), note)
-    release, namespace = _release(operator)
-    if options.revert:
-        rollback = f"helm rollback {release} -n {namespace}"
-        if is_target or operator is None or not operator.deployment:
-            return Ending(state, (*steps, rollback), note)
-        choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
-        return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.")
-    named = options.plan.target.release
+    verify, is_target = verification(options, *asked, by_binary=by_binary), operator is not None and not is_old
+    if up and is_target:
+        return Ending(state, (verify,))
+    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_target)
+    return Ending(state, (*steps, _start_or_upgrade(operator, options), verify), note)
+
+
+def _start_or_upgrade(operator: Operator | None, options: context.RunOptions) -> str:
+    """The command after which the target's operator runs."""
+    if operator is not None and operator.deployment and not _is_old(operator, options):
+        return operator.start_command
+    (release, namespace), named = _helm_release(operator), options.plan.target.release
     version = named.name if named is not None else _VERSION
-    helm = f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
-    return Ending(state, (*steps, helm, *verify), note)
+    return f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
+
+
+def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions, state: str) -> Ending:
+    """What is next after a revert: the old operator runs, can be started, or must be brought back."""
+    operator, old = result.operator, options.plan.source.release if options.plan.source else None
+    is_old = _is_old(operator, options)
+    if operator is not None and is_old:
+        old = table.release_in(operator.image) or old
+    steps, note = _crd_steps(cluster, result.plan, old, only_missing=True)
+    if operator is not None and operator.live:
+        return Ending(state, steps, note)
+    rollback = "helm rollback {} -n {}".format(*_helm_release(operator))
+    if operator is None or not operator.deployment or not is_old:
+        return Ending(state, (*steps, rollback), note)
+    restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
+    if table.knows(operator.image, set(map(str, restored))):
+        return Ending(state, (*steps, operator.start_command), note)
+    choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
+    return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.")
 
 
 def _crd_steps(
-    cluster: Cluster, options: context.RunOptions, result: context.RunResult, *, only_missing: bool
+    cluster: Cluster, plan: Plan, release: table.Release | None, *, only_missing: bool
 ) -> tuple[tuple[str, ...], str]:
-    """The commands that replace the CRDs by those of the operator that comes next, or comes back; and why one goes.
+    """The commands that replace the CRDs by those of the ``release`` that comes next, or comes back; and why one goes.
 
-    ``only_missing``: none if it can start without them.
+    If the release is not known, it is one that uses the hashes of the plan. ``only_missing``: none if it can start
+    without them.
     """
-    operator, release = result.operator, options.plan.target.release
-    if options.revert:
-        seen = table.release_in(operator.image) if operator is not None and _is_old(operator, options) else None
-        release = seen or (options.plan.source.release if options.plan.source else None)
-    targets = sorted({one.target for one in result.plan.set_plans}, key=str)
+    targets = sorted({one.target for one in plan.set_plans}, key=str)
     builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
     version = release.name if release else _VERSION
     try:
@@ -207,7 +216,7 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
         yield "To undo this, run the same command with `--revert`."
 
 
-def _release(operator: Operator | None) -> tuple[str, str]:
+def _helm_release(operator: Operator | None) -> tuple[str, str]:
     """The name and the namespace of the Helm release that the operator's Deployment belongs to, for a shell."""
     annotations = operator.annotations if operator is not None else {}
     name = annotations.get(_RELEASE)

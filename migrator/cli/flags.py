@@ -15,6 +15,8 @@ from click.core import ParameterSource
 
 from migrator import exact_json
 from migrator.errors import UsageError
+from migrator.hashing.schemes import all_schemes
+from migrator.releases.table import releases
 
 #: The one variable that stands for a flag. It is read before Click parses anything, because it also holds for errors
 #: about that.
@@ -30,21 +32,16 @@ _REPEATED: Final = {
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
-    """A duration, in seconds: ``15s``, ``1m30s``, ``0``, or a plain number of seconds; at most ``24h``."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Parse Go's durations, and plain seconds as client-go's ``clientcmd.ParseTimeout`` does."""
-        text = str(value).strip()
-        is_plain = text.isascii() and text.replace(".", "", 1).isdecimal()
-        found = float(text) if is_plain else exact_json.seconds(text)
-        if found is None or found < 0:
-            self.fail(f"{text!r} is not a duration such as 15s, 1m30s or 0.", param, ctx)
-        if found > 24 * 3600:
-            self.fail(f"{text!r} is longer than 24h.", param, ctx)
-        return found
+def seconds(typed: str) -> float:
+    """A duration, in seconds, at most ``24h``: Go's, or plain seconds as client-go's ``ParseTimeout`` reads them."""
+    text = typed.strip()
+    is_plain = text.isascii() and text.replace(".", "", 1).isdecimal()
+    found = float(text) if is_plain else exact_json.seconds(text)
+    if found is None or found < 0:
+        raise click.BadParameter(f"{text!r} is not a duration such as 15s, 1m30s or 0.")
+    if found > 24 * 3600:
+        raise click.BadParameter(f"{text!r} is longer than 24h.")
+    return found
 
 
 @dataclass(slots=True)
@@ -77,14 +74,11 @@ def command(name: str, summary: str, examples: str) -> Callable[[Callable[..., A
     return declare
 
 
-class Text(click.ParamType):  # type: ignore[type-arg] # generic in newer Clicks only
+def not_empty(typed: str) -> str:
     """A text that is not empty: an empty path would be the current directory to Python."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401
-        """The text."""
-        return str(value) or self.fail("The value is empty: give one, or leave it out.", param, ctx)
+    if not typed:
+        raise click.BadParameter("The value is empty: give one, or leave it out.")
+    return typed
 
 
 def _only(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any type
@@ -111,7 +105,7 @@ def option(
         return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
     if not multiple:
         more = {"callback": _only, "default": default and [default], "show_default": default is not None, **more}
-    return click.option(*flags, *name, metavar=last, help=meaning, multiple=True, **{"type": Text(), **more})
+    return click.option(*flags, *name, metavar=last, help=meaning, multiple=True, **{"type": not_empty, **more})
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
@@ -127,7 +121,7 @@ def together(*options: Callable[[Any], Any]) -> Callable[[_F], _F]:
 
 def duration(flag: str, meaning: str, default: str | None = None) -> Callable[[_F], _F]:
     """A flag with a duration, in seconds."""
-    return option(f"{flag} DURATION", meaning, type=Seconds(), default=default)
+    return option(f"{flag} DURATION", meaning, type=seconds, default=default)
 
 
 def output_format(words: Sequence[str], meaning: str = "Output format.") -> Callable[[_F], _F]:
@@ -137,9 +131,6 @@ def output_format(words: Sequence[str], meaning: str = "Output format.") -> Call
 
 def names(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes: the newest release first, then the schemes."""
-    from migrator.hashing.schemes import all_schemes
-    from migrator.releases.table import releases
-
     known = (*(one.name for one in reversed(releases())), *(one.name for one in all_schemes()))
     return [name for name in known if name.startswith(typed)]
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli.flags import Text, command, output_format
+from migrator.cli import operator_source
+from migrator.cli.flags import command, not_empty, output_format
 from migrator.cli.stdout import as_json, write
 from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.planning.guards import CATALOGUE, CODES
 from migrator.planning.guards.base import Guard
 from migrator.planning.known_issues import KNOWN_ISSUES
-from migrator.planning.model import Severity
 from migrator.releases import table
 from migrator.releases.program import Operator
 
@@ -27,15 +27,13 @@ from migrator.releases.program import Operator
     grove-migrator scheme grove-operator
     """,
 )
-@click.argument("program", type=Text())
+@click.argument("program", type=not_empty)
 def scheme(*, program: str) -> None:
     """Read PROGRAM, an operator's program file, and print the hash scheme that this operator uses.
 
     The scheme follows from the libraries and functions that Go recorded in the file. If it is printed as likely, it
     is not certain: --to-binary refuses such a program, and you decide whether to name the scheme with --to.
     """
-    from migrator.cli import operator_source
-
     for title, text in _facts(operator_source.read(program)):
         write(words.row(title, text))
 
@@ -120,7 +118,7 @@ def guards(*, codes: tuple[str, ...]) -> None:
 
 def _verdict(guard: Guard) -> str:
     """What a guard does to a run."""
-    if guard.severity is Severity.WARNING:
+    if guard.warns:
         return "warns"
     return "refuses, --allow" if guard.overridable else "refuses"
 

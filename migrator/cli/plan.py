@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from migrator import __version__, errors
-from migrator.cli import flags, log
+from migrator.cli import connect, dialogue, flags, log, operator_source
 from migrator.cli.stdout import as_json, write
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import AUTO, PlanOptions, source_of
-from migrator.planning.planner import Outlook
+from migrator.planning.outlook import Target, newer_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, page, status, table
 from migrator.report.json import PlanHeader
-
-if TYPE_CHECKING:
-    from migrator.run.seen import Observation
+from migrator.run import preview
+from migrator.run.context import RunOptions, RunResult
+from migrator.run.seen import Observation
 
 EXIT_CHANGES: Final = 10
 
@@ -68,16 +67,12 @@ def plan(
 
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
-    from migrator.cli import connect, operator_source
-    from migrator.cli.progress import Progress
-    from migrator.run.preview import preview
-
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
     chosen = operator_source.choose_target(to, to_binary)
     any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
-    progress = Progress(sys.stderr)
+    progress = connect.progress()
     if filename:
         with progress, progress.stage("reading"):
             cluster: Cluster = connect.read_dump(*filename)
@@ -89,7 +84,7 @@ def plan(
             if chosen is None:
                 text = _first_look(cluster, options, output, header)
             else:
-                result = preview(cluster, options, now=connect.now)
+                result = preview.preview(cluster, options, now=connect.now)
                 text = _plan_text(result, output, header, group_by)
         except RecursionError as error:  # newer Pythons read what is deeper than they can walk
             raise errors.InputError("an object is nested too deeply") from error
@@ -104,7 +99,7 @@ def plan(
     write(text)
     if result is None or not detailed_exitcode:
         return 0
-    if json.refusals_of(result) or is_empty:
+    if result.refusals or is_empty:
         return errors.Refused.exit_code
     return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
 
@@ -122,30 +117,21 @@ def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, 
 
 def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, header: PlanHeader) -> str:
     """The cluster as it is, and every release that an upgrade may lead to."""
-    from migrator.cli import connect
-    from migrator.run.preview import first_look
-
-    look, targets, seen = first_look(cluster, options, now=connect.now)
+    look, targets, seen = preview.first_look(cluster, options, now=connect.now)
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
-    rows = status.target_rows(targets, look.running)
-    return status.outlook_text(look, rows, commands=_next_commands(cluster, look, seen, rows))
-
-
-def _next_commands(cluster: Cluster, look: Outlook, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
-    """What finishes the last run, or what comes after it; otherwise the plan of the newest release."""
+    plans = list(targets)
+    newer = newer_releases(plans, look.running)
     if look.resumes:
-        return (flags.next_command("run", *look.resumes, "--stop-operator"),)
-    newest = next((row.release for row in reversed(rows) if row.is_newer), None)
-    plan_it = flags.next_command("plan", "--to", newest) if newest else flags.next_command("releases")
-    return _after_run(cluster, seen, rows) or (plan_it,)
+        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
+    else:
+        plan_it = flags.next_command("plan", "--to", newer[-1]) if newer else flags.next_command("releases")
+        commands = _after_run(cluster, seen, plans) or (plan_it,)
+    return status.outlook_text(look, plans, newer, commands=commands)
 
 
-def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]) -> tuple[str, ...]:
+def _after_run(cluster: Cluster, seen: Observation, targets: list[Target]) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
-    from migrator.cli import dialogue
-    from migrator.run.context import RunOptions, RunResult
-
     last = seen.record
     if last is None or last.is_open or last.revert:
         return ()
@@ -153,7 +139,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
         options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
     except errors.UnknownScheme:  # another grove-migrator knew that name
         return ()
-    reached = next((row.plan for row in rows if row.scheme == options.plan.target.scheme), None)
+    reached = next((target.plan for target in targets if target.scheme == options.plan.target.scheme), None)
     if reached is None or any(one.changes for one in reached.set_plans):
         return ()
     result = RunResult(reached, operator=seen.operator)
@@ -163,7 +149,7 @@ def _after_run(cluster: Cluster, seen: Observation, rows: list[status.TargetRow]
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format == "json":
         return as_json(json.plan_json(result, header))
-    migrates = json.number(result, SetState.MIGRATE) and not json.refusals_of(result)
+    migrates = json.number(result, SetState.MIGRATE) and not result.refusals
     following = flags.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, header, group_by=group_by, next_command=following)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import signal
-import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from migrator import words
-from migrator.cli import flags, log, stdout
+from migrator.cli import connect, dialogue, flags, log, operator_source, stdout
 from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
 from migrator.report import json, table
-
-if TYPE_CHECKING:
-    from migrator.cli.dialogue import Ending
-    from migrator.run.context import RunResult
+from migrator.run import migration
+from migrator.run.context import RunOptions, RunResult
+from migrator.run.operator import OperatorFlags
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -71,12 +69,6 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    from migrator.cli import connect, dialogue, operator_source
-    from migrator.cli.progress import Progress
-    from migrator.run import migration
-    from migrator.run.context import RunOptions
-    from migrator.run.operator import OperatorFlags
-
     chosen = operator_source.require_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
@@ -86,9 +78,9 @@ def run(
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
     )
-    progress = Progress(sys.stderr)
+    progress = connect.progress()
     run_context = connect.context(progress, timeout or None)
-    cluster = connect.connect(kubeconfig, context, deadline=run_context.deadline)
+    cluster = connect.connect(kubeconfig, context, run_context.deadline)
     cluster = cluster.in_dry_run() if dry_run else cluster
     if dialogue.can_ask(in_a_pod=run_context.namespace is not None):
         dialogue.announce(cluster, options, run_context, progress, yes=yes)
@@ -119,7 +111,7 @@ def _print_if_read(text: str, *, dry_run: bool) -> None:
         log.write_warning("unwritable_output", str(error))
 
 
-def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: Ending) -> str:
+def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool, ending: dialogue.Ending) -> str:
     if output_format == "json":
         return stdout.as_json(
             {

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from migrator import words
-from migrator.cli import flags
+from migrator.cli import connect, dialogue, flags, operator_source
 from migrator.cli.stdout import as_json, write
 from migrator.errors import Forbidden, VerificationFailed
 from migrator.planning.options import PlanOptions
+from migrator.planning.verification import Problem
 from migrator.report.json import object_json
-
-if TYPE_CHECKING:
-    from migrator.planning.verification import Problem
-    from migrator.run.verify import VerifyOptions, VerifyResult
+from migrator.run import verify as core
+from migrator.run.operator import OperatorFlags
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 3
@@ -56,14 +54,8 @@ def verify(
 
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    from migrator.cli import connect, dialogue, operator_source
-    from migrator.cli.progress import Progress
-    from migrator.run import verify as core
-    from migrator.run.operator import OperatorFlags
-    from migrator.run.verify import VerifyOptions
-
     chosen = operator_source.require_target(to, to_binary, target_image)
-    options = VerifyOptions(
+    options = core.VerifyOptions(
         PlanOptions(chosen),
         flags=OperatorFlags.parse(operator),
         target_image=target_image,
@@ -71,7 +63,7 @@ def verify(
         after_upgrade=after_upgrade,
     )
     result, failure = None, None
-    progress = Progress(sys.stderr)
+    progress = connect.progress()
     run_context = connect.context(progress)
     cluster = connect.connect(kubeconfig, context)
     with progress, progress.stage("verifying"):
@@ -92,7 +84,7 @@ def verify(
         ) from failure
 
 
-def _json(target: str, result: VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
+def _json(target: str, result: core.VerifyResult | None, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "to": target,
         "podCliqueSets": result.sets if result else None,
@@ -111,7 +103,9 @@ def _promise(older: int, younger: int) -> str:
     return f"{older:,} of {words.count(older + younger, 'pod')} {are} older than the migration{rest}."
 
 
-def _text(options: VerifyOptions, result: VerifyResult | None, problems: Sequence[Problem], check: str) -> str:
+def _text(
+    options: core.VerifyOptions, result: core.VerifyResult | None, problems: Sequence[Problem], check: str
+) -> str:
     """The verdict, and what is next: ``check`` verifies the upgrade."""
     target, command = options.plan.target, ""
     rows = []

@@ -127,6 +127,12 @@ class StoredHash(NamedTuple):  # tens of thousands are made for one set
     may_be_old: bool = False
 
 
+def open_progress(item: objects.GroveObject) -> str | None:
+    """The field with an update of this object that has not ended, newest form first; ``None`` if there is none."""
+    progresses = ((name, item.status.get(name)) for name in PROGRESS_FIELDS)
+    return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
+
+
 def stored_hashes(tree: objects.Tree) -> Iterator[StoredHash]:
     """Yield every stored hash of a tree in the order in which a migration writes them.
 

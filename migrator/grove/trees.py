@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from migrator.errors import IncompleteDump
+from migrator.errors import DUMP_COMMAND, IncompleteDump
 from migrator.exact_json import integer
 from migrator.grove.objects import LABEL_GENERATION_HASH, GroveObject, Pod, PodClique, PodCliqueSet, Ref, Snapshot, Tree
-
-#: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
-#: (podgangmaps in most releases before alpha.12).
-DUMP_COMMAND: Final = (
-    "kubectl get pods,$(kubectl api-resources --verbs=list -o name | grep 'grove.io$' | paste -sd, -) -A -o yaml"
-)
 
 _BY_NAME: Final = attrgetter("ref.namespace", "ref.name")
 

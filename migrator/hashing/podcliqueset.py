@@ -23,7 +23,7 @@ from migrator.hashing.spew import ROOT, types_of
 #: The startup type under which the order of cliques has a meaning (Grove: ``operator/api/core/v1alpha1``).
 IN_ORDER: Final = "CliqueStartupTypeInOrder"
 _POINTER: Final = fnv.Fixed("(*v1.PodTemplateSpec)")
-_CLIQUES: Final = "spec.template.cliques"
+_CLIQUES: Final = ("spec", "template", "cliques")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class TemplateHasher:
     @cached_property
     def _pod_spec(self) -> JSONObject:
         """The pod spec with the set's priority class; its own class never counts, but must be a string."""
-        pod_spec = _object(self._template, "podSpec", "")
-        own = _string(pod_spec, "priorityClassName", "podSpec.")
-        priority = _string(self._template, "priorityClassName", "")
+        pod_spec = _object(self._template, "podSpec")
+        own = _string(pod_spec, "priorityClassName", "podSpec")
+        priority = _string(self._template, "priorityClassName")
         return pod_spec if own == priority else {**pod_spec, "priorityClassName": priority}
 
     @cached_property
@@ -103,17 +103,17 @@ class SetHasher:
         try:
             return self._cliques[number][1].after(state, scheme)
         except DecodeError as error:
-            path = error.path.replace("podSpec", "spec.podSpec", 1) if error.path.startswith("podSpec") else error.path
-            raise DecodeError(error.message, path=f"{_CLIQUES}[{number}].{path}") from None
+            within = error.within("spec") if error.steps[0] == "podSpec" else error
+            raise within.within(*_CLIQUES, number) from None
 
     @cached_property
     def _template(self) -> JSONObject:
         """The set's template. Go decodes more of it than the hashes use, and that is checked too."""
-        spec = _object(self._pcs, "spec", "")
-        _int32(spec, "replicas", "spec.")
-        template = _object(spec, "template", "spec.")
+        spec = _object(self._pcs, "spec")
+        _int32(spec, "replicas", "spec")
+        template = _object(spec, "template", "spec")
         for name in ("cliqueStartupType", "priorityClassName"):
-            _string(template, name, "spec.template.")
+            _string(template, name, "spec", "template")
         return template
 
     @cached_property
@@ -121,23 +121,23 @@ class SetHasher:
         """The name and the template of each clique."""
         cliques, found = self._template.get("cliques"), []
         if type(cliques) not in {list, type(None)}:
-            raise DecodeError("it is not a list", path=_CLIQUES)
+            raise DecodeError("it is not a list", *_CLIQUES)
         for number, clique in enumerate(cliques or ()):
-            path = f"{_CLIQUES}[{number}]"
+            at = (*_CLIQUES, number)
             if clique is None:
-                raise DecodeError("it is null, which crashes the operator", path=path)
+                raise DecodeError("it is null, which crashes the operator", *at)
             if not isinstance(clique, dict):
-                raise DecodeError("it is not an object", path=path)
-            spec = _object(clique, "spec", f"{path}.")
+                raise DecodeError("it is not an object", *at)
+            spec = _object(clique, "spec", *at)
             for count in ("replicas", "minAvailable"):
-                _int32(spec, count, f"{path}.spec.")
+                _int32(spec, count, *at, "spec")
             template = {
                 "labels": clique.get("labels"),
                 "annotations": clique.get("annotations"),
                 "podSpec": spec.get("podSpec"),
                 "priorityClassName": self._template.get("priorityClassName"),
             }
-            found.append((fnv.clean(_string(clique, "name", f"{path}.") or ""), TemplateHasher(template)))
+            found.append((fnv.clean(_string(clique, "name", *at) or ""), TemplateHasher(template)))
         return found
 
 
@@ -147,28 +147,27 @@ def _printed(template: Mapping[str, Any], pod_spec: JSONObject, minor: str) -> S
     try:
         types_of(minor).printer(ROOT).emit(value, out)
     except DecodeError as error:
-        path = error.path.removeprefix(".metadata.")
-        path = f"podSpec{path.removeprefix('.spec')}" if path.startswith(".spec") else path
-        raise DecodeError(error.message, path=path) from None
+        within, *steps = error.steps
+        raise DecodeError(error.message, *(["podSpec"] if within == "spec" else []), *steps) from None
     return out
 
 
-def _object(holder: Mapping[str, Any], name: str, path: str) -> JSONObject:
-    """The object in a field, which may be absent."""
+def _object(holder: Mapping[str, Any], name: str, *at: str | int) -> JSONObject:
+    """The object in a field, which may be absent, of what is at these steps."""
     value = holder.get(name)
     if not isinstance(value, dict | None):
-        raise DecodeError("it is not an object", path=f"{path}{name}")
+        raise DecodeError("it is not an object", *at, name)
     return value or {}
 
 
-def _string(holder: Mapping[str, Any], name: str, path: str) -> str | None:
+def _string(holder: Mapping[str, Any], name: str, *at: str | int) -> str | None:
     value = holder.get(name)
     if not isinstance(value, str | None):
-        raise DecodeError("it is not a string", path=f"{path}{name}")
+        raise DecodeError("it is not a string", *at, name)
     return value
 
 
-def _int32(holder: Mapping[str, Any], name: str, path: str) -> None:
+def _int32(holder: Mapping[str, Any], name: str, *at: str | int) -> None:
     value = holder.get(name)
     if value is not None and not (type(value) is int and -(1 << 31) <= value < 1 << 31):
-        raise DecodeError("it is not an int32", path=f"{path}{name}")
+        raise DecodeError("it is not an int32", *at, name)

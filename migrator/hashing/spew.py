@@ -128,7 +128,7 @@ class _Struct:
                 out.append(end)
                 return
         except DecodeError as error:
-            raise _within(f".{key}", error) from None
+            raise error.within(key) from None
         del out[began:]  # null is as good as absent
         self._emit({key: item for key, item in value.items() if item is not None}, out)
 
@@ -176,7 +176,7 @@ def _list(element: Printer, value: Any, out: list[fnv.Piece]) -> None:  # noqa: 
             else:
                 emit(item, out)
     except DecodeError as error:
-        raise _within(f"[{number}]", error) from None
+        raise error.within(number) from None
     out.append(_CLOSE if value else "[]")
 
 
@@ -187,7 +187,7 @@ def _map(element: Printer, value: Any, out: list[fnv.Piece]) -> None:  # noqa: A
     separator, previous = "map[", None
     for key, name in sorted([(fnv.clean(name), name) for name in value]):
         if key == previous:
-            raise DecodeError("two keys that are not UTF-8 are one key to Go", path=f".{key}")
+            raise DecodeError("two keys that are not UTF-8 are one key to Go", key)
         out.append(fnv.recurring(f"{separator}{key}:"))
         separator, previous = " ", key
         try:
@@ -196,7 +196,7 @@ def _map(element: Printer, value: Any, out: list[fnv.Piece]) -> None:  # noqa: A
             else:
                 emit(value[name], out)
         except DecodeError as error:
-            raise _within(f".{key}", error) from None
+            raise error.within(key) from None
     out.append(_CLOSE if value else "map[]")
 
 
@@ -262,10 +262,6 @@ _BASIC: Final[Mapping[str, Printer]] = {
         partial(_refuse, "an operator hashes the bytes of this value as they were written, which are not known here"),
     ),
 }
-
-
-def _within(step: str, error: DecodeError) -> DecodeError:
-    return DecodeError(error.message, path=f"{step}{error.path}")
 
 
 def mismatch(value: object, wanted: str) -> DecodeError:

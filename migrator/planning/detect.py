@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
-from typing import NamedTuple
 
 from migrator.errors import DecodeError, InputError
 from migrator.grove import objects, places
@@ -46,17 +45,6 @@ class Verdict(Enum):
     FOREIGN = auto()
 
 
-class Detection(NamedTuple):
-    """The scheme of a tree: every value is its hash or the target's, but for OnDelete's leftovers.
-
-    ``source`` is ``None`` if there is no such scheme, and the target for a tree that is done. ``likely_source`` is the
-    best match, for messages and overrides: the target, if it gives some values and no candidate gives any.
-    """
-
-    source: Scheme | None
-    likely_source: Scheme
-
-
 @dataclass(frozen=True, slots=True)
 class HashPair:
     """The hashes of one tree under a source and a target."""
@@ -84,8 +72,12 @@ class HashPair:
 
 def detect(
     stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme, hashes: HashesUnder
-) -> Detection:
-    """Find the first candidate that explains a tree, the target before all.
+) -> tuple[Scheme | None, Scheme]:
+    """The scheme that explains a tree, if there is one, and the likely one.
+
+    One explains it if every value is its hash or the target's, but for OnDelete's leftovers: the target itself for a
+    tree that is done, or else the first such candidate. The likely one is the best match, for messages and overrides:
+    the target, if it gives some values and no candidate gives any.
 
     OnDelete's leftovers are explained by an only candidate that gives some of them: a revert that died may leave old
     hashes of the present template beside new ones.
@@ -95,22 +87,22 @@ def detect(
     """
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
     scores: dict[Scheme, tuple[bool, int, int]] = {}
-    done: Detection | None = None
+    done: Scheme | None = None
     for candidate in (target, *candidates):
         pair = HashPair(hashes(candidate), hashes(target))
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
         if found and not counts[Verdict.FOREIGN]:
-            if candidate != target or not (counts[Verdict.LEFTOVER] and len(candidates) == 1):
-                return Detection(candidate, candidate)
-            done = Detection(target, target)  # but for leftovers that are the present template's, under that source
+            if candidate != target or len(candidates) > 1 or not counts[Verdict.LEFTOVER]:
+                return candidate, candidate
+            done = target  # but for leftovers that are the present template's, under the only candidate
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
     if done is not None:
-        return done
+        return done, done
     best = max(candidates, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
-    return Detection(None, target if explained and not by_source else best)
+    return None, target if explained and not by_source else best
 
 
 def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[tuple[str, str]]:
@@ -145,9 +137,9 @@ def _present(clique: objects.PodClique) -> bool:
 
 
 def unlabelled(tree: objects.Tree) -> bool:
-    """Whether a PodClique or pod that stays has no label: the operator takes it for outdated."""
+    """Whether a PodClique or pod that stays has no label, so that an operator replaces it; none does under OnDelete."""
     staying = (clique for clique in tree.pod_cliques if not clique.terminating)
-    return any(not value for clique in staying for _, _, value in _labels(clique))
+    return not tree.pcs.on_delete and any(not value for clique in staying for _, _, value in _labels(clique))
 
 
 def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashField]]) -> bool:

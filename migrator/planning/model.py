@@ -63,21 +63,9 @@ class NotChecked:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A known issue of an upgrade; it never refuses."""
-
-    id: str
-    ref: Ref
-    message: str
-    source: str
-    remedy: str
-    confidence: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class KnownIssue:
-    """The entry of a known issue: its code, a short title, what happens, where that is said, and what to do."""
+    """The entry of a known issue, which never refuses: a short title, what happens, where that is said, what to do."""
 
     code: str
     title: str
@@ -89,7 +77,17 @@ class KnownIssue:
     def advice(self, ref: Ref, conditions: Sequence[str] = (), effect: str = "", remedy: str = "") -> Advice:
         """What this issue says of an object, under ``conditions``; effect and remedy are the issue's by default."""
         message = (effect or self.effect) + (f" (if {' and '.join(conditions)})" if conditions else "")
-        return Advice(self.code, ref, message, self.source, remedy or self.remedy, self.confidence)
+        return Advice(self, ref, message, remedy or self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a known issue says of an object."""
+
+    issue: KnownIssue
+    ref: Ref
+    message: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,8 @@ class Disruption:
 class SetPlan:
     """The plan of one tree; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
 
-    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates with it.
+    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates although
+    this set is migrated, if it can be.
     """
 
     tree: Tree
@@ -182,6 +181,20 @@ class Plan:
     def refusals(self) -> tuple[Finding, ...]:
         """Everything that forbids the run."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Everything that informs."""
+        return tuple(finding for finding in self.all_findings if finding.severity is Severity.WARNING)
+
+    @property
+    def remaining(self) -> Disruption:
+        """The pods of the cluster that are recreated although the sets that can be migrated are."""
+        total, sets = self.cluster_disruption, self.set_plans
+        return Disruption(
+            pods=total.pods - sum(one.disruption.pods - one.remaining.pods for one in sets),
+            gpus=total.gpus - sum(one.disruption.gpus - one.remaining.gpus for one in sets),
+        )
 
 
 def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:

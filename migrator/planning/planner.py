@@ -1,4 +1,4 @@
-"""From trees to a plan, forward or back, or to one for each target: the changes, refusals, and pods at stake. Pure.
+"""From trees to a plan, forward or back: the changes, refusals, and pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -6,7 +6,7 @@ value stays as it is, or is a reason to refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -31,36 +31,6 @@ from migrator.releases import table
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
 OPERATOR_UPGRADE: Final = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
-
-    ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
-    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end.
-    """
-
-    name: str | None
-    is_cluster: bool
-    sets: int = 0
-    pods: int = 0
-    gpus: int = 0
-    operator: str | None = None
-    running: str | None = None
-    record: str = ""
-    resumes: tuple[str, ...] = ()
-    installed: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A scheme, the releases that use it (``running``: one of them runs), and the plan of an upgrade to them."""
-
-    scheme: Scheme
-    releases: tuple[str, ...]
-    running: bool
-    plan: model.Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +77,6 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     )
 
 
-def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
-    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
-
-    Arguments and exceptions are those of :func:`make_plan`; ``options.target`` is ignored.
-    """
-    for scheme in table.released_schemes():
-        builds = [release for release in table.releases() if release.scheme == scheme]
-        if releases := tuple(one.name for one in builds if not one.from_main):
-            plan = make_plan(snapshot, replace(options, target=table.Named(scheme.name, scheme)), known)
-            yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
-
-
 def holds_target(plan: model.SetPlan) -> bool:
     """Whether a set holds a hash of the target that is not also the source's, as one that is done does."""
     if plan.hashes is None:
@@ -151,55 +109,44 @@ def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
-    target = options.target.scheme
+    target, builds = options.target.scheme, options.target.builds
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
     recorded = known.recorded
     candidates = (recorded,) if options.source is None and recorded is not None else options.candidates
-    source, nearest = detect(stored, candidates, target, hashes)
-    other = None
+    source, likely = detect(stored, candidates, target, hashes)
     if source is None and options.source is not None:
         proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
-        other = detect(stored, proven, target, hashes).source
-    pair = HashPair(hashes(other or nearest), hashes(target))
-    verdicts = pair.by_verdict(stored)
-    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
-    changes = _changes_of(verdicts[Verdict.SOURCE], pair.target)
+        actual, _ = detect(stored, proven, target, hashes)
+        if actual is not None:
+            return _wrong_from(tree, actual, HashPair(hashes(actual), hashes(target)), options)
+    pair = HashPair(hashes(likely), hashes(target))
     facts = SetFacts(
         tree,
-        source=nearest,
+        source=likely,
         target=target,
-        builds=options.target.builds,
+        builds=builds,
         explained=source is not None,
         pair=pair,
-        values=verdicts,
-        recorded=nearest == recorded,
+        values=pair.by_verdict(stored),
+        recorded=likely == recorded,
         now=known.now if snapshot.is_cluster else None,
         downtime=downtime,
         possible_hashes=snapshot.possible_hashes,
     )
-    if other is not None and options.source is not None:
-        changes, findings = (), _wrong_from(tree, other, options.source)
-    else:
-        certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
-        unchanged = source == target or (pair.source == pair.target and certain)
-        findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
+    certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    unchanged = source == target or (pair.source == pair.target and certain)
+    findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
-        source = nearest  # every foreign value lags behind or was allowed, and stays
-    without, remaining = disruption_of(tree, pair, source=other or nearest, target=target, builds=options.target.builds)
-    return model.SetPlan(
-        tree=tree,
-        source=source,
-        target=target,
-        state=model.SetState.REFUSED if refused else _state_of(changes),
-        changes=changes,
-        findings=findings,
-        disruption=without,
-        remaining=remaining,
-        hashes=pair,
-    )
+        source = likely  # every foreign value lags behind or was allowed, and stays
+    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
+    changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
+    state = model.SetState.REFUSED if refused else _state_of(changes)
+    without, migrated = disruption_of(tree, pair, source=likely, target=target, builds=builds)
+    remaining = migrated if state is model.SetState.MIGRATE else without
+    return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
 
 
 def _is_skipped(tree: Tree) -> bool:
@@ -208,12 +155,14 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(places.stored_hashes(tree), None) is None)
 
 
-def _wrong_from(tree: Tree, other: Scheme, requested: table.Named) -> tuple[model.Finding, ...]:
-    """The one finding about a tree whose hashes are not those of ``--from``."""
-    builds = table.build_range(table.builds_with(other))
-    message = f"holds the hashes of {other.name} ({builds}), not those of --from {requested}"
-    remedy = f"leave out --from, or give --from {other.name}"
-    return (values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy),)
+def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions) -> model.SetPlan:
+    """The plan of a tree whose hashes are all of another scheme than ``--from`` names."""
+    target, builds = options.target.scheme, table.build_range(table.builds_with(actual))
+    message = f"holds the hashes of {actual.name} ({builds}), not those of --from {options.source}"
+    remedy = f"leave out --from, or give --from {actual.name}"
+    finding = values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy)
+    lost, _ = disruption_of(tree, pair, source=actual, target=target, builds=options.target.builds)
+    return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost, pair)
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:

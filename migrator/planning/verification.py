@@ -9,12 +9,10 @@ from operator import itemgetter
 from typing import Final
 
 from migrator import words
-from migrator.grove import objects
-from migrator.grove.places import PROGRESS_FIELDS, stored_hashes
+from migrator.grove import objects, places
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
-from migrator.planning.guards.updates import open_progress
 
 #: By how much the clocks of the API server and of an operator may differ.
 CLOCKS: Final = timedelta(minutes=1)
@@ -57,7 +55,7 @@ def problems_of(
 
 def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterator[Problem]:
     hashes = hashes_of(tree.pcs)
-    stored = tuple(stored_hashes(tree))
+    stored = tuple(places.stored_hashes(tree))
     if not stored:
         return
     pair = HashPair(hashes(target), hashes(target))
@@ -78,7 +76,7 @@ def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterat
 
 def _without_label(tree: objects.Tree) -> Iterator[Problem]:
     """A pod or PodClique without its hash label, which the operator takes for outdated."""
-    if not tree.pcs.on_delete and unlabelled(tree):
+    if unlabelled(tree):
         yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
 
 
@@ -113,7 +111,7 @@ def _updates(tree: objects.Tree, since: datetime) -> Mapping[str, datetime]:
 
 def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Problem]:
     for item in (tree.pcs, *tree.children):
-        moment, name = updates.get(item.ref.uid), open_progress(item)
+        moment, name = updates.get(item.ref.uid), places.open_progress(item)
         if name and moment is not None:
             message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
@@ -166,5 +164,6 @@ def ages_of(snapshot: objects.Snapshot, since: datetime) -> tuple[int, int]:
 
 def _began(item: objects.GroveObject) -> datetime | None:
     """When the last update of an object began."""
-    found = (objects.kubernetes_time((item.status.get(name) or {}).get("updateStartedAt")) for name in PROGRESS_FIELDS)
+    progresses = (item.status.get(name) or {} for name in places.PROGRESS_FIELDS)
+    found = (objects.kubernetes_time(progress.get("updateStartedAt")) for progress in progresses)
     return max((moment for moment in found if moment is not None), default=None)

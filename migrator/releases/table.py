@@ -141,12 +141,12 @@ def released_schemes() -> tuple[Scheme, ...]:
 
 
 def build_range(names: tuple[str, ...]) -> str:
-    """The builds in a few words: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``, or the only one."""
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else "no known release"
+    """These builds, oldest first, in a few words."""
+    return span(names[0], names[-1]) if names else "no known release"
 
 
 def span(since: str, until: str | None) -> str:
-    """The builds from one to another in words; ``None`` is the newest."""
+    """The builds from one to another in words; ``None`` is the newest: ``v0.1.0-alpha.4 to v0.1.0-alpha.9``."""
     if until is None:
         return f"{since} or later"
     return since if until == since else f"{since} to {until}"

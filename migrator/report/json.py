@@ -13,7 +13,7 @@ from typing import Any, Final
 from migrator.grove.objects import Ref
 from migrator.planning import model
 from migrator.planning.options import AUTO
-from migrator.planning.planner import Outlook, Target
+from migrator.planning.outlook import Outlook, Target
 
 #: The version of the JSON: keys are only ever added to it.
 API_VERSION: Final = "grove-migrator/v1"
@@ -38,7 +38,7 @@ def plan_json(plan: model.Plan, header: PlanHeader | None = None) -> dict[str, A
         "from": str(plan.source or AUTO),
         "to": str(plan.target),
         "summary": summary(plan),
-        "trees": [_set_json(set_plan) for set_plan in in_order(plan.set_plans)],
+        "trees": [_set_json(set_plan) for set_plan in plan.set_plans],
         **_found(plan),
         **(asdict(header) if header else {}),
     }
@@ -76,19 +76,18 @@ def outlook_json(outlook: Outlook) -> dict[str, Any]:
 
 def summary(plan: model.Plan) -> dict[str, int]:
     """The numbers of a plan: its selected sets, and the disruption in the whole cluster."""
-    rest = recreated_with_migration(plan)
     return {
         "podCliqueSets": len(plan.set_plans),
         "podCliques": sum(len(set_plan.tree.pod_cliques) for set_plan in plan.set_plans),
         "podCliqueScalingGroups": sum(len(set_plan.tree.scaling_groups) for set_plan in plan.set_plans),
         "pods": sum(len(clique.live) for set_plan in plan.set_plans for clique in set_plan.tree.pod_cliques),
         "changes": sum(len(set_plan.changes) for set_plan in plan.set_plans),
-        "refusals": len(refusals_of(plan)),
-        "warnings": len(warnings_of(plan)),
+        "refusals": len(plan.refusals),
+        "warnings": len(plan.warnings),
         "podsRecreatedWithoutMigration": plan.cluster_disruption.pods,
         "gpusRecreatedWithoutMigration": plan.cluster_disruption.gpus,
-        "podsRecreatedWithMigration": rest.pods,
-        "gpusRecreatedWithMigration": rest.gpus,
+        "podsRecreatedWithMigration": plan.remaining.pods,
+        "gpusRecreatedWithMigration": plan.remaining.gpus,
     }
 
 
@@ -111,16 +110,17 @@ def _set_json(set_plan: model.SetPlan) -> dict[str, Any]:
 
 def _found(plan: model.Plan) -> dict[str, Any]:
     return {
-        "refusals": [_finding(finding) for finding in refusals_of(plan)],
-        "warnings": [_finding(finding) for finding in warnings_of(plan)],
+        "refusals": [_finding(finding) for finding in in_order(plan.refusals)],
+        "warnings": [_finding(finding) for finding in in_order(plan.warnings)],
         "notChecked": [{"code": one.code, "message": f"{one.what} ({one.reason})"} for one in plan.not_checked],
         "advisories": [_advice(advice) for advice in plan.advisories],
     }
 
 
 def _advice(advice: model.Advice) -> dict[str, Any]:
-    more = {name: getattr(advice, name) for name in ("message", "source", "remedy", "confidence")}
-    return {"id": advice.id, **object_json(advice.ref), **more}
+    issue = advice.issue
+    said = {"message": advice.message, "source": issue.source, "remedy": advice.remedy, "confidence": issue.confidence}
+    return {"id": issue.code, **object_json(advice.ref), **said}
 
 
 def _finding(finding: model.Finding) -> dict[str, Any]:
@@ -137,44 +137,14 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
     }
 
 
-def recreated_with_migration(plan: model.Plan) -> model.Disruption:
-    """The pods of the cluster that are recreated although the sets that can be migrated are."""
-    total = plan.cluster_disruption
-    before = sum((set_plan.disruption for set_plan in plan.set_plans), model.Disruption())
-    after = sum(map(left_of, plan.set_plans), model.Disruption())
-    return model.Disruption(
-        pods=total.pods - before.pods + after.pods,
-        gpus=total.gpus - before.gpus + after.gpus,
-    )
-
-
-def left_of(set_plan: model.SetPlan) -> model.Disruption:
-    """The pods of a set that are recreated although it is migrated, if it can be."""
-    return set_plan.remaining if set_plan.state is model.SetState.MIGRATE else set_plan.disruption
-
-
-def refusals_of(plan: model.Plan) -> list[model.Finding]:
-    """All findings that forbid the migration, sorted."""
-    return _findings(plan, model.Severity.REFUSAL)
-
-
-def warnings_of(plan: model.Plan) -> list[model.Finding]:
-    """All warnings, sorted."""
-    return _findings(plan, model.Severity.WARNING)
-
-
 def number(plan: model.Plan, state: model.SetState) -> int:
     """How many sets are in this state."""
     return sum(set_plan.state is state for set_plan in plan.set_plans)
 
 
-def in_order(set_plans: Iterable[model.SetPlan]) -> list[model.SetPlan]:
-    """Sets by namespace and name."""
-    return sorted(set_plans, key=lambda set_plan: (set_plan.tree.ref.namespace, set_plan.tree.ref.name))
-
-
-def _findings(plan: model.Plan, severity: model.Severity) -> list[model.Finding]:
-    return sorted((finding for finding in plan.all_findings if finding.severity is severity), key=place)
+def in_order(findings: Iterable[model.Finding]) -> list[model.Finding]:
+    """Findings as reports sort them."""
+    return sorted(findings, key=place)
 
 
 def place(finding: model.Finding) -> tuple[str, ...]:

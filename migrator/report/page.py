@@ -42,7 +42,6 @@ def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = 
 
     ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
     """
-    refusals = grouped(json.refusals_of(plan))
     set_plans = sorted(plan.set_plans, key=_weight)
     patches = sum(
         patch_count(set_plan.changes) for set_plan in plan.set_plans if set_plan.state is model.SetState.MIGRATE
@@ -58,20 +57,20 @@ def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = 
         patches=patches,
         rate=PATCHES_PER_SECOND,
         loading=_loading(one for one in plan.set_plans if one.disruption.pods),
-        loading_left=_loading(one for one in plan.set_plans if json.left_of(one).pods),
+        loading_left=_loading(one for one in plan.set_plans if one.remaining.pods),
         pause=words.count(math.ceil(patches / PATCHES_PER_SECOND / 60), "minute"),
-        refusals=refusals,
+        refusals=grouped(plan.refusals),
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
         next_steps=table.next_steps(plan),
         states=_STATES,
-        warnings=grouped(json.warnings_of(plan)),
+        warnings=grouped(plan.warnings),
         issues=table.advice_groups(plan.advisories),
         shares=_shares(plan, group_by),
         label=group_by,
         set_plans=set_plans,
         ids={set_plan.tree.ref: f"set-{number}" for number, set_plan in enumerate(set_plans)},
         notes=table.notes(plan),
-        unchecked=table.not_checked_texts(plan.not_checked),
+        unchecked=table.not_checked(plan.not_checked),
         next_command=next_command,
     )
 
@@ -97,7 +96,6 @@ def _template() -> Template:
         refused=lambda plan: [
             set_plan.tree.ref for set_plan in plan.set_plans if set_plan.state is model.SetState.REFUSED
         ],
-        rest=json.recreated_with_migration,
         SHOWN=SHOWN,
         SHOWN_SHARES=SHOWN_SHARES,
     )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from migrator import words
-from migrator.hashing.schemes import Scheme
 from migrator.planning import model
-from migrator.planning.planner import Outlook, Target
-from migrator.releases.table import build_range, builds, builds_with
+from migrator.planning.outlook import Outlook, Target
+from migrator.releases.table import build_range, builds
 from migrator.report import json, table
 from migrator.words import row
 
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Sequence[str]) -> str:
-    """The first look: the cluster as it is, and what each newer release would recreate."""
+def outlook_text(outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str]) -> str:
+    """The first look: the cluster as it is, and what each of the ``newer`` releases would recreate."""
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
-    plans = [one.plan for one in rows if one.is_newer]
-    here = next((one for one in rows if one.release == outlook.installed), None)
+    by_release = {release: target.plan for target in targets for release in target.releases}
+    here, plans = by_release.get(outlook.installed or ""), [by_release[release] for release in newer]
     blocked = "".join(_brief_rows("blocked", common_refusals(plans)))
     ready, states = "", {set_plan.state for plan in plans for set_plan in plan.set_plans}
     if model.SetState.REFUSED in states:
@@ -30,50 +28,18 @@ def outlook_text(outlook: Outlook, rows: Sequence[TargetRow], *, commands: Seque
     elif model.SetState.MIGRATE in states:
         ready = row("ready", "Nothing blocks a migration.")
     return table.paragraphs(
-        "".join(_facts(outlook)) + (_unfit(outlook, here.plan) if here is not None else ""),
+        "".join(_facts(outlook)) + (_unfit(outlook, here) if here is not None else ""),
         blocked or ready,
-        _releases(rows),
+        _releases(by_release, newer),
         "".join(table.issue_rows(dict.fromkeys(advice for plan in plans for advice in plan.advisories))),
-        table.not_checked(dict.fromkeys(unchecked for plan in plans for unchecked in plan.not_checked)),
+        words.rows("unchecked", table.not_checked(dict.fromkeys(one for plan in plans for one in plan.not_checked))),
         words.command_rows("next", commands),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TargetRow:
-    """One release that an upgrade may lead to; ``is_newer`` is false for the one that runs and for those before it."""
-
-    release: str
-    scheme: Scheme
-    plan: model.Plan
-    is_newer: bool = True
-
-
-def target_rows(targets: Iterable[Target], running: str | None) -> list[TargetRow]:
-    """A row for each release, oldest first.
-
-    If the release that is ``running`` is not known, it is the newest one that uses the scheme of the stored hashes.
-    If none uses that, it is taken for newer than all that are built with the same k8s.io/api or an older one.
-    """
-    found: dict[str, TargetRow] = {}
-    sources = set[Scheme]()
-    for target in targets:
-        plans = target.plan.set_plans
-        stored = (plan.target if plan.state is model.SetState.DONE else plan.source for plan in plans)
-        sources |= {scheme for scheme in stored if scheme is not None}
-        found |= {release: TargetRow(release, target.scheme, target.plan) for release in target.releases}
-    order = builds()
-    running_now = [running] if running else [name for scheme in sources for name in builds_with(scheme)]
-    if not running_now and sources:
-        minor = max(scheme.minor for scheme in sources)
-        running_now = [name for name, row in found.items() if row.scheme.minor <= minor]
-    newest = max((order.index(name) for name in running_now), default=-1)
-    return [replace(found[name], is_newer=order.index(name) > newest) for name in order if name in found]
-
-
 def common_refusals(plans: Iterable[model.Plan]) -> list[model.Finding]:
     """What refuses a migration whatever the target: the findings of every plan that has anything to change."""
-    found = [json.refusals_of(plan) for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
+    found = [plan.refusals for plan in plans if any(set_plan.changes for set_plan in plan.set_plans)]
     shared = set.intersection(*({json.place(one) for one in refusals} for refusals in found)) if found else set()
     return [one for one in found[0] if json.place(one) in shared] if found else []
 
@@ -108,18 +74,17 @@ def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
         yield row(label, f"{group.code} {group.title}{where}.", indent=2)
 
 
-def _releases(rows: Sequence[TargetRow]) -> str:
+def _releases(plans: Mapping[str, model.Plan], newer: Sequence[str]) -> str:
     """A row for each newer release, and the older ones in one line."""
-    newer = [one for one in rows if one.is_newer]
     if not newer:
         return "No newer release that changes the hashes is known.\n"
-    shown = [(one.release, table.dynamo_of(one.release) or "-", *_numbers(one.plan)) for one in newer]
+    shown = [(release, table.dynamo_of(release) or "-", *_numbers(plans[release])) for release in newer]
     header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
-    others = [one.release for one in rows if not one.is_newer]
-    folded = f"Not shown, as they are not newer: {build_range(tuple(others))}.\n" if others else ""
+    others = tuple(release for release in builds() if release in plans and release not in newer)
+    folded = f"Not shown, as they are not newer: {build_range(others)}.\n" if others else ""
     return f"What the upgrade recreates:\n\n{words.columns(header, shown, numbers=_NUMBERS)}{folded}"
 
 
 def _numbers(plan: model.Plan) -> tuple[str, ...]:
-    without, rest = plan.cluster_disruption, json.recreated_with_migration(plan)
+    without, rest = plan.cluster_disruption, plan.remaining
     return tuple(f"{number:,}" for number in (without.pods, without.gpus, rest.pods))

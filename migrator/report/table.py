@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import groupby
 from typing import Final
 
 from migrator import words
@@ -17,11 +17,9 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning import model
 from migrator.planning.guards import CATALOGUE
-from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.releases import table
 from migrator.releases.table import named
 from migrator.report import json
-from migrator.words import rows
 
 #: How many objects, or different findings of one guard, are named.
 NAMED: Final = 3
@@ -46,15 +44,17 @@ def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> s
 
     ``next_command`` is what the caller knows better than the plan, ``proof`` what a dry run has shown.
     """
+    remarks = [words.row("note", note) for note in notes(plan)]
+    remarks.append(words.rows("unchecked", not_checked(plan.not_checked)))
     return paragraphs(
         words.wrapped(headline(plan)),
         _sets(plan),
-        "".join(finding_rows("refused", json.refusals_of(plan))),
-        "".join(finding_rows("warning", json.warnings_of(plan))),
+        "".join(finding_rows("refused", plan.refusals)),
+        "".join(finding_rows("warning", plan.warnings)),
         "".join(issue_rows(plan.advisories)),
-        "".join(words.row("note", note) for note in notes(plan)) + not_checked(plan.not_checked),
+        "".join(remarks),
         words.wrapped(proof) if proof else "",
-        words.command_rows("next", [next_command]) if next_command else rows("next", next_steps(plan)),
+        words.command_rows("next", [next_command]) if next_command else words.rows("next", next_steps(plan)),
     )
 
 
@@ -77,13 +77,12 @@ def headline(plan: model.Plan) -> str:
         able = json.number(plan, model.SetState.MIGRATE) + json.number(plan, model.SetState.DONE)
         needs = "needs" if refused == 1 else "need"
         return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
-    if json.refusals_of(plan):
+    if plan.refusals:
         return f"{without} The migration is refused."
     if sum((one.disruption for one in plan.set_plans), model.Disruption()) != plan.cluster_disruption:
         then = "A run migrates the sets of all namespaces."
     else:
-        remaining = json.recreated_with_migration(plan)
-        then = f"With the migration: {amount(remaining) if remaining.pods else 'none'}."
+        then = f"With the migration: {amount(plan.remaining) if plan.remaining.pods else 'none'}."
     return f"{without} {then}"
 
 
@@ -94,18 +93,16 @@ def _is_revert(plan: model.Plan) -> bool:
 
 def next_steps(plan: model.Plan) -> list[str]:
     """The next steps after a plan that is refused."""
-    refusals = json.refusals_of(plan)
-    if not refusals:
+    if not plan.refusals:
         return []
-    steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(refusals))}."]
+    steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(plan.refusals))}."]
     migrating = json.number(plan, model.SetState.MIGRATE)
     if (
         migrating
         and not _is_revert(plan)
         and all(finding.severity is model.Severity.WARNING for finding in plan.findings)
     ):
-        rest = amount(json.recreated_with_migration(plan))
-        sets = "the other set" if migrating == 1 else f"the other {migrating:,} sets"
+        sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps
 
@@ -116,7 +113,7 @@ def left_behind(plan: model.Plan) -> str:
     if not skipped:
         return ""
     were = "was" if skipped == 1 else "were"
-    rest = amount(json.recreated_with_migration(plan))
+    rest = amount(plan.remaining)
     return f"{words.count(skipped, 'refused set')} {were} skipped: the upgrade recreates {rest}."
 
 
@@ -184,21 +181,16 @@ def finding_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]
 
 
 def _texts(group: FindingGroup) -> Iterator[str]:
-    for statement in group.statements[:NAMED]:
-        text = words.readable(statement.text)
-        yield f"{names(statement.refs)}: {text}" if statement.refs else words.sentence(text)
-    rest = group.statements[NAMED:]
-    if rest:
-        refs = tuple(ref for statement in rest for ref in statement.refs)
-        yield f"And {len(rest):,} more: {names(refs)}" if refs else f"And {len(rest):,} more."
+    statements = group.statements
+    for message, refs in statements[:NAMED]:
+        text = words.readable(message)
+        yield f"{names(refs)}: {text}" if refs else words.sentence(text)
+    if rest := statements[NAMED:]:
+        others = tuple(ref for _, refs in rest for ref in refs)
+        yield f"And {len(rest):,} more: {names(others)}" if others else f"And {len(rest):,} more."
 
 
-def not_checked(unchecked: Iterable[model.NotChecked]) -> str:
-    """A row for each reason for which guards could not be judged."""
-    return rows("unchecked", not_checked_texts(unchecked))
-
-
-def not_checked_texts(unchecked: Iterable[model.NotChecked]) -> list[str]:
+def not_checked(unchecked: Iterable[model.NotChecked]) -> list[str]:
     """The guards that could not be judged; those with one reason share a text."""
     reasons: dict[str, list[str]] = {}
     for one in unchecked:
@@ -208,45 +200,34 @@ def not_checked_texts(unchecked: Iterable[model.NotChecked]) -> list[str]:
 
 def issue_rows(advisories: Iterable[model.Advice]) -> Iterator[str]:
     """The known issues: what it is, where, what to do, and where that is said."""
-    for code, title, advice, refs in advice_groups(advisories):
-        yield words.row("issue", f"{code} {words.sentence(title)}", indent=2)
+    for advice, refs in advice_groups(advisories):
+        issue = advice.issue
+        yield words.row("issue", f"{issue.code} {words.sentence(issue.title)}", indent=2)
         yield words.row("", f"  {names(refs)}: {advice.message}", indent=4)
         yield words.row("", f"  -> {words.sentence(advice.remedy)}", indent=5)
-        yield words.row("", f"  Source: {advice.source}; {advice.confidence}.", indent=4)
+        yield words.row("", f"  Source: {issue.source}; {issue.confidence}.", indent=4)
 
 
 def _sets(plan: model.Plan) -> str:
-    """A row for each set; one whose name is too long for its column has its numbers below it."""
+    """A row for each set, and their sum."""
     if not plan.set_plans:
         return ""
     # Refused sets first; of many sets those that can be migrated, and those that are done, are a number.
-    set_plans = sorted(json.in_order(plan.set_plans), key=lambda one: one.state is not model.SetState.REFUSED)
+    set_plans = sorted(plan.set_plans, key=lambda one: one.state is not model.SetState.REFUSED)
     plain = [[one for one in set_plans if one.state is state and not one.findings] for state in _FOLDED]
     folded = [alike for alike in plain if alike] if len(set_plans) > MANY else []
-    sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
-    header = ("SET", "STATE", *_NUMBERS)
     hidden = {one.tree.ref for alike in folded for one in alike}
     shown = [one for one in set_plans if one.tree.ref not in hidden]
-    cells = [_cells(_state(one), [one]) for one in shown]
-    cells += [_cells(_state(alike[0]), alike) for alike in folded]
-    is_mixed = bool(shown) or len(folded) > 1
-    cells += [_cells("", set_plans)] if is_mixed else []
-    others = [max(map(len, column)) for column in zip(header[1:], *cells, strict=True)]
-    room = words.WIDTH - sum(others) - words.GAP * len(others)
-    names_of_sets = [f"{set_plan.tree.ref.namespace}/{set_plan.tree.ref.name}" for set_plan in shown]
+    rows = [_row(f"{one.tree.ref.namespace}/{one.tree.ref.name}", _state(one), [one]) for one in shown]
     noun = "other set" if shown else "set"
-    names_of_sets += [f"{words.count(len(alike), noun)}: see -o json" for alike in folded]
-    names_of_sets += [f"total: {words.count(len(set_plans), 'set')}"] if is_mixed else []
-    rows = [("" if len(name) > room else name, *one) for name, one in zip(names_of_sets, cells, strict=True)]
-    title, *lines = words.columns(header, rows, numbers=_NUMBERS).splitlines(keepends=True)
-    named = [
-        f"{words.printable(name)}\n{line}" if len(name) > room else line
-        for name, line in zip(names_of_sets, lines, strict=True)
-    ]
+    rows += [_row(f"{words.count(len(alike), noun)}: see -o json", _state(alike[0]), alike) for alike in folded]
+    if shown or len(folded) > 1:
+        rows.append(_row(f"total: {words.count(len(set_plans), 'set')}", "", set_plans))
     source, target = upgrade(plan)
+    sources = sorted({str(set_plan.source) for set_plan in set_plans if set_plan.source})
     targets = sorted({str(set_plan.target) for set_plan in set_plans})
     schemes = f"Stored hashes: {_releases_of(sources, source)}. Target: {_releases_of(targets, target)}."
-    return "".join([words.wrapped(schemes), "\n", title, *named])
+    return words.wrapped(schemes) + "\n" + words.columns(("SET", "STATE", *_NUMBERS), rows, numbers=_NUMBERS)
 
 
 def _releases_of(schemes: Sequence[str], releases: str) -> str:
@@ -255,10 +236,10 @@ def _releases_of(schemes: Sequence[str], releases: str) -> str:
     return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
 
 
-def _cells(state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
+def _row(name: str, state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:
     lost = sum((one.disruption for one in set_plans), model.Disruption())
     changes = sum(len(one.changes) for one in set_plans)
-    return state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
+    return name, state, f"{changes:,}", f"{lost.pods:,}", f"{lost.gpus:,}"
 
 
 def _state(set_plan: model.SetPlan) -> str:
@@ -273,52 +254,48 @@ def paragraphs(*paragraphs: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """The message of findings, and every object to which it applies."""
-
-    text: str
-    refs: tuple[Ref, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """All findings of one code that refuse, or that warn; ``remedies`` has each remedy once."""
+    """All findings of one code that refuse, or that warn."""
 
     code: str
     refuses: bool
-    title: str
     findings: tuple[model.Finding, ...]
-    statements: tuple[Statement, ...]
-    remedies: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The guard's title."""
+        return CATALOGUE[self.code].title
+
+    @property
+    def statements(self) -> list[tuple[str, tuple[Ref, ...]]]:
+        """Each message, with every object that it is about."""
+        objects: dict[str, dict[Ref, None]] = {}
+        for finding in self.findings:
+            objects.setdefault(finding.message, {}).update({finding.ref: None} if finding.ref is not None else {})
+        return [(text, tuple(refs)) for text, refs in objects.items()]
+
+    @property
+    def remedies(self) -> list[str]:
+        """What to do, each remedy once."""
+        return list(dict.fromkeys(finding.remedy for finding in self.findings if finding.remedy))
 
 
 def grouped(findings: Iterable[model.Finding]) -> list[FindingGroup]:
     """Findings by code, refusals first."""
-    by_code: dict[tuple[bool, str], list[model.Finding]] = {}
-    for finding in findings:
-        by_code.setdefault((finding.severity is model.Severity.WARNING, finding.code), []).append(finding)
-    return [
-        FindingGroup(
-            code=code,
-            refuses=not warns,
-            title=CATALOGUE[code].title,
-            findings=tuple(members),
-            statements=_statements(members),
-            remedies=tuple(dict.fromkeys(finding.remedy for finding in members if finding.remedy)),
-        )
-        for (warns, code), members in sorted(by_code.items(), key=itemgetter(0))
-    ]
+
+    def key(finding: model.Finding) -> tuple[bool, str]:
+        return finding.severity is model.Severity.WARNING, finding.code
+
+    groups = groupby(sorted(json.in_order(findings), key=key), key)
+    return [FindingGroup(code, not warns, tuple(members)) for (warns, code), members in groups]
 
 
-def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[str, str, model.Advice, tuple[Ref, ...]]]:
-    """Known issues by code: the code, its title, the first advice, and every object concerned."""
-    by_id: dict[str, list[model.Advice]] = {}
+def advice_groups(advisories: Iterable[model.Advice]) -> list[tuple[model.Advice, tuple[Ref, ...]]]:
+    """Known issues by code: the first advice, and every object concerned."""
+    by_code: dict[str, list[model.Advice]] = {}
     for advice in advisories:
-        by_id.setdefault(advice.id, []).append(advice)
-    return [
-        (code, KNOWN_ISSUES[code].title, members[0], tuple(dict.fromkeys(advice.ref for advice in members)))
-        for code, members in sorted(by_id.items())
-    ]
+        by_code.setdefault(advice.issue.code, []).append(advice)
+    return [(members[0], tuple(dict.fromkeys(one.ref for one in members))) for _, members in sorted(by_code.items())]
 
 
 def names(refs: tuple[Ref, ...]) -> str:
@@ -330,12 +307,3 @@ def names(refs: tuple[Ref, ...]) -> str:
         kind = ref.kind
     left = len(refs) - len(shown)
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
-
-
-def _statements(findings: Iterable[model.Finding]) -> tuple[Statement, ...]:
-    objects: dict[str, dict[Ref, None]] = {}
-    for finding in findings:
-        refs = objects.setdefault(finding.message, {})
-        if finding.ref is not None:
-            refs[finding.ref] = None
-    return tuple(Statement(text, tuple(refs)) for text, refs in objects.items())

@@ -6,9 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
-
-import structlog
+from typing import TYPE_CHECKING, Final
 
 from migrator.cluster import CONCURRENCY, Deadline
 from migrator.grove.objects import Ref
@@ -16,6 +14,9 @@ from migrator.planning.model import Plan, Severity
 from migrator.planning.options import PlanOptions
 from migrator.releases.table import is_target
 from migrator.run.operator import Operator, OperatorFlags
+
+if TYPE_CHECKING:
+    import structlog  # `--help` imports this module, and no logger
 
 #: How long, in seconds, to wait for a call under way to return.
 _LONGEST_CALL: Final = 5.0

@@ -242,4 +242,4 @@ def _without_label(run: Session) -> list[object]:
     """The sets in which a pod or PodClique has no hash label; under OnDelete none is replaced."""
     if _FOREIGN in run.options.plan.allow:
         return []
-    return [tree.ref for tree in run.seen.trees if not tree.pcs.on_delete and unlabelled(tree)]
+    return [tree.ref for tree in run.seen.trees if unlabelled(tree)]

@@ -10,7 +10,7 @@ from typing import Any
 from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
 from migrator.grove.objects import Snapshot
-from migrator.planning import crds, model, planner
+from migrator.planning import crds, model, outlook, planner
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
@@ -36,19 +36,19 @@ def preview(cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetim
 
 def first_look(
     cluster: Cluster, options: PlanOptions, *, now: Callable[[], datetime]
-) -> tuple[planner.Outlook, Iterator[planner.Target], Observation]:
+) -> tuple[outlook.Outlook, Iterator[outlook.Target], Observation]:
     """The cluster as it is, a plan for every scheme that a release uses, and what was read of operator and record."""
     read = _read(cluster, options, now)
     targets = (
         replace(target, plan=read.added_to(target.plan))
-        for target in planner.plans_for_all_releases(read.snapshot, options, read.known)
+        for target in outlook.plans_for_all_releases(read.snapshot, options, read.known)
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
     forbidden = any(one.code == "GM-122" for one in read.not_checked)
     release = release_in(read.seen.operator.image) if read.seen.operator is not None else None
-    look = planner.Outlook(
+    look = outlook.Outlook(
         name=cluster.name,
         is_cluster=cluster.is_cluster,
         sets=len(trees),

@@ -21,7 +21,7 @@ _MOST: Final = 3
 _GENERATE: Final = (("scripts.cli_reference", "--write"), ("scripts.readme",))
 
 _GUARD: Final = '''
-NAMED: Final = base.warns("GM-139", "odd-name", "The set has an odd annotation")
+NAMED: Final = base.Guard("GM-139", "odd-name", "The set has an odd annotation", warns=True)
 
 
 def named(facts: base.SetFacts) -> Iterator[Finding]:
@@ -112,8 +112,8 @@ CHANGES: Final = {
         {
             "migrator/report/json.py": (
                 (
-                    '        "gpusRecreatedWithMigration": rest.gpus,\n',
-                    '        "gpusRecreatedWithMigration": rest.gpus,\n        "spare": 0,\n',
+                    '        "gpusRecreatedWithMigration": plan.remaining.gpus,\n',
+                    '        "gpusRecreatedWithMigration": plan.remaining.gpus,\n        "spare": 0,\n',
                 ),
             ),
             "docs/how-it-works.md": (("`gpusRecreatedWithMigration`", "`gpusRecreatedWithMigration`, `spare`"),),

@@ -10,7 +10,7 @@ if it is about one set. It has the next code of its series; docs/guards.md has t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,10 +18,10 @@ from migrator.errors import UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning import model
 from migrator.planning.guards import cluster, fields, operators, updates, values
-from migrator.planning.guards.base import SetFacts
+from migrator.planning.guards.base import Guard, SetFacts
 
 #: Every guard by its code.
-CATALOGUE: Final = {
+CATALOGUE: Final[Mapping[str, Guard]] = {
     guard.code: guard for module in (updates, values, fields, cluster, operators) for guard in module.GUARDS
 }
 #: The code of every guard by its name.

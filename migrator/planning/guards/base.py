@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -16,16 +16,18 @@ from migrator.planning import detect, model
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The entry of a rule: its code, its name, a short title, its severity, and what to do (nothing, if empty).
+    """The entry of a rule: its code, its name, a short title, and what to do (nothing, if empty).
 
-    ``overridable``: ``--allow`` accepts some of its refusals. ``question``: what it asks, if it is not always judged.
+    It refuses a migration, unless it only ``warns``. ``overridable``: ``--allow`` accepts some of its refusals.
+    ``question``: what it asks, if it is not always judged.
     """
 
     code: str
     name: str
     title: str
-    severity: model.Severity
-    remedy: str
+    remedy: str = ""
+    _: KW_ONLY
+    warns: bool = False
     overridable: bool = False
     question: str = ""
 
@@ -46,27 +48,16 @@ class Guard:
         remedy = self.remedy if remedy is None else remedy
         if overridable:
             remedy = f"{remedy}, or run with --allow {self.code}" if remedy else f"run with --allow {self.code}"
-        return model.Finding(
-            self.code, self.severity, ref, field, message, remedy, overridable=overridable, settles=settles
-        )
+        severity = model.Severity.WARNING if self.warns else model.Severity.REFUSAL
+        return model.Finding(self.code, severity, ref, field, message, remedy, overridable=overridable, settles=settles)
 
     def unjudged(self, reason: str) -> model.NotChecked:
         """That this guard could not be judged, because of what is not there or not allowed."""
         return model.NotChecked(self.code, self.question, reason)
 
 
-def refuses(code: str, name: str, title: str, remedy: str, *, overridable: bool = False, question: str = "") -> Guard:
-    """The entry of a guard that forbids the migration."""
-    return Guard(code, name, title, model.Severity.REFUSAL, remedy, overridable, question)
-
-
-def warns(code: str, name: str, title: str, remedy: str = "", *, question: str = "") -> Guard:
-    """The entry of a guard that informs."""
-    return Guard(code, name, title, model.Severity.WARNING, remedy, question=question)
-
-
 #: A status that lags behind is one of ``values``, an update without an end one of ``updates``.
-IDLE: Final = warns("GM-107", "idle-update", "An update is recorded that waits for nothing")
+IDLE: Final = Guard("GM-107", "idle-update", "An update is recorded that waits for nothing", warns=True)
 
 
 @dataclass(frozen=True)
@@ -103,4 +94,4 @@ class SetFacts:
     @property
     def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
-        return len(self.lagging) < len(self.foreign) or (not self.tree.pcs.on_delete and detect.unlabelled(self.tree))
+        return len(self.lagging) < len(self.foreign) or detect.unlabelled(self.tree)

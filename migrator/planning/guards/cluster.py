@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from migrator.errors import DUMP_COMMAND
 from migrator.grove.objects import Snapshot
 from migrator.grove.places import GROUPS
-from migrator.grove.trees import DUMP_COMMAND
 from migrator.planning import model
 from migrator.planning.guards import base
 from migrator.planning.options import PlanOptions
 from migrator.words import count
 
-NOT_LISTED: Final = base.refuses(
+NOT_LISTED: Final = base.Guard(
     "GM-137",
     "kind-not-listed",
     "You are not allowed to list a kind of Grove",
     f"grant list on the API groups {' and '.join(GROUPS)}",
     overridable=True,
 )
-MISSING: Final = base.warns(
-    "GM-138", "kinds-missing", "The dump lacks kinds that the cluster must have", f"dump again with `{DUMP_COMMAND}`"
+MISSING: Final = base.Guard(
+    "GM-138",
+    "kinds-missing",
+    "The dump lacks kinds that the cluster must have",
+    f"dump again with `{DUMP_COMMAND}`",
+    warns=True,
 )
-OTHER_SETS: Final = base.warns(
+OTHER_SETS: Final = base.Guard(
     "GM-201",
     "other-sets",
     "Other sets need this migration too",
     "plan without -n; a run has no such flag",
+    warns=True,
     question="whether other sets need this migration too",
 )
 

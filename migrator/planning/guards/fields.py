@@ -16,14 +16,14 @@ _MAP: Final = re.compile(r"map\[[^\]]*\](.+)")
 
 Path = tuple[str | int, ...]
 
-OF_TARGET: Final = base.refuses(
+OF_TARGET: Final = base.Guard(
     "GM-125",
     "field-of-target",
     "The template has fields that only the target operator knows",
     "remove the field before the upgrade and add it again afterwards",
 )
-OF_SOURCE: Final = base.warns(
-    "GM-134", "field-of-source", "The template has fields that the target operator does not know"
+OF_SOURCE: Final = base.Guard(
+    "GM-134", "field-of-source", "The template has fields that the target operator does not know", warns=True
 )
 
 

@@ -6,14 +6,14 @@ from typing import Final
 
 from migrator.planning.guards import base
 
-RUNNING: Final = base.refuses(
+RUNNING: Final = base.Guard(
     "GM-122",
     "operator-running",
     "An operator is running",
     "add --stop-operator, or scale the operator to zero yourself",
     question="whether an operator is running",
 )
-WEBHOOK: Final = base.refuses(
+WEBHOOK: Final = base.Guard(
     "GM-202",
     "webhook",
     "A webhook of the stopped operator rejects the migration",
@@ -21,24 +21,25 @@ WEBHOOK: Final = base.refuses(
     overridable=True,
     question="whether a webhook of the stopped operator rejects the migration",
 )
-UNCLEAR: Final = base.refuses(
+UNCLEAR: Final = base.Guard(
     "GM-203",
     "operator-unclear",
     "The operator's installation is not clear",
     "scale the others to zero or remove them, or name the operator's Deployment with --operator NAMESPACE/NAME",
 )
-OPEN_RECORD: Final = base.refuses(
+OPEN_RECORD: Final = base.Guard(
     "GM-205",
     "open-record",
     "Another migration has not ended",
     "finish or revert that run first, with the command of the finding",
     question="whether an earlier run left a record",
 )
-NO_ELECTION: Final = base.warns(
+NO_ELECTION: Final = base.Guard(
     "GM-207",
     "no-election",
     "Leader election of the operator seems to be off",
     "make sure that nothing, such as GitOps or an autoscaler, starts the operator before the run has ended",
+    warns=True,
 )
 
 GUARDS: Final[tuple[base.Guard, ...]] = (RUNNING, WEBHOOK, UNCLEAR, OPEN_RECORD, NO_ELECTION)

@@ -21,18 +21,18 @@ from typing import Any, Final
 
 from migrator.exact_json import integer, seconds
 from migrator.grove import objects
-from migrator.grove.places import CLIQUE_LABEL, PROGRESS_FIELDS
+from migrator.grove.places import CLIQUE_LABEL, open_progress
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
-IN_FLIGHT: Final = base.refuses(
+IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
-UNSEEN: Final = base.refuses("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
-TERMINATION: Final = base.refuses(
+UNSEEN: Final = base.Guard("GM-105", "unseen-generation", "The operator has not seen the newest generation", _WAIT)
+TERMINATION: Final = base.Guard(
     "GM-116",
     "gang-termination",
     "Gang termination would happen during the downtime",
@@ -40,7 +40,7 @@ TERMINATION: Final = base.refuses(
     overridable=True,
     question="whether a gang would be terminated during the downtime",
 )
-REVISIONS: Final = base.refuses(
+REVISIONS: Final = base.Guard(
     "GM-120", "controller-revisions", "ControllerRevisions manage the set", "upgrade without grove-migrator"
 )
 
@@ -157,12 +157,6 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     """The seconds until gang termination; ``-inf`` if the operator cannot know them: it acts at once."""
     began, lasts = objects.kubernetes_time(since), seconds(str(delay))
     return -math.inf if began is None or lasts is None else lasts - (now - began).total_seconds()
-
-
-def open_progress(item: objects.GroveObject) -> str | None:
-    """The field with an update of this object that has not ended, newest form first; ``None`` if there is none."""
-    progresses = ((name, item.status.get(name)) for name in PROGRESS_FIELDS)
-    return next((name for name, found in progresses if found is not None and not found.get("updateEndedAt")), None)
 
 
 def _selected_but_old(facts: base.SetFacts, group: objects.GroveObject, name: str) -> list[str]:

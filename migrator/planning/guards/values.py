@@ -32,18 +32,18 @@ _REMEDIES: Final = {
     "PodGangMap": _GANGS,
     "PodGang": _GANGS,
 }
-FOREIGN: Final = base.refuses(
+FOREIGN: Final = base.Guard(
     "GM-101",
     "foreign-value",
     "A stored hash is neither the source's nor the target's",
     "let the running operator finish the update; the finding says what else helps",
     overridable=True,
 )
-NEVER_RECONCILED: Final = base.refuses(
+NEVER_RECONCILED: Final = base.Guard(
     "GM-104", "never-reconciled", "The set stores no generation hash", "let the running operator reconcile it"
 )
-LEFT_ALONE: Final = base.warns("GM-112", "left-alone", "Hashes of older templates are left alone")
-UNKNOWN_PLACE: Final = base.refuses(
+LEFT_ALONE: Final = base.Guard("GM-112", "left-alone", "Hashes of older templates are left alone", warns=True)
+UNKNOWN_PLACE: Final = base.Guard(
     "GM-136",
     "unknown-place",
     "A hash is stored in an unknown place",

@@ -24,7 +24,7 @@ def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, runn
 
 def advised(plan: Plan) -> list[str]:
     """The CRDs that are to be deleted."""
-    return [advice.ref.name for advice in plan.advisories if advice.id == crds.CLASHING.code]
+    return [advice.ref.name for advice in plan.advisories if advice.issue.code == crds.CLASHING.code]
 
 
 @table(

@@ -12,7 +12,7 @@ from migrator.grove.places import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashF
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
 from migrator.planning import detect as detecting
-from migrator.planning.detect import Detection, HashPair, Verdict, detect
+from migrator.planning.detect import HashPair, Verdict, detect
 from tests.support.builders import LABEL, OLD, World, clique
 from tests.support.tables import table
 
@@ -22,22 +22,18 @@ TO = "legacy-1.35"
 ALIKE: dict[str, Any] = {"cliques": [clique("front", containers=("a", "b"))], "groups": {}}
 
 
-def find(world: World, candidates: Sequence[str] = (), target: str = TO) -> Detection:
-    """Detect the only tree of a world; without candidates as ``--from auto`` does."""
+def names(world: World, candidates: Sequence[str] = (), target: str = TO) -> tuple[str | None, str]:
+    """The source of the only tree of a world, and the likely one; without candidates as ``--from auto`` finds them."""
     (tree,) = world.snapshot().trees
     tried = tuple(map(schemes.by_name, candidates)) or CANDIDATES
-    return detect(tuple(stored_hashes(tree)), tried, schemes.by_name(target), detecting.hashes_of(tree.pcs))
-
-
-def names(found: Detection) -> tuple[str | None, str]:
-    """The source, if there is one, and the nearest scheme."""
-    return (found.source.name if found.source else None, found.likely_source.name)
+    source, likely = detect(tuple(stored_hashes(tree)), tried, schemes.by_name(target), detecting.hashes_of(tree.pcs))
+    return source.name if source else None, likely.name
 
 
 @pytest.mark.parametrize("scheme", [name for name in map(str, CANDIDATES) if name != TO])
 def test_every_shipped_scheme_is_found(scheme: str) -> None:
     """The operator may be newer than the table of releases: ``auto`` finds the schemes of all layouts."""
-    assert names(find(World().grow(scheme=scheme))) == (scheme, scheme)
+    assert names(World().grow(scheme=scheme)) == (scheme, scheme)
 
 
 def edited() -> World:
@@ -134,7 +130,7 @@ def test_the_scheme_of_a_tree(
     world: World, candidates: list[str], target: str, source: str | None, likely_source: str
 ) -> None:
     """Whatever is done to a tree, it is explained by one scheme, or by none, and then one is nearest."""
-    assert names(find(world, candidates, target)) == (source, likely_source)
+    assert names(world, candidates, target) == (source, likely_source)
 
 
 @table(

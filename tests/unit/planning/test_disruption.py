@@ -11,7 +11,6 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.disruption import clique_gpus, whole_units
 from migrator.planning.model import Disruption
-from migrator.report.json import recreated_with_migration
 from tests.support.builders import DELETION, LATER, World, clique
 from tests.support.tables import table
 
@@ -27,7 +26,7 @@ def disruption(world: World) -> Disruption:
 def counted(world: World, target: str) -> tuple[int, int]:
     """The pods that a named build recreates, without the migration and with it."""
     plan = world.plan(target=target)
-    return plan.cluster_disruption.pods, recreated_with_migration(plan).pods
+    return plan.cluster_disruption.pods, plan.remaining.pods
 
 
 def test_everything_is_recreated_by_another_scheme() -> None:

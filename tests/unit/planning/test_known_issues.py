@@ -36,7 +36,7 @@ def planned(world: World, target: str, *, running: str | None = None, source: st
 
 def advised(world: World, target: str, **options: Any) -> list[tuple[str, str]]:
     """Id and object of every known issue."""
-    return [(a.id, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
+    return [(a.issue.code, a.ref.name if a.ref else "") for a in planned(world, target, **options).advisories]
 
 
 def standalone_only(*, replicas: int = 1, zero: bool = True) -> World:

@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from migrator.grove.objects import Ref
-from migrator.planning.model import Advice, Disruption, Finding, NotChecked, SetPlan, SetState, Severity
-from migrator.planning.planner import Outlook, plans_for_all_releases
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
+from migrator.planning.known_issues import KNOWN_ISSUES
+from migrator.planning.model import Disruption, Finding, NotChecked, SetPlan, SetState, Severity
+from migrator.planning.outlook import Outlook, plans_for_all_releases
 from migrator.report import json
-from tests.support.builders import World, options_of
+from tests.support.builders import OLD, World, options_of
 from tests.support.paths import ROOT
 from tests.unit.report.test_table import finding, plan, tree, tree_plan
 
@@ -28,7 +29,7 @@ def keys_of(value: Any) -> set[str]:
 def test_the_page_has_every_key_and_no_other() -> None:
     """Whoever writes a script finds all keys in one place; one that is renamed or goes is seen."""
     ref, header = Ref("Pod", "a", "b"), json.PlanHeader("dump", "now", "1")
-    issue = Advice("GM-301", ref, "it ends", "Grove", "raise it", "seen")
+    issue = KNOWN_ISSUES["GM-301"].advice(ref)
     unseen = NotChecked("GM-122", "whether", "why")
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
@@ -65,15 +66,36 @@ def test_json_counts_objects_and_only_pods_that_stay() -> None:
 
 def test_json_arrays_are_sorted_by_namespace_name_kind_field() -> None:
     """Two plans of one cluster are the same text, whatever order the API server lists in."""
-    first = tree_plan("b", tree=tree("b", namespace="y"), findings=(finding(Severity.WARNING, "b", None),))
-    second = tree_plan("z", tree=tree("z", namespace="x"), findings=(finding(Severity.WARNING, "a", "/b"),))
-    third = tree_plan("a", tree=tree("a", namespace="y"), findings=(finding(Severity.WARNING, "a", "/a"),))
-    document = json.plan_json(plan(first, second, third))
+    world = World()
+    for name, namespace in (("b", "y"), ("z", "x"), ("a", "y")):
+        world.grow(name, namespace=namespace, on_delete=True)
+        for pod in world.all("Pod"):
+            pod["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = OLD
+    document = json.plan_json(world.plan())
     assert [(t["namespace"], t["name"]) for t in document["trees"]] == [("x", "z"), ("y", "a"), ("y", "b")]
-    for entry in document["trees"]:
-        places = [(c["namespace"], c["name"], c["kind"], c["field"]) for c in entry["changes"]]
-        assert places == sorted(places)
+    for entries in (document["warnings"], *(entry["changes"] for entry in document["trees"])):
+        places = [(one["namespace"], one["name"], one["kind"], one["field"]) for one in entries]
+        assert places == sorted(places) != []
+    world.objects.reverse()
+    assert json.plan_json(world.plan()) == document
+
+
+def test_json_findings_are_sorted_by_object_and_field() -> None:
+    """In whatever order the guards find them."""
+    odd = (("b", None), ("a", "/b"), ("a", "/a"))
+    findings = tuple(finding(Severity.WARNING, name, field) for name, field in odd)
+    document = json.plan_json(plan(tree_plan("demo", findings=findings)))
     assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
+
+
+def test_json_says_of_an_issue_what_is_to_be_done_about_this_object() -> None:
+    """Not what its entry says of all objects; where that is said, and how sure it is, are the entry's."""
+    issue = KNOWN_ISSUES["GM-312"]
+    advice = issue.advice(Ref("CustomResourceDefinition", "", "ct"), effect="it clashes", remedy="delete it")
+    (said,) = json.plan_json(replace(plan(), advisories=(advice,)))["advisories"]
+    where = {"kind": "CustomResourceDefinition", "namespace": None, "name": "ct"}
+    rest = {"message": "it clashes", "source": issue.source, "remedy": "delete it", "confidence": issue.confidence}
+    assert said == {"id": "GM-312", **where, **rest}
 
 
 def test_json_says_null_for_what_is_absent() -> None:

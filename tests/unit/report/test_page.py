@@ -213,7 +213,7 @@ def test_refused_sets_are_counted_as_sets_everywhere() -> None:
     """The headline and the tile say the same number; how many findings there are is a remark beside it."""
     made = bad_night()
     refused = sum(1 for one in made.set_plans if one.state is SetState.REFUSED)
-    findings = len(report.refusals_of(made))
+    findings = len(made.refusals)
     assert refused < findings
     text = Page(render(made)).text
     assert f"{refused} need attention" in text

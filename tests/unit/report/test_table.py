@@ -12,11 +12,12 @@ from migrator.grove.objects import Ref, Tree
 from migrator.hashing import schemes
 from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import source_of
-from migrator.planning.planner import Known, Outlook, plans_for_all_releases
+from migrator.planning.outlook import Outlook, newer_releases, plans_for_all_releases
+from migrator.planning.planner import Known
 from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
-from migrator.report.status import outlook_text, target_rows
+from migrator.report.status import outlook_text
 from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
 from tests.support.builders import LATER, World, clique, options_of
@@ -46,6 +47,7 @@ def tree_plan(name: str, state: SetState = SetState.MIGRATE, **more: Any) -> Set
             Change(of.ref, "/status/currentGenerationHash", OLD_G, NEW_G),
         )
     more.setdefault("disruption", Disruption(2, 16) if changes else Disruption())
+    more.setdefault("remaining", Disruption() if state is SetState.MIGRATE else more["disruption"])
     return SetPlan(of, schemes.by_name("legacy-1.34"), schemes.by_name("legacy-1.35"), state, changes, **more)
 
 
@@ -148,9 +150,9 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
         for ref in refs
     )
     assert group.refuses
-    texts = [statement.text for statement in group.statements[:2]]
+    texts = [text for text, _ in group.statements[:2]]
     assert texts == ["holds c-0", "holds c-1"]
-    assert group.remedies == ("wait for it",)
+    assert group.remedies == ["wait for it"]
 
 
 def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
@@ -240,9 +242,10 @@ def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    rows = target_rows(plans_for_all_releases(snapshot, options_of()), None)
+    targets = list(plans_for_all_releases(snapshot, options_of()))
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
-    text = outlook_text(look, rows, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
+    newer = newer_releases(targets, None)
+    text = outlook_text(look, targets, newer, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[:5] == [
@@ -253,6 +256,7 @@ def test_the_first_look_fits_one_screen() -> None:
         "",
     ]
     assert "blocked   GM-1" in text
+    assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in text
     assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")][:3] == [
         f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1")
     ]
@@ -264,8 +268,8 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     snapshot = World().grow().snapshot()
     names = [release.name for release in releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
-        rows = target_rows(plans_for_all_releases(snapshot, options_of(), Known(running=running)), running)
-        assert sum(row.is_newer for row in rows) == len(names) - names.index(shown) - 1
+        targets = list(plans_for_all_releases(snapshot, options_of(), Known(running=running)))
+        assert newer_releases(targets, running) == names[names.index(shown) + 1 :]
 
 
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:

@@ -9,7 +9,6 @@ import pytest
 from migrator.errors import UsageError
 from migrator.planning.guards import CATALOGUE, allowed_codes
 from migrator.planning.known_issues import KNOWN_ISSUES
-from migrator.planning.model import Severity
 from tests.support.paths import ROOT
 
 PAGE, _, GONE = (ROOT / "docs" / "guards.md").read_text(encoding="utf-8").partition("## Codes that are gone")
@@ -38,7 +37,7 @@ def test_every_guard_has_a_name_of_its_own() -> None:
 def test_the_page_says_what_it_means_what_to_do_and_how_to_see_it(code: str) -> None:
     """In this order, with the guard's name and title, and --allow where it is accepted."""
     text, guard = sections()[code], CATALOGUE[code]
-    verb = "Refuses" if guard.severity is Severity.REFUSAL else "Warns"
+    verb = "Warns" if guard.warns else "Refuses"
     assert text.startswith(f"\n**{guard.title}** (`{guard.name}`). {verb}")
     assert text.index("**Do:**") < text.index("**See it:**")
     assert "kubectl" in text or "grove-migrator" in text

@@ -1,0 +1,74 @@
+"""The first look: the cluster as it is, and a plan for every scheme that a release uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from migrator.grove.objects import Snapshot
+from migrator.hashing.schemes import Scheme
+from migrator.planning.model import Plan, SetState
+from migrator.planning.options import PlanOptions
+from migrator.planning.planner import NOTHING, Known, make_plan
+from migrator.releases import table
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
+
+    ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
+    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end.
+    """
+
+    name: str | None
+    is_cluster: bool
+    sets: int = 0
+    pods: int = 0
+    gpus: int = 0
+    operator: str | None = None
+    running: str | None = None
+    record: str = ""
+    resumes: tuple[str, ...] = ()
+    installed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A scheme, the releases that use it (``running``: one of them runs), and the plan of an upgrade to them."""
+
+    scheme: Scheme
+    releases: tuple[str, ...]
+    running: bool
+    plan: Plan
+
+
+def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
+    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
+
+    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; ``options.target`` is ignored.
+    """
+    for scheme in table.released_schemes():
+        builds = [release for release in table.releases() if release.scheme == scheme]
+        if releases := tuple(one.name for one in builds if not one.from_main):
+            plan = make_plan(snapshot, replace(options, target=table.Named(scheme.name, scheme)), known)
+            yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
+
+
+def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
+    """The releases to which an upgrade may lead: those of the targets that are newer than the one that runs.
+
+    If the ``running`` one is not known, it is the newest that uses the scheme of the stored hashes. If none uses that,
+    it is taken for newer than all that are built with the same k8s.io/api or an older one.
+    """
+    plans = [plan for target in targets for plan in target.plan.set_plans]
+    stored = {plan.target if plan.state is SetState.DONE else plan.source for plan in plans}
+    sources = [scheme for scheme in stored if scheme is not None]
+    schemes = {release: target.scheme for target in targets for release in target.releases}
+    older = [running] if running else [name for scheme in sources for name in table.builds_with(scheme)]
+    if not older and sources:
+        minor = max(scheme.minor for scheme in sources)
+        older = [name for name, scheme in schemes.items() if scheme.minor <= minor]
+    builds = table.builds()
+    newest = max(map(builds.index, older), default=-1)
+    return [name for name in builds[newest + 1 :] if name in schemes]
