@@ -127,7 +127,12 @@ def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: dateti
         if update is None:
             continue
         new = [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]
-        if new:
+        alone = not updates.keys() & {*owners[1:]}
+        if new and alone and clique.scaled is not None and clique.scaled > since:
+            pods = words.count(len(new), "younger pod")
+            message = f"{clique.ref}: was scaled at {clique.scaled:%Y-%m-%d %H:%M:%S} UTC, so its {pods} prove nothing"
+            yield Problem(clique.ref, None, message, late=True)
+        elif new:
             message = (
                 f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"

@@ -73,6 +73,9 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
+        run.look_at_operators()
+        if run.seen.wrong_operator:  # it waits, and would replace every pod
+            return half_way(run, error)
     was = _stopped(run, record, scheme)
     if not run.restore(was):
         installed = run.seen.operator
@@ -146,6 +149,9 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     if not next_step:
         next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else UNREAD
+        refused = isinstance(error, errors.Refused) and run.seen.other_migration
+        if refused or isinstance(error, errors.UsageError):  # it names the command that is next
+            next_step = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
         if run.closed and not isinstance(error, ForeignOperator):
             next_step = LOCKED_OUT
         if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
@@ -179,8 +185,6 @@ def _beside_target_next(run: Session) -> str:
 
 def _next_step(seen: Observation, *, revert: bool) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
-    if seen.other_migration:
-        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"  # the refusal names the run that is next
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)

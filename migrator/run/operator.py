@@ -247,8 +247,9 @@ def _choose(
     cluster: Cluster, candidates: Sequence[JSONObject], flags: OperatorFlags, home: str | None
 ) -> tuple[JSONObject | None, list[Finding]]:
     """The operator's Deployment, and a finding if there are several that may be it."""
-    chosen = [raw for raw in candidates if home is None or _namespace(raw) == home]
-    chosen.sort(key=lambda raw: not raw["spec"]["replicas"])  # one that runs before those at zero
+    chosen = [raw for raw in candidates if _namespace(raw) == home]
+    if home is None:
+        chosen = sorted(candidates, key=lambda raw: not raw["spec"]["replicas"])  # those that run come first
     if flags.deployment is not None:
         chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
         if not chosen and candidates and flags.namespace not in leases.everywhere(cluster, leases.OWN_LEASE):

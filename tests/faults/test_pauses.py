@@ -122,6 +122,17 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
 
 
+@pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
+def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
+    """Beside half-written sets: 6, and not also that the same command helps."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True, **options)
+    said = str(ending)
+    assert (ending.code, f"run --revert --to {cluster.TARGET}" in said, "again" in said) == (STUCK, True, False), said
+
+
 def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     """--operator names a Deployment in another namespace, which never ends: 6, and it is not given back."""
     world = World(cluster.grown())
@@ -205,6 +216,24 @@ def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
     ending = world.run(reject)
     assert (isinstance(ending.error, Reverted), world.grove() == world.undone) == (True, True), str(ending)
     assert (world.image, world.replicas) == (UNKNOWN_IMAGE, 0)
+
+
+def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
+    """It starts meanwhile, may not be stopped, and waits: 6, at the parked Lease."""
+    world, written = World(replicas=0), list[str]()
+
+    def at(step: Step) -> None:
+        if step.is_grove and step.moment == "before":
+            written.append(step.name)
+            if len(written) > 8 and '"revert":true' not in world.record:
+                raise Rejected("is invalid")
+            if '"revert":true' in world.record:
+                world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+
+    ending = world.run(at, stop_operator=False)
+    world.advance(60)
+    assert (ending.code, world.grove() == world.undone, world.holder) == (STUCK, True, PARKED), str(ending)
+    assert "No stored hash is a new one" in str(ending)
 
 
 def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:

@@ -126,3 +126,24 @@ def test_clocks_may_differ_by_a_minute(
     entry = {"manager": "me", "time": moment, "fieldsV1": {"f:spec": {"f:template": {}}}}
     world.pcs["metadata"]["managedFields"] = [entry]
     assert [problem.late for problem in problems(world, after=True, since=since)] == late
+
+
+@table(
+    "of scaled late",
+    ("alpha.12-rc1 updates a PodClique that stores no progress, and it was scaled since.", ((), 9, [True])),
+    ("It was scaled before.", ((), -9, [False])),
+    ("The set was updated too.", (SET, 9, [False])),
+)
+def test_a_pod_of_a_pod_clique_that_was_scaled_proves_nothing(
+    of: tuple[str, ...], scaled: int, late: list[bool]
+) -> None:
+    """It is noticed, and fails only beside an update of its set or its scaling group."""
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    began, moment = ((since + timedelta(seconds=n)).isoformat() for n in (1, scaled))
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], groups={}, pods=1, progress=())
+    world.put("Pod", "web-0-a-0", "/metadata/creationTimestamp", began)
+    for kind, name in (("PodClique", "web-0-a"), of) if of else (("PodClique", "web-0-a"),):
+        world.put(kind, name, "/status/updateProgress", {"updateStartedAt": began, "updateEndedAt": began})
+    world.put("PodClique", "web-0-a", "/metadata/creationTimestamp", "2025-01-02T00:00:00Z")
+    world.put("PodClique", "web-0-a", "/metadata/managedFields", [{"subresource": "scale", "time": moment}])
+    assert [problem.late for problem in problems(world, after=True, since=since)] == late

@@ -127,13 +127,6 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replic
         migrated.verified(target_image=image)
 
 
-@pytest.mark.parametrize("namespace", ["a-first", "z-last"])
-def test_an_old_deployment_at_zero_is_not_the_operator(migrated: Site, namespace: str) -> None:
-    """Grove moved to another namespace, and nobody removed it: the operator is the one that runs."""
-    migrated.put(installation.deployment(OLD, namespace=namespace, replicas=0))
-    migrated.verified()
-
-
 def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     """A pod of it beside the new one, or another installation, acts on hashes that it does not know."""
     migrated.put(installation.pod(OLD, name="old-1"))
@@ -141,8 +134,8 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
     migrated.drop(kinds.PODS, NAMESPACE, "old-1")
     migrated.put(installation.deployment(OLD, namespace="other"))
     migrated.fails("Deployment other/grove-operator runs .*alpha.9 beside the operator of legacy-1.35")
-    for image, replicas in ((OLD, 0), (NEW, 1)):
-        migrated.put(installation.deployment(image, namespace="other", replicas=replicas))
+    for image, replicas, namespace in ((NEW, 1, "other"), (OLD, 0, "a-first")):
+        migrated.put(installation.deployment(image, namespace=namespace, replicas=replicas))
         migrated.verified(after=True)
 
 
