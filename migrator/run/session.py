@@ -30,9 +30,6 @@ from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around,
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
 
-#: Seconds before an obstacle is looked at again, doubled up to a second: while the operator is away, each one counts.
-_FIRST_PAUSE: Final = 0.2
-
 #: How often the operator is stopped, and how often the sets are read to be written, before that is given up.
 STOPS: Final = 3
 READINGS: Final = 6
@@ -177,7 +174,7 @@ class Session:
 
         Raises :class:`~migrator.errors.LeaseHeld` if there still is one after two minutes.
         """
-        until, told, pause = self.context.clock() + PATIENCE, "", _FIRST_PAUSE
+        until, told = self.context.clock() + PATIENCE, ""
         while why := obstacle():
             self.heed_signals()
             if self.context.clock() >= until:
@@ -185,8 +182,7 @@ class Session:
             if why != told:
                 self.log.info("waiting", why=why)
                 told = why
-            self.context.sleep(pause)
-            pause = min(2 * pause, 1.0)
+            self.context.sleep(1.0)
         return bool(told)
 
     def fence(self) -> None:
