@@ -32,8 +32,8 @@ _TIME_TO_GO_BACK: Final = 600.0
 
 #: What exit code 6 says if nothing could be read.
 UNREAD: Final = (
-    "Nothing could be read, so it is not known whether an earlier run left sets half-way. If there may be one: "
-    f"{errors.STAY_AT_ZERO} {errors.AGAIN}"
+    "Nothing could be read, so it is not known whether an earlier run left sets half-way. If one may have, keep the "
+    f"operator at zero replicas. {errors.AGAIN}"
 )
 
 

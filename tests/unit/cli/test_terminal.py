@@ -156,7 +156,7 @@ def test_a_signal_at_the_question_ends_the_run(
 
 @table(
     "error code said",
-    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "Keep the operator at zero")),
+    ("Nobody knows what an earlier run has left.", (Unreachable("HTTP 503"), 6, "keep the operator at zero")),
     ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), 1, "an earlier run")),
     ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), 1, "grove-migrator: HTTP 403. ")),
 )
