@@ -7,8 +7,7 @@ class, otherwise it is the cause of ``HalfWay`` or ``Reverted``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 #: What exit code 6 means, and what to do; a run that knows more leaves out or adds a part.
 MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
@@ -205,11 +204,4 @@ class Unreadable(HalfWay, code="unreadable-record"):
 
 
 class VerificationFailed(MigratorError, code="verification-failed", exit_code=7):
-    """Stored hashes are not the target's, or the upgrade did not go as it should.
-
-    ``problems`` are :class:`migrator.planning.verification.Problem` objects.
-    """
-
-    def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
-        super().__init__(message)
-        self.problems = tuple(problems)
+    """Stored hashes are not the target's, or the upgrade did not go as it should."""

@@ -62,30 +62,24 @@ def verify(
         wait=wait,
         after_upgrade=after_upgrade,
     )
-    result, failure = None, None
     progress = connect.progress()
     run_context = connect.context(progress)
     cluster = connect.connect(kubeconfig, context)
     with progress, progress.stage("verifying"), connect.naming_the_account(cluster):
-        try:
-            result = core.verify(cluster, options, run_context)
-        except VerificationFailed as error:
-            failure = error
+        result = core.verify(cluster, options, run_context)
     # What is not about one value decides: without its operator no value can be right.
-    problems = sorted(failure.problems if failure else (), key=lambda problem: bool(problem.field))
+    problems = sorted(result.problems, key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
     if not after_upgrade and _unmigrated(problems):
         commands.append(flags.next_command("run", "--stop-operator"))
-    if not after_upgrade and result is not None and result.sets:
+    if not after_upgrade and result.sets and not problems:
         commands.append(dialogue.verification(options, by_binary=to_binary is not None))
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
         write(_text(options, result, problems, commands))
-    if failure is not None:
-        raise VerificationFailed(
-            f"Verification failed: {words.count(len(problems), 'problem')}.", problems
-        ) from failure
+    if problems:
+        raise VerificationFailed(f"Verification failed: {words.count(len(problems), 'problem')}.")
 
 
 def _unmigrated(problems: Sequence[Problem]) -> int:
@@ -94,15 +88,15 @@ def _unmigrated(problems: Sequence[Problem]) -> int:
 
 
 def _json(
-    target: str, result: core.VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
+    target: str, result: core.VerifyResult, problems: Sequence[Problem], commands: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "to": target,
-        "podCliqueSets": result.sets if result else None,
-        "storedHashes": result.stored if result else None,
-        "comparedWithRecord": result.compared if result else None,
-        "podsOlderThanMigration": result.older if result else None,
-        "podsYoungerThanMigration": result.younger if result else None,
+        "podCliqueSets": result.sets,
+        "storedHashes": result.stored,
+        "comparedWithRecord": result.compared,
+        "podsOlderThanMigration": result.older,
+        "podsYoungerThanMigration": result.younger,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
         "next": list(commands),
     }
@@ -116,13 +110,13 @@ def _promise(older: int, younger: int) -> str:
 
 
 def _text(
-    options: core.VerifyOptions, result: core.VerifyResult | None, problems: Sequence[Problem], commands: Sequence[str]
+    options: core.VerifyOptions, result: core.VerifyResult, problems: Sequence[Problem], commands: Sequence[str]
 ) -> str:
     """The verdict, the first problems, and the commands that are next."""
     target, rows = options.plan.target, []
-    if result is not None and not result.sets:
+    if not (problems or result.sets):
         rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
-    elif result is not None:
+    elif not problems:
         stored, sets = words.count(result.stored, "stored hash", "stored hashes"), words.count(result.sets, "set")
         rows.append(words.row("verified", f"{stored} of {sets}, against {target}."))
         if options.after_upgrade and not result.compared:

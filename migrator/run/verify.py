@@ -10,7 +10,6 @@ from typing import Final
 
 from migrator import words
 from migrator.cluster import Cluster
-from migrator.errors import VerificationFailed
 from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds, verification
@@ -20,7 +19,6 @@ from migrator.run.record import Record
 from migrator.run.seen import is_same_target, records
 from migrator.run.snapshot import read_snapshot
 
-_NAMED: Final = 3
 _INTERVAL: Final = 2.0  # seconds between two readings
 
 #: An operator that was restarted must run so long before it counts as ready: controller-runtime ends one that waits in
@@ -37,7 +35,7 @@ class VerifyOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The last snapshot's verdict.
+    """The last snapshot's verdict: it is verified if there are no ``problems``.
 
     ``older`` and ``younger`` count the live pods of the sets that nobody has edited since the migration, by its time;
     both are ``None`` without a record.
@@ -46,7 +44,8 @@ class VerifyResult:
     sets: int
     stored: int
     compared: bool  # with the time of a record
-    noticed: tuple[verification.Problem, ...] = ()  # what does not fail it
+    problems: tuple[verification.Problem, ...] = ()
+    noticed: tuple[verification.Problem, ...] = ()  # what is no problem
     older: int | None = None
     younger: int | None = None
 
@@ -54,12 +53,9 @@ class VerifyResult:
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
     """Read until every stored hash is the target's or an OnDelete leftover; nothing is written.
 
-    Raises :class:`~migrator.errors.VerificationFailed` with the problems of the last snapshot once ``wait`` is
-    over or a problem cannot settle.
-
-    With ``after_upgrade`` an operator of the target must run and no other, and an update that began since the run and
-    is open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators
-    count.
+    That ends with the problems of the last snapshot once ``wait`` is over or a problem cannot settle. With
+    ``after_upgrade`` an operator of the target must run and no other, and an update that began since the run and is
+    open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators count.
     """
     found_records = records(cluster) if options.after_upgrade else []  # before, they do not matter
     last = next((one for one in reversed(found_records) if is_same_target(one, options)), None)
@@ -84,12 +80,9 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     noticed = tuple(problem for problem in found if problem.late)
     for problem in noticed:
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
-    if problems:
-        named = words.first_of([problem.message for problem in problems], _NAMED)
-        raise VerificationFailed(f"verification failed after {words.count(attempts, 'snapshot')}: {named}", problems)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    return VerifyResult(len(snapshot.trees), stored, since is not None, noticed, older, younger)
+    return VerifyResult(len(snapshot.trees), stored, since is not None, problems, noticed, older, younger)
 
 
 def _found(

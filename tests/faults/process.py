@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from migrator.cluster import Cluster, Deadline
-from migrator.errors import Interrupted, LostReply, MigratorError
+from migrator.errors import Interrupted, LostReply, MigratorError, VerificationFailed
 from migrator.kinds import LEASES, Resource
 from migrator.run import migration, verify
 from migrator.run.context import Context, RunOptions
@@ -127,7 +127,12 @@ class Process:
     def verify(self) -> Ending:
         """``grove-migrator verify --after-upgrade``."""
         options = VerifyOptions(options_of(target=cluster.TARGET), after_upgrade=True)
-        return self._ended(lambda: verify.verify(_Connection(self), options, self._context(None)))
+
+        def judge() -> None:
+            if problems := verify.verify(_Connection(self), options, self._context(None)).problems:
+                raise VerificationFailed("; ".join(one.message for one in problems))
+
+        return self._ended(judge)
 
     @property
     def wrote(self) -> bool:
