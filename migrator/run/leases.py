@@ -85,7 +85,7 @@ class Lease:
 
     @classmethod
     def of(cls, raw: JSONObject) -> Lease:
-        """A proxy may answer anything, and a renewal must not end the thread."""
+        """The Lease in an answer, of which any part may be absent."""
         metadata = raw.get("metadata") or {}
         ours = (one for one in metadata.get("managedFields") or () if one.get("manager") == FIELD_MANAGER)
         times = [moment for one in ours if (moment := kubernetes_time(one.get("time"))) is not None]
@@ -247,6 +247,7 @@ class Leases:
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
                 self._parked = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
+                return self.obtain()
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
@@ -254,11 +255,12 @@ class Leases:
         for _ in range(_ATTEMPTS):
             try:
                 found = read(self._store, self.namespace, OPERATOR_LEASE)
-                if found.holder != PARKED:
-                    return
-                self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
+                if found.holder == PARKED:
+                    self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
             except (errors.MigratorError, KeyboardInterrupt) as error:
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
+            else:
+                return
         raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released. {LOCKED_OUT}")
 
     def release(self) -> None:
@@ -316,7 +318,8 @@ class Leases:
         """Who holds a Lease; empty if it is free. The holder of a deleted one goes on until its next renewal fails."""
         seen = self._seen.get(name)
         if found.version and found.holder in {"", PARKED}:
-            self._seen.pop(name, None)
+            if not found.holder:  # released, so none of its writes is late
+                self._seen.pop(name, None)
             return ""
         if not found.version and seen is None:
             return ""
