@@ -6,7 +6,6 @@ A run adds one ``matchCondition``, which names our account and nobody else, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final
 
 from migrator import errors
@@ -42,10 +41,20 @@ def open_for(cluster: Cluster, account: str, blocking: Iterable[webhooks.Webhook
 
 
 def close(cluster: Cluster) -> None:
-    """Remove every condition of ours; a configuration that is gone, or that we may not change, is left."""
+    """Remove every condition of ours; a configuration that does not exist is passed over.
+
+    Raises the first :class:`~migrator.errors.MigratorError` once all were tried.
+    """
+    failed = list[errors.MigratorError]()
     for name in webhooks.OPENED:
-        with suppress(errors.NotFound):
+        try:
             _change(cluster, name, webhooks.removing)
+        except errors.NotFound:
+            continue
+        except errors.MigratorError as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def try_to_open(cluster: Cluster, configuration: str) -> None:
