@@ -7,6 +7,7 @@ class, otherwise it is the cause of ``HalfWay`` or ``Reverted``.
 
 from __future__ import annotations
 
+import traceback
 from typing import ClassVar, Final, Self
 
 #: What exit code 6 means, and what to do; a run that knows more leaves out or adds a part.
@@ -26,8 +27,8 @@ DUMP_AGAIN: Final = "it seems to be cut off, or to hold messages of kubectl; dum
 #: What each exit code says: the one home of these sentences, from which `--help` and docs/cli.md take them.
 EXIT_CODES: Final = {
     0: "Done, or nothing to do.",
-    1: "Nothing is changed: a permission is missing, you ended the command, or it has a bug. `plan`, `verify` and "
-    "`run --dry-run` also: the API server does not answer. Remove the cause, and try again.",
+    1: "Nothing is changed: a permission is missing, you ended the command, or there is a bug. `plan`, "
+    "`verify` and `run --dry-run` also: the API server does not answer. Remove the cause, and try again.",
     2: "Wrong flags or input. Nothing was done.",
     3: "Refused, or every hash was put back. Do not upgrade yet: fix the cause that the message names.",
     6: f"{HALF_WAY}.",
@@ -128,6 +129,13 @@ class Interrupted(MigratorError, code="interrupted"):
 
 class Bug(MigratorError, code="bug"):
     """A fault of grove-migrator itself."""
+
+
+def bug(error: BaseException) -> Bug:
+    """What is said of any other error: not its own text, which may quote a value of somebody's pod template."""
+    where = traceback.extract_tb(error.__traceback__)
+    place = f" at {where[-1].filename.rpartition('/')[2]}:{where[-1].lineno}" if where else ""
+    return Bug(f"this is a bug, please report it: {type(error).__name__}{place}")
 
 
 class Declined(MigratorError, code="declined"):

@@ -132,7 +132,7 @@ def invoke(args: Sequence[str] | None = None, *, program: str = PROGRAM) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug is one sentence, not a traceback
         if session.verbose:
             traceback.print_exc()
-        return _fail(_bug(error), session)
+        return _fail(errors.bug(error), session)
     return code if isinstance(code, int) else 0
 
 
@@ -167,10 +167,3 @@ def _usage(error: click.ClickException, session: flags.Session) -> int:
     elif context is not None and "Did you mean" not in message:
         message = f"{message.removesuffix('.')}. See `{context.command_path} --help`."
     return _fail(errors.UsageError(message.replace("\n", " ")), session)
-
-
-def _bug(error: Exception) -> errors.Bug:
-    # Not the exception's own text: it may quote a value of somebody's pod template.
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(where.filename).name}:{where.lineno}"
-    return errors.Bug(f"this is a bug, please report it: {type(error).__name__} at {place}")

@@ -219,7 +219,7 @@ def _integer(name: str, allowed: range, value: Any, out: list[fnv.Piece]) -> Non
     if type(value) is not int:
         raise mismatch(value, name)
     if value not in allowed:
-        raise DecodeError(f"{value} does not fit into {name}")
+        raise DecodeError(f"the number does not fit into {name}")
     out.append(str(value))
 
 

@@ -45,14 +45,14 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
         if run.seen.open or run.wrote or run.stops:
-            run.log.warning("ending_run", error=str(error))
+            run.log.warning("ending_run", error=_said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return half_way(run, error, is_read=False)
         run.look()
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
-            run.log.warning("cleanup_failed", error=str(late))
+            run.log.warning("cleanup_failed", error=_said(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
@@ -220,4 +220,4 @@ def _said(error: BaseException) -> str:
     """What an error says, without its last full stop."""
     if isinstance(error, MigratorError):
         return str(error).removesuffix(".")
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(errors.bug(error))
