@@ -17,7 +17,7 @@ from migrator.cli.flags import next_command, session
 from migrator.cluster import Cluster
 from migrator.planning import crds
 from migrator.planning.guards.operators import RUNNING
-from migrator.planning.model import Plan, SetState
+from migrator.planning.model import Plan, SetState, pending
 from migrator.planning.patches import PATCHES_PER_SECOND
 from migrator.releases import table
 from migrator.report.table import paragraphs, plan_text
@@ -174,7 +174,7 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
     if table.knows(operator.image, set(map(str, restored))):
         return Ending(state, (*steps, operator.start_command), note)
     choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
-    return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.")
+    return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.", steps, note)
 
 
 def _crd_steps(
@@ -219,7 +219,7 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
     if preview.opened and preview.blocking:
         names = ", ".join(sorted({one.configuration for one in preview.blocking}))
         yield f"Exempt {preview.account} from {names} until the run ends: its other edits pass unchecked."
-    hashes = words.count(sum(len(set_plan.changes) for set_plan in preview.plan.set_plans), "hash", "hashes")
+    hashes = words.count(sum(len(one.changes) for one in pending(preview.plan)), "hash", "hashes")
     verb = "Restore" if options.revert else "Replace"
     patches = words.count(preview.patch_count, "patch", "patches")
     yield (

@@ -151,7 +151,7 @@ def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tup
     last = seen.record
     if last is None or last.is_open or last.revert or reached is None or any(one.changes for one in reached.set_plans):
         return ()
-    options = RunOptions(PlanOptions(named(last.target), source_of(last.source)))
+    options = RunOptions(PlanOptions(named(last.target)))
     result = RunResult(reached, operator=seen.operator)
     return dialogue.ending(cluster, result, options, "--to", last.target).commands
 

@@ -97,7 +97,7 @@ def run(
             ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
         dry = {"dry_run": True} if dry_run else {}
-        state = {"operator": ending.operator, "next": ending.commands} if ending.commands else {}
+        state = {"operator": ending.operator, "next": ending.commands} if ending.operator else {}
         numbers = {"trees": len(result.sets), "patches": result.patches}
         run_context.log.info("summary", outcome="done", exit_code=0, **dry, **numbers, **state)
     return 0

@@ -1,7 +1,8 @@
 """A plan as data: its numbers, and its JSON. Pure.
 
 The JSON is a contract: keys are only ever added, sets, changes and findings are sorted by namespace, name, kind and
-field, and absent values are null. Each key is printed by one function, and has its row in docs/how-it-works.md.
+field, and absent values are null. Each key is printed by one function; those of ``plan`` have their
+rows in docs/how-it-works.md.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def outlook_json(outlook: Outlook) -> dict[str, Any]:
         "podCliqueSets": outlook.sets,
         "pods": outlook.pods,
         "gpus": outlook.gpus,
-        "unfinishedRun": outlook.record or None,
+        "unfinishedRun": outlook.record if outlook.resumes else None,
     }
 
 
