@@ -61,7 +61,7 @@ def pointer(*steps: object) -> str:
 class Op(NamedTuple):
     """One JSON Patch operation (RFC 6902). A ``test`` that a path is absent has ``value=None``."""
 
-    op: str  # "test" | "replace" | "add"
+    op: str  # "test" | "replace" | "add" | "remove"
     path: str
     value: Any = None
 

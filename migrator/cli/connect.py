@@ -112,7 +112,7 @@ def own_namespace() -> str | None:
 
 @contextmanager
 def stop_on(stop: threading.Event, *signals: signal.Signals) -> Iterator[None]:
-    """Let the signals set ``stop``, at which a run ends at the next safe point; a second signal ends it at once.
+    """Let the signals set ``stop``, which ends a run at the next safe point; a second one of a kind ends it at once.
 
     A signal that is ignored, as SIGHUP is under nohup, stays ignored. So is a second SIGHUP, because a shell and its
     terminal send one each.

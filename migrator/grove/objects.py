@@ -18,7 +18,7 @@ LABEL_GENERATION_HASH: Final = "grove.io/podcliqueset-generation-hash"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """One object; references sort in the order of reports."""
+    """One object; references sort by kind, namespace and name."""
 
     kind: str
     namespace: str

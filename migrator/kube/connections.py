@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import io
-import os
 import socket
 import ssl
 import struct
@@ -34,7 +33,7 @@ from migrator.errors import UsageError
 #: For how many seconds the kernel tries to send what is not acknowledged, also for a process that is stopped.
 _UNACKNOWLEDGED: Final = 10.0
 
-_LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
+_LINGER: Final = struct.pack("ii", 1, 0)
 _BUFFER: Final = 1 << 16
 
 #: So many connections are kept open: one for each patch that may be under way, and some for lists and Leases.

@@ -96,8 +96,8 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
     for present, needed in product(there, wanted):
         if present and needed and present.clashes_with(needed):
             is_certain = served is not None or there[present] == there.total()
-            conditions = [] if is_certain else [f"you come from {present.span}"]
-            conditions += [f"you go to {needed.span}"] if wanted[needed] < wanted.total() else []
+            conditions = [] if is_certain else [f"the old release is {present.span}"]
+            conditions += [f"the new release is {needed.span}"] if wanted[needed] < wanted.total() else []
             effect = (
                 f"while it exists, the API server does not serve {needed.crd}, without which the next operator exits"
             )

@@ -29,9 +29,10 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 def disruption_of(
     tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
 ) -> tuple[Disruption, Disruption]:
-    """The pods of a tree that stays that an operator of ``target`` recreates, without the migration and with it.
+    """The pods of a set that an operator of ``target`` recreates, without the migration and with it.
 
-    ``builds`` are those that the operator may be, oldest first; the least harmful one counts. GPUs claimed by
+    Those that are being deleted do not count. ``builds`` are those that the operator may be, oldest first; the least
+    harmful one counts. GPUs claimed by
     dynamic resource allocation do not count.
     """
     pcs = tree.pcs

@@ -42,14 +42,14 @@ class SetIssue(model.KnownIssue):
     from_any: bool = False
 
     def conditions(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[str] | None:
-        """Under which it concerns an upgrade between such builds; ``None`` if it concerns none of them."""
+        """The conditions under which it concerns an upgrade between such builds; ``None`` if it concerns none."""
         older = [name for name in sources if self.from_any or table.is_before(name, self.since)]
         newer = [name for name in targets if not table.is_before(name, self.since)]
         hit = [name for name in newer if self.until is None or not table.is_before(self.until, name)]
         if not hit or not older:
             return None
-        found = [f"you come from {older[-1]} or older"] if len(older) < len(sources) else []
-        return found + ([f"you go to {table.span(self.since, self.until)}"] if len(hit) < len(targets) else [])
+        found = [f"the old release is {older[-1]} or older"] if len(older) < len(sources) else []
+        return found + ([f"the new release is {table.span(self.since, self.until)}"] if len(hit) < len(targets) else [])
 
 
 def _partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:

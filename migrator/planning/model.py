@@ -203,7 +203,7 @@ def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
     if not found:
         return None
     more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
-    if skip_refused and not {plan.state for plan in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
+    if skip_refused and not {one.state for one in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
         more += "; --skip-refused would leave nothing to migrate"
     first = found[0]
     return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)

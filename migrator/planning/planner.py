@@ -59,8 +59,8 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
     """
-    values = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
-    downtime = values / PATCHES_PER_SECOND + OPERATOR_UPGRADE
+    stored = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
+    downtime = stored / PATCHES_PER_SECOND + OPERATOR_UPGRADE
     plans = [_plan_of(tree, snapshot, options, known, downtime) for tree in snapshot.trees]
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {model.SetState.MIGRATE, model.SetState.DONE} for p in selected):

@@ -130,7 +130,7 @@ def targets_of(target: Named) -> tuple[str, ...]:
 
 @cache
 def builds_with(scheme: Scheme) -> tuple[str, ...]:
-    """The builds that use a scheme and can be migrated to, oldest first."""
+    """The builds that use a scheme, oldest first."""
     return tuple(release.name for release in releases() if release.scheme == scheme)
 
 

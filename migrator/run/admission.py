@@ -14,6 +14,7 @@ from typing import Final
 from migrator import errors, kinds
 from migrator.cluster import Cluster
 from migrator.grove.objects import Ref
+from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.planning.webhooks import OPENED
@@ -47,7 +48,7 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     texts = [str(one) for one in rejections]
     if missing:
         rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
-        texts.append(f"account {_account(cluster)} lacks the right to {rights}: manifests/job.yaml has the role")
+        texts.append(f"account {_account(cluster)} lacks the permission to {rights}: manifests/job.yaml has the role")
     if rejections:
         found = errors.Refused("; ".join(texts))
         found.details = rejections[0].details
@@ -116,4 +117,4 @@ def refusal(ref: Ref | None, error: errors.Rejected) -> errors.Refused:
     if not error.denied_by:
         return errors.Refused(f"a dry run was rejected: {error}", ref=ref)
     remedy = f"let {error.denied_by} accept or answer it, or disable that meanwhile"
-    return errors.Refused(f"a dry run was denied: {error}; {remedy}", guard="GM-202", ref=ref)
+    return errors.Refused(f"a dry run was denied: {error}; {remedy}", guard=WEBHOOK.code, ref=ref)

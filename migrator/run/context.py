@@ -93,7 +93,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run did; only a run that writes to a cluster knows its operator."""
+    """What a run did; a dry run does not know its operator."""
 
     plan: Plan
     patches: int = 0  # that the server may have applied

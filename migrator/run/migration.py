@@ -19,8 +19,10 @@ from typing import Final
 from migrator import errors
 from migrator.cluster import Cluster
 from migrator.errors import ClusterError, HalfWay, LostReply
+from migrator.grove.objects import Ref
 from migrator.planning import model
 from migrator.planning.detect import unlabelled
+from migrator.planning.guards.values import FOREIGN
 from migrator.releases.table import release_in
 from migrator.run import admission, leaving
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
@@ -32,7 +34,6 @@ from migrator.run.write import SetConflict
 _IDLE_EVERY: Final = 2.0
 _SETTLE_EVERY: Final = 2.0
 _SETTLES: Final = 3
-_FOREIGN: Final = "GM-101"
 
 
 def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
@@ -208,8 +209,9 @@ def _close(run: Session) -> None:
         release = release_in(installed.image)
         if not run.options.revert:
             run.restore(record.stopped)
-        elif release.scheme.name == record.scheme if release is not None else not run.stops:
-            run.restore(record.operator)  # which of two one tag such as `latest` was that ran just now is not known
+        elif (release.scheme.name == record.scheme) if release is not None else not run.stops:
+            # A tag such as `latest` does not tell which operator this run has stopped, the old one or the new one.
+            run.restore(record.operator)
     if record is not None and record.is_open and not run.options.revert:
         run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True
@@ -230,16 +232,16 @@ def _check_last(run: Session) -> None:
         run.context.rest(_SETTLE_EVERY)
         run.read()
     written = {p.tree.ref.uid: p.tree.pcs.template for p in model.pending(run.result.plan)}
-    same = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
-    of_planned: list[model.Finding] = [finding for one in same for finding in one.findings]  # an edit is its owner's
-    if foreign := [f for f in of_planned if f.code == _FOREIGN and f.code not in run.options.plan.allow]:
+    unedited = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
+    of_planned: list[model.Finding] = [finding for one in unedited for finding in one.findings]
+    if foreign := [f for f in of_planned if f.code == FOREIGN.code and f.code not in run.options.plan.allow]:
         raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
-    if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in same}]:
+    if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in unedited}]:
         raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
 
 
-def _without_label(run: Session) -> list[object]:
+def _without_label(run: Session) -> list[Ref]:
     """The sets in which a pod or PodClique has no hash label; under OnDelete none is replaced."""
-    if _FOREIGN in run.options.plan.allow:
+    if FOREIGN.code in run.options.plan.allow:
         return []
     return [tree.ref for tree in run.seen.trees if unlabelled(tree)]

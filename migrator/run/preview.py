@@ -46,7 +46,7 @@ def first_look(
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = read.seen.open, read.seen.record
-    forbidden = any(one.code == "GM-122" for one in read.not_checked)
+    forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
     release = release_in(read.seen.operator.image) if read.seen.operator is not None else None
     look = outlook.Outlook(
         name=cluster.name,
@@ -119,5 +119,5 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)
-    known = planner.Known(now(), seen.release, seen.open is not None, seen.recorded, short_names=short_names)
+    known = planner.Known(now(), seen.release, recorded=seen.recorded, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

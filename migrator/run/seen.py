@@ -153,7 +153,7 @@ class Observation:
 
     @property
     def writes(self) -> bool:
-        """Whether a run would write anything: not if it is refused or has nothing to do."""
+        """Whether a run would write: it has an earlier run to end, or changes that nothing refuses."""
         return self.open is not None or (bool(model.pending(self.plan)) and not self.plan.refusals)
 
     @property

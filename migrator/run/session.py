@@ -98,13 +98,14 @@ class Session:
         taken = self.leases is not None and self.leases.taken
         if not self._judged:
             run, at_zero = self.seen.open, found.operator is None or found.operator.gone
+            # Hashes of the target beside no operator show a run that died, even if its record is gone.
             new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
             dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
             dirty = dirty or self.seen.may_be_half_way_elsewhere
             self.seen, self._judged = replace(self.seen, dirty=dirty), taken
 
     def look_again_elsewhere(self) -> None:
-        """Refuse beside runs and operators in other namespaces; raises what :meth:`look_around` would report.
+        """Refuse beside runs and operators in other namespaces; raises what that shows.
 
         After our record is saved: of two runs with different homes, at least one sees the other.
         """
@@ -157,7 +158,7 @@ class Session:
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme, **changes)
         if (was := run.stopped) is not None:
-            # What runs beside old hashes alone knows them.
+            # It is the old operator if nothing new was written yet, or if its release knows the old hashes.
             is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
             run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
         self.save(run)

@@ -28,7 +28,7 @@ def read_snapshot(
 ) -> Snapshot:
     """List each kind once, in the whole cluster, and join the objects.
 
-    If reading the whole cluster is not allowed, only the ``namespace`` is, if one is given; the snapshot names it.
+    If the whole cluster may not be read, only ``namespace`` is read, if one is given; ``Snapshot.only`` names it.
 
     No Grove CRDs means no trees. A kind that holds no known hash and cannot be listed is named in
     ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
@@ -111,7 +111,7 @@ class _Lists:
         """Raise :class:`~migrator.errors.Forbidden` if a kind may not be listed that must be."""
         if self._refused:
             first, *others = self._refused
-            also = f"; nor may it list {', '.join(others)}" if others else ""
+            also = f". It cannot list {', '.join(others)} either" if others else ""
             raise Forbidden(f"{self._refused[first]}{also}")
 
 

@@ -150,9 +150,9 @@ def test_who_comes_from_where_is_read_off_the_operator_that_runs(command: list[s
 
     assert issues("v0.1.0-alpha.9", 1) == []
     (sure,) = issues("v0.1.0-alpha.8", 1)
-    assert "if you come from" not in sure
+    assert "if the old release is" not in sure
     (open_,) = issues("v0.1.0-alpha.11", 0)
-    assert "if you come from v0.1.0-alpha.8 or older" in open_
+    assert "if the old release is v0.1.0-alpha.8 or older" in open_
 
 
 def test_a_scheme_may_be_that_of_a_release_that_nobody_has_read(invoke: Invoke, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_scheme_may_be_that_of_a_release_that_nobody_has_read(invoke: Invoke, 
     for target in ("legacy-1.34", "legacy-1.35", "legacy-1.37", "v0.1.0-alpha.12-rc1"):
         found = invoke("plan", "-f", written(tmp_path / "dump.json", items), "--to", target, "-o", "json").json
         advised[target] = {one["message"].partition("(if")[2] for one in found["advisories"] if one["id"] == "GM-304"}
-    condition = " you go to v0.1.0-alpha.12 to v0.1.0-alpha.13)"
+    condition = " the new release is v0.1.0-alpha.12 to v0.1.0-alpha.13)"
     assert advised["legacy-1.35"] == {condition}
     assert advised["legacy-1.37"] == {condition}
     assert advised["legacy-1.34"] == advised["v0.1.0-alpha.12-rc1"] == set()

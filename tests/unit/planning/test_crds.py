@@ -61,11 +61,11 @@ def test_on_a_dump_the_releases_show_it(running: str, target: str, expected: lis
     "target where condition",
     (
         "On a dump a hash leaves several releases to come from.",
-        (RC1, {"is_cluster": False}, "you come from v0.1.0-alpha.4 to v0.1.0-alpha.8"),
+        (RC1, {"is_cluster": False}, "the old release is v0.1.0-alpha.4 to v0.1.0-alpha.8"),
     ),
     (
         "A scheme leaves several releases to go to.",
-        ("legacy-1.34", {"ct": OLD}, "you go to v0.1.0-alpha.9 to v0.1.0-alpha.12"),
+        ("legacy-1.34", {"ct": OLD}, "the new release is v0.1.0-alpha.9 to v0.1.0-alpha.12"),
     ),
 )
 def test_the_advice_names_the_releases_that_it_holds_for(target: str, where: dict[str, Any], condition: str) -> None:

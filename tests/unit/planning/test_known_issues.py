@@ -103,8 +103,8 @@ def test_a_known_issue_says_whom_it_concerns_where_the_releases_are_not_known(*,
     """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
     world = auto_mnnvl()
     (advice,) = planned(world, "legacy-1.34" if quiet else A11).advisories
-    assert "(if you come from v0.1.0-alpha.8 or older" in advice.message
-    assert ("and you go to v0.1.0-alpha.9 or later)" in advice.message) is quiet
+    assert "(if the old release is v0.1.0-alpha.8 or older" in advice.message
+    assert ("and the new release is v0.1.0-alpha.9 or later)" in advice.message) is quiet
     assert planned(world, A11, source=A8).advisories[0].message.endswith("cannot be added to an existing set")
 
 
