@@ -92,6 +92,23 @@ def test_a_parked_lease_that_is_deleted_is_parked_again() -> None:
     assert (ending.code, len(deleted), world.replicas) == (DONE, 2, 0), str(ending)
 
 
+def test_a_run_that_stood_still_parks_no_lease_that_another_one_has_given_back() -> None:
+    """It wakes up at a look in mid-write, after another run has ended well: the next operator need not wait an hour."""
+    world, endings = World(), list[int]()
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+
+    def at(step: Step) -> None:
+        if step.is_grove:
+            world.advance(1)
+        if step.process.wrote and step.target == f"leases/{cluster.LEASE}" and not endings:
+            endings.append(STUCK)
+            world.advance(LONGER_THAN_A_LEASE)
+            endings.append(world.start().run().code)
+
+    ending = world.run(at)
+    assert (ending.code, endings, world.holder) == (STUCK, [STUCK, DONE], ""), str(ending)
+
+
 def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
     """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
     world = World(cluster.grown())
