@@ -95,13 +95,17 @@ class Session:
         if self.leases is not None:
             record = parse(self.leases.record, self.leases.namespace)
         self.seen = replace(self.seen, found=found, record=record)
-        taken = self.leases is not None and self.leases.taken
         if not self._judged:
-            run, at_zero = self.seen.open, found.operator is None or found.operator.gone
-            new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
-            dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
-            dirty = dirty or self.seen.may_be_half_way_elsewhere
-            self.seen, self._judged = replace(self.seen, dirty=dirty), taken
+            self.judge()
+            self._judged = self.leases is not None and self.leases.taken
+
+    def judge(self) -> None:
+        """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""
+        run, installed = self.seen.open, self.seen.operator
+        at_zero = installed is None or installed.gone
+        new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
+        dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+        self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what :meth:`look_around` would report.
