@@ -163,7 +163,11 @@ class Session:
         if (was := run.stopped) is not None:
             # What runs beside old hashes alone knows them.
             is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
-            run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
+            knows_old = is_first or knows(was.image, {run.scheme})
+            # One tag such as `latest` may be another program now, and a later revert would start that.
+            same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image
+            doubtful = same and (seen.dirty or run.revert)
+            run = replace(run, operator=was if knows_old else None if doubtful else run.operator)
         self.save(run)
 
     def save(self, record: Record | None) -> None:

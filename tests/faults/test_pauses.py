@@ -253,7 +253,8 @@ def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
     assert "No stored hash is a new one" in str(ending)
 
 
-def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one(*, dies: bool) -> None:
     """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
     world = World(cluster.grown())
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
@@ -261,6 +262,9 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
     assert world.run().code == DONE
     world.deploy(replicas=1)
     world.advance(60)
+    if dies:
+        assert world.run(stopped, revert=True).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
 
