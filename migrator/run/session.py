@@ -163,6 +163,7 @@ class Session:
         if (was := run.stopped) is not None:
             # What runs beside old hashes alone knows them.
             is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
+            is_first = is_first and not any(map(holds_target, seen.plan.set_plans))
             knows_old = is_first or knows(was.image, {run.scheme})
             # One tag such as `latest` may be another program now, and a later revert would start that.
             same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image

@@ -14,7 +14,7 @@ from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11
-from tests.faults.process import DONE, KILLED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -267,6 +267,32 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
         world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, rejected: bool) -> None:
+    """One set came back from a backup with old hashes, and the tag of the operator names no release."""
+    world, written = World(cluster.grown(), replicas=0), list[str]()
+    assert world.run().code == DONE
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(60)
+    for item in world.before.values():
+        if cluster.set_of(item) == "web":
+            world.store.put(item)
+
+    def reject(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
+            written.append(step.name)
+            if len(written) > 3:
+                raise Rejected("is invalid")
+
+    ending = world.run(reject) if rejected else world.run()
+    if not rejected:
+        assert ending.code == DONE
+        ending = world.run(revert=True)
+    assert (ending.code in {DONE, REFUSED}, world.grove() == world.undone, world.replicas) == (True, True, 0), str(
+        ending
+    )
 
 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
