@@ -164,6 +164,18 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
 
 
+def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
+    """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
+    ending = world.run()
+    said = str(ending)
+    assert (ending.code, "with --operator" in said, "command again" in said) == (STUCK, True, False), said
+
+
 @table(
     "options loop",
     ("Without the right to stop it.", ({"stop_operator": False}, False)),
