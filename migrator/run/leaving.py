@@ -150,7 +150,8 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
         next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else UNREAD
         other = run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None)
-        named = other if isinstance(error, errors.Refused) else isinstance(error, errors.UsageError)
+        flags = isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
+        named = other if isinstance(error, errors.Refused) else flags
         if named:  # the error names the command that is next
             next_step = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
         if run.closed and not isinstance(error, ForeignOperator):

@@ -12,6 +12,7 @@ from migrator.errors import Rejected, Reverted
 from migrator.run.leases import PARKED
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
+from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11
 from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
@@ -162,6 +163,21 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
     assert (ending.code, "still exists" in str(ending)) == (STUCK, True), str(ending)
     assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
+
+
+def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> None:
+    """A user stores such a quantity beside half-written sets: that is mended, and the same command run again."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    resources = {"limits": {"cpu": "abc"}}
+
+    def change(pcs: Object) -> None:
+        pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["resources"] = resources
+
+    world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", change)
+    ending = world.run()
+    assert (ending.code, "Run the same command again" in str(ending)) == (STUCK, True), str(ending)
 
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
