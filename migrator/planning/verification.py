@@ -141,13 +141,13 @@ def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: dateti
 
 
 def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
-    """Who has edited the template since, and when, if an update followed; one that began before is the operator's.
+    """Who has edited the template since, and when, if the set's update followed; what began before is the operator's.
 
-    Without an update it was no edit of pods: a manager that owns the template may have written the replicas.
+    Without that it was no edit of pods: a manager that owns the template may have written the replicas.
     """
     first = min((edit for edit in tree.pcs.edits if edit[1] > since), key=itemgetter(1), default=None)
-    updates = _updates(tree, since).values()
-    if first is None or not updates or any(moment < first[1] - CLOCKS for moment in updates):
+    updates = _updates(tree, since)
+    if first is None or tree.ref.uid not in updates or any(one < first[1] - CLOCKS for one in updates.values()):
         return None
     return first
 

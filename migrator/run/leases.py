@@ -243,6 +243,8 @@ class Leases:
                 return self.obtain()
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
+            if self.taken:
+                self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
                 self._parked = began

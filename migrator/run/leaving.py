@@ -149,8 +149,10 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     if not next_step:
         next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else UNREAD
-        refused = isinstance(error, errors.Refused) and run.seen.other_migration
-        if refused or isinstance(error, errors.UsageError):  # it names the command that is next
+        other = run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None)
+        flags = isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
+        named = other if isinstance(error, errors.Refused) else flags
+        if named:  # the error names the command that is next
             next_step = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
         if run.closed and not isinstance(error, ForeignOperator):
             next_step = LOCKED_OUT

@@ -113,6 +113,7 @@ def _migrate(run: Session) -> None:
     run.look_at_operators()
     if waited or run.seen.record != known:
         run.read()
+        run.judge()  # another run may have ended meanwhile
     if refusal := run.seen.refused:
         raise refusal
     if model.pending(run.seen.plan) or run.seen.wrong_operator:

@@ -95,14 +95,18 @@ class Session:
         if self.leases is not None:
             record = parse(self.leases.record, self.leases.namespace)
         self.seen = replace(self.seen, found=found, record=record)
-        taken = self.leases is not None and self.leases.taken
         if not self._judged:
-            run, at_zero = self.seen.open, found.operator is None or found.operator.gone
-            # Hashes of the target beside no operator show a run that died, even if its record is gone.
-            new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
-            dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
-            dirty = dirty or self.seen.may_be_half_way_elsewhere
-            self.seen, self._judged = replace(self.seen, dirty=dirty), taken
+            self.judge()
+            self._judged = self.leases is not None and self.leases.taken
+
+    def judge(self) -> None:
+        """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""
+        run, installed = self.seen.open, self.seen.operator
+        at_zero = installed is None or installed.gone
+        # Hashes of the target beside no operator show a run that died, even if its record is gone.
+        new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
+        dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+        self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what that shows.
@@ -160,7 +164,12 @@ class Session:
         if (was := run.stopped) is not None:
             # It is the old operator if nothing new was written yet, or if its release knows the old hashes.
             is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
-            run = replace(run, operator=was if is_first or knows(was.image, {run.scheme}) else run.operator)
+            is_first = is_first and not any(map(holds_target, seen.plan.set_plans))
+            knows_old = is_first or knows(was.image, {run.scheme})
+            # One tag such as `latest` may be another program now, and a later revert would start that.
+            same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image
+            doubtful = same and (seen.dirty or run.revert)
+            run = replace(run, operator=was if knows_old else None if doubtful else run.operator)
         self.save(run)
 
     def save(self, record: Record | None) -> None:

@@ -12,9 +12,10 @@ from migrator.errors import Rejected, Reverted
 from migrator.run.leases import PARKED
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
+from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11
-from tests.faults.process import DONE, KILLED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -92,6 +93,23 @@ def test_a_parked_lease_that_is_deleted_is_parked_again() -> None:
     assert (ending.code, len(deleted), world.replicas) == (DONE, 2, 0), str(ending)
 
 
+def test_a_run_that_stood_still_parks_no_lease_that_another_one_has_given_back() -> None:
+    """It wakes up at a look in mid-write, after another run has ended well: the next operator need not wait an hour."""
+    world, endings = World(), list[int]()
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+
+    def at(step: Step) -> None:
+        if step.is_grove:
+            world.advance(1)
+        if step.process.wrote and step.target == f"leases/{cluster.LEASE}" and not endings:
+            endings.append(STUCK)
+            world.advance(LONGER_THAN_A_LEASE)
+            endings.append(world.start().run().code)
+
+    ending = world.run(at)
+    assert (ending.code, endings, world.holder) == (STUCK, [STUCK, DONE], ""), str(ending)
+
+
 def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
     """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
     world = World(cluster.grown())
@@ -145,6 +163,33 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
     assert (ending.code, "still exists" in str(ending)) == (STUCK, True), str(ending)
     assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
+
+
+def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> None:
+    """A user stores such a quantity beside half-written sets: that is mended, and the same command run again."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    resources = {"limits": {"cpu": "abc"}}
+
+    def change(pcs: Object) -> None:
+        pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["resources"] = resources
+
+    world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", change)
+    ending = world.run()
+    assert (ending.code, "Run the same command again" in str(ending)) == (STUCK, True), str(ending)
+
+
+def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
+    """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
+    ending = world.run()
+    said = str(ending)
+    assert (ending.code, "with --operator" in said, "command again" in said) == (STUCK, True, False), said
 
 
 @table(
@@ -236,7 +281,8 @@ def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
     assert "No stored hash is a new one" in str(ending)
 
 
-def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one() -> None:
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one(*, dies: bool) -> None:
     """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
     world = World(cluster.grown())
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
@@ -244,8 +290,37 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
     assert world.run().code == DONE
     world.deploy(replicas=1)
     world.advance(60)
+    if dies:
+        assert world.run(stopped, revert=True).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
     assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 0), str(ending)
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, rejected: bool) -> None:
+    """One set came back from a backup with old hashes, and the tag of the operator names no release."""
+    world, written = World(cluster.grown(), replicas=0), list[str]()
+    assert world.run().code == DONE
+    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
+    world.advance(60)
+    for item in world.before.values():
+        if cluster.set_of(item) == "web":
+            world.store.put(item)
+
+    def reject(step: Step) -> None:
+        if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
+            written.append(step.name)
+            if len(written) > 3:
+                raise Rejected("is invalid")
+
+    ending = world.run(reject) if rejected else world.run()
+    if not rejected:
+        assert ending.code == DONE
+        ending = world.run(revert=True)
+    assert (ending.code in {DONE, REFUSED}, world.grove() == world.undone, world.replicas) == (True, True, 0), str(
+        ending
+    )
 
 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:

@@ -132,6 +132,27 @@ def test_a_set_with_new_hashes_beside_no_operator_is_what_a_dead_run_may_have_le
     assert ending.code == STUCK, str(ending)
 
 
+def test_new_hashes_of_a_run_that_ended_since_the_first_look_are_seen() -> None:
+    """It ended well right before this one took the Lease; refused then, 3 would let the old operator start: 6."""
+    world = World(cluster.grown())
+    world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
+
+    def other(_: Step) -> None:
+        assert world.start().run().code == DONE
+        begin_update(world)
+
+    ending = world.run(when(lambda step: step.write == 1, other, times=1))
+    assert ending.code == STUCK, str(ending)
+
+
+def test_hashes_that_both_algorithms_give_are_no_sign_of_a_dead_run() -> None:
+    """One set is in canonical order, another is refused until the old operator runs: 3, as nobody has written."""
+    world = World(cluster.grown_under("legacy-1.35"), replicas=0)
+    begin_update(world)
+    ending = world.run(target="canonical-1.35")
+    assert ending.code == REFUSED, str(ending)
+
+
 @table(
     "begin",
     ("For an update to end.", (begin_update,)),

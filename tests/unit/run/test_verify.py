@@ -112,7 +112,7 @@ def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
     before = migrated.verified()
     edit = {"manager": "argocd-controller", "time": LATER, "fieldsV1": {"f:spec": {"f:template": {}}}}
     migrated.change(lambda pcs: pcs["metadata"].update(managedFields=[edit]), kinds.POD_CLIQUE_SETS, "web")
-    migrated.change(_begun(LATER))
+    migrated.change(_begun(LATER), kinds.POD_CLIQUE_SETS, "web")
     found = migrated.verified()
     assert "argocd-controller has edited its template at 2026-04-01 00:00:00 UTC" in str(found.noticed)
     assert (found.older or 0) < (before.older or 0)
