@@ -85,7 +85,7 @@ def holds_target(plan: model.SetPlan) -> bool:
     if plan.hashes is None:
         return False
     old, new = plan.hashes.source, plan.hashes.target
-    if old == new:  # it is done, and only a scheme of the same layout may give the same
+    if plan.state is model.SetState.DONE and old == new:  # only a scheme of the same layout may give the same
         others = (one for one in schemes.all_schemes() if one.minor == plan.target.minor and one != plan.target)
         old = hashes_of(plan.tree.pcs)(next(others))
     stored = places.stored_hashes(plan.tree)
