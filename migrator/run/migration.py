@@ -13,7 +13,6 @@ commit records first, and without the rules that refuse.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
 from migrator import errors
@@ -72,8 +71,7 @@ def _rehearse(run: Session) -> RunResult:
     try:
         return _rehearsed(run)
     except errors.MigratorError as error:
-        with suppress(errors.MigratorError):
-            run.look_at_operators()  # beside none, new hashes alone are a sign
+        run.judge()  # the operator was read before the sets
         if not run.seen.dirty:
             raise
         raise leaving.half_way(run, error) from error
