@@ -82,8 +82,7 @@ def announce(
 
 def with_crds(cluster: Cluster, plan: Plan, options: context.RunOptions) -> Plan:
     """The plan with the CRDs that are in the way of its upgrade; a run does not read them, and cannot fail for them."""
-    served = _served(cluster)
-    if served is None or options.revert:
+    if options.revert or (served := _served(cluster)) is None:
         return plan
     found = crds.advise(served, (), options.plan.target.builds)
     return replace(plan, advisories=(*plan.advisories, *found))
