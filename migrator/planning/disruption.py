@@ -32,8 +32,7 @@ def disruption_of(
     """The pods of a set that an operator of ``target`` recreates, without the migration and with it.
 
     Those that are being deleted do not count. ``builds`` are those that the operator may be, oldest first; the least
-    harmful one counts. GPUs claimed by
-    dynamic resource allocation do not count.
+    harmful one counts. GPUs claimed by dynamic resource allocation do not count.
     """
     pcs = tree.pcs
     looks_at_idle = quirks.from_rc1_on(builds)
