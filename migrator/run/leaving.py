@@ -20,7 +20,6 @@ from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import knows, release_in
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
-from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
@@ -147,7 +146,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
         return error
     record = run.seen.open
     if not next_step:
-        next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
+        next_step = _next_step(run) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else UNREAD
         other = run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None)
         flags = isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
@@ -185,8 +184,9 @@ def _beside_target_next(run: Session) -> str:
     )
 
 
-def _next_step(seen: Observation, *, revert: bool) -> str:
+def _next_step(run: Session) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
+    seen, revert = run.seen, run.options.revert
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)
@@ -196,8 +196,9 @@ def _next_step(seen: Observation, *, revert: bool) -> str:
     release = release_in(seen.operator.image) if seen.operator is not None else None
     at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
+    again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
     back = "" if revert else errors.OR_REVERT
-    return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"
 
 
 def _unchanged(error: BaseException) -> BaseException:
