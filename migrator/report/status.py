@@ -96,7 +96,7 @@ def _unfit(outlook: Outlook, plan: model.Plan) -> str:
     if not lost.pods:
         return ""
     when = ", which is running: it" if outlook.running else ": if that release starts, it"
-    return row("hashes", f"The stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
+    return row("hashes", f"Stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
 
 
 def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
