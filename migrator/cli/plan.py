@@ -40,7 +40,7 @@ EXIT_CHANGES: Final = 10
     "Read the output of kubectl get instead of a cluster (YAML or JSON; - is stdin). May be repeated.",
     multiple=True,
 )
-@flags.target("What the next operator expects. Without it: a row for each newer release.")
+@flags.target("What the next operator expects. Without it: a row for each scheme of newer releases.")
 @flags.TO_BINARY
 @flags.SOURCE
 @flags.output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
