@@ -64,6 +64,13 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
     assert text.splitlines()[-1].endswith(last)
 
 
+@pytest.mark.usefixtures("site")
+def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
+    """Nothing has begun, so there is nothing to put in order, and no line says that this failed."""
+    events = [event["event"] for event in invoke("run", "--to", OLD, "--revert", code=2).events]
+    assert events == ["stage", "failed"]
+
+
 def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
     """The whole way: the CRDs and why, the upgrade, the verification."""
     printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
