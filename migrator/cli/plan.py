@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from migrator import __version__, errors
-from migrator.cli import connect, dialogue, flags, log, operator_source
+from migrator.cli import connect, dialogue, flags, log
 from migrator.cli.stdout import as_json, write
+from migrator.cli.target import choose_target
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import AUTO, PlanOptions, source_of
@@ -68,7 +69,7 @@ def plan(
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
-    chosen = operator_source.choose_target(to, to_binary)
+    chosen = choose_target(to, to_binary)
     any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
