@@ -52,7 +52,7 @@ def disruption_of(
 
 
 def all_pods(tree: objects.Tree) -> Disruption:
-    """All pods of the tree that are not being deleted, and their GPUs."""
+    """All pods of the set that are not being deleted, and their GPUs."""
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 

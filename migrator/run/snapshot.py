@@ -30,7 +30,7 @@ def read_snapshot(
 
     If the whole cluster may not be read, only ``namespace`` is read, if one is given; ``Snapshot.only`` names it.
 
-    No Grove CRDs means no trees. A kind that holds no known hash and cannot be listed is named in
+    No Grove CRDs means no sets. A kind that holds no known hash and cannot be listed is named in
     ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
     ``search`` each object is searched for hashes in places that are not known, with ``phases`` two more short lists
     show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump
