@@ -27,7 +27,7 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
 def disruption_of(
-    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
+    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str]
 ) -> tuple[Disruption, Disruption]:
     """The pods of a set that an operator of ``target`` recreates, without the migration and with it.
 

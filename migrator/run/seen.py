@@ -262,7 +262,7 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return False
 
 
-def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool = True) -> Observation:
+def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool) -> Observation:
     """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options
     snapshot = read_snapshot(cluster, search=search)

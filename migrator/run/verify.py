@@ -44,10 +44,10 @@ class VerifyResult:
     sets: int
     stored: int
     compared: bool  # with the time of a record
-    problems: tuple[verification.Problem, ...] = ()
-    noticed: tuple[verification.Problem, ...] = ()  # what is no problem
-    older: int | None = None
-    younger: int | None = None
+    problems: tuple[verification.Problem, ...]
+    noticed: tuple[verification.Problem, ...]  # what is no problem
+    older: int | None
+    younger: int | None
 
 
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
