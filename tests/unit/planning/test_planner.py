@@ -144,7 +144,7 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
     assert (tree.state, tree.changes, refusals(tree.findings)) == (SetState.DONE, (), [])
     assert {finding.code for finding in tree.findings} == {"GM-101", "GM-102"}
     for finding in tree.findings:
-        assert finding.message.endswith("(only a warning: nothing is written to this set)")
+        assert finding.message.endswith("(nothing is to be written to this set)")
 
 
 @table(
