@@ -185,7 +185,8 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
 def _beside_target_next(run: Session) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
-    start = f"`{installed.start_command}`" if installed is not None and installed.deployment else "start it"
+    known = installed is not None and installed.deployment and run.options.is_target(installed.image)
+    start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     return (
         f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
     )

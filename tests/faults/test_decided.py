@@ -100,6 +100,7 @@ def test_an_operator_elsewhere_that_starts_in_mid_run_stops_the_writing(image: s
     assert f"Deployment {namespace}/grove-operator" in str(ending), str(ending)
     if image == cluster.NEW_IMAGE:
         assert ending.code == STUCK
+        assert "kubectl scale" not in str(ending), "the Deployment that is at zero is the old operator's"
         forward = [step for step in process.applied if step.is_grove and step.write > began.write]
         assert len(forward) <= 12, "it is seen within five seconds"
     else:
