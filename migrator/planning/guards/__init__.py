@@ -77,3 +77,6 @@ def not_checked(snapshot: Snapshot) -> Iterator[model.NotChecked]:
         )
     if snapshot.only is not None:
         yield cluster.OTHER_SETS.unjudged(f"you are allowed to list namespace {snapshot.only} only")
+        yield from (
+            cluster.NOT_LISTED.unjudged(f"you are not allowed to list {one}") for one in snapshot.forbidden_kinds
+        )

@@ -159,6 +159,14 @@ def test_a_kind_that_may_not_be_listed_refuses(options: PlanOptions, refused: li
     assert refusals(make_plan(snapshot, options, Known(now=NOW)).findings) == refused
 
 
+def test_with_one_namespace_a_kind_that_may_not_be_listed_is_not_checked() -> None:
+    """No role of a namespace can grant a kind of the cluster, so it is no warning that advises to grant it."""
+    one = replace(World().grow().snapshot(), forbidden_kinds=("clustertopologies.grove.io",), only="default")
+    plan = make_plan(one, options_of(), Known(now=NOW))
+    unjudged = [(unseen.code, unseen.reason) for unseen in plan.not_checked]
+    assert (plan.findings, unjudged[1:]) == ((), [("GM-137", "you are not allowed to list clustertopologies.grove.io")])
+
+
 def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind that may not be listed, for example."""
     snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
