@@ -8,8 +8,10 @@ from migrator.errors import Forbidden
 from migrator.kinds import LEASES
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
+from migrator.planning.webhooks import expression
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
+from testbed import operator_installation as installation
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
 from tests.support.memory_store import Request
@@ -102,6 +104,20 @@ def test_missing_permissions_are_told_at_once_with_their_account(
     maps = "" if "-n" in command else "podgangmaps.grove.io, "  # a plan of one namespace does without them
     assert f". It cannot list {maps}podcliquescalinggroups.grove.io, podcliques.grove.io, pods either" in said
     assert ("plan that one with -n" in said) is (command == ("plan",))
+
+
+def test_a_plan_names_the_account_that_a_webhook_must_leave_out(site: Site, invoke: Invoke) -> None:
+    """The command of GM-202 holds as it is printed, and once it was run there is nothing to warn of."""
+    account = "system:serviceaccount:grove-system:grove-migrator"
+    _, found = installation.webhook()
+    found["metadata"]["name"], (hook,) = "podclique-validating-webhook", found["webhooks"]
+    rule = {"apiGroups": ["grove.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["podcliques"]}
+    site.store.put({**found, "webhooks": [{**hook, "rules": [rule]}]})
+    warnings = invoke("plan", "--to", NEW, "-o", "json").json["warnings"]
+    assert [account in one["remedy"] for one in warnings if one["code"] == "GM-202"] == [True]
+    left_out = [{"name": "grove-migrator", "expression": expression(account)}]
+    site.store.put({**found, "webhooks": [{**hook, "rules": [rule], "matchConditions": left_out}]})
+    assert "GM-202" not in invoke("plan", "--to", NEW).out
 
 
 def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> None:
