@@ -148,9 +148,9 @@ def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[
 
 
 def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
-    """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
+    """The commands that the last run printed at its end, if no set is to be migrated since."""
     last = seen.record
-    if last is None or last.is_open or last.revert or reached is None or any(one.changes for one in reached.set_plans):
+    if last is None or last.is_open or last.revert or reached is None or json.number(reached, SetState.MIGRATE):
         return ()
     options = RunOptions(PlanOptions(named(last.target)))
     result = RunResult(reached, operator=seen.operator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import Forbidden
-from migrator.kinds import LEASES
+from migrator.kinds import LEASES, POD_CLIQUE_SETS
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
@@ -73,9 +73,16 @@ def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
     assert events == ["stage", "failed"]
 
 
-def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
-    """The whole way: the CRDs and why, the upgrade, the verification."""
-    printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
+@pytest.mark.parametrize("skipped", [(), ("--skip-refused",)])
+def test_after_a_run_the_commands_are_those_that_it_printed(
+    skipped: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
+    """The whole way: the CRDs and why, the upgrade, the verification; also if a refused set was left out."""
+    if skipped:
+        body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
+        body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+        site.store.put(body)
+    printed = invoke(*RUN, *skipped).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
     assert invoke("plan").out.partition("next      ")[2] == printed
     assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
