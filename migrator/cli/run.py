@@ -44,7 +44,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @flags.option("--revert", "Undo the run with the same --from and --to.")
 @flags.option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
 @flags.OPERATOR
-@flags.output_format(["table", "json"], "Output format of the result.")
+@flags.output_format(["text", "json"], "Output format of the result.")
 @flags.CLUSTER
 def run(
     *,

@@ -37,7 +37,7 @@ _SHOWN: Final = 3
 )
 @flags.duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @flags.OPERATOR
-@flags.output_format(["table", "json"])
+@flags.output_format(["text", "json"])
 @flags.CLUSTER
 def verify(
     *,
