@@ -43,7 +43,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     """
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
-        if run.seen.open or run.wrote or run.stops:
+        if _has_begun(run):
             run.log.warning("ending_run", error=_said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return half_way(run, error, is_read=False)
@@ -51,10 +51,16 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
-            run.log.warning("cleanup_failed", error=_said(late))
+            if _has_begun(run):
+                run.log.warning("cleanup_failed", error=_said(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
+
+
+def _has_begun(run: Session) -> bool:
+    """Whether there may be something to put in order, of this run or of an earlier one."""
+    return run.seen.open is not None or run.wrote or run.stops > 0
 
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
@@ -178,7 +184,8 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
 def _beside_target_next(run: Session) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
-    start = f"`{installed.start_command}`" if installed is not None and installed.deployment else "start it"
+    known = installed is not None and installed.deployment and run.options.is_target(installed.image)
+    start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     return (
         f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
     )
