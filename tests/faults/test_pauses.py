@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from migrator import kinds
+from migrator import __version__, kinds
 from migrator.errors import Rejected, Reverted
-from migrator.run.leases import PARKED
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -149,6 +149,19 @@ def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: 
     ending = world.run(revert=True, **options)
     said = str(ending)
     assert (ending.code, f"run --revert --to {cluster.TARGET}" in said, "again" in said) == (STUCK, True, False), said
+
+
+def test_a_revert_of_what_a_newer_version_has_written_names_that_version() -> None:
+    """Another laptop has a newer one, and this one does not know its target: the same command needs that version."""
+    world = World()
+    assert world.run().code == DONE
+    newer = world.record.replace(cluster.TARGET, "v0.1.0-alpha.99").replace(__version__, "9.8.7")
+    annotations = {RECORD: newer}
+    world.store.edit(
+        kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
+    )
+    ending = world.run(revert=True)
+    assert (ending.code, "version 9.8.7" in str(ending)) == (REFUSED, True), str(ending)
 
 
 def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
