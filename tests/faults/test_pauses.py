@@ -15,7 +15,7 @@ from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
-from tests.faults.operators import ALPHA_9, ALPHA_11
+from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -126,6 +126,22 @@ def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> Non
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     world.advance(60)
     world.operate(cluster.TARGET, ALPHA_11)
+    ending = world.start().verify()
+    assert ending.code == DONE, str(ending)
+
+
+@pytest.mark.parametrize("pauses", [True, False])
+def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pauses: bool) -> None:
+    """A node is drained in the pause or after the upgrade; alpha.12-rc1 updates every PodClique without progress."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    for before in (pauses, not pauses):
+        if before:
+            users.act(world, "evict", 4, 1, born=1)
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(60)
+        assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
+    assert len(world.grove().keys() - world.before.keys()) == 1
     ending = world.start().verify()
     assert ending.code == DONE, str(ending)
 
