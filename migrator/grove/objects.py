@@ -75,12 +75,10 @@ class GroveObject:
 class PodClique(GroveObject):
     """A PodClique without its pod spec.
 
-    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it. ``scaled`` is when
-    it was last scaled.
+    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """
 
     clique: str | None = None
-    scaled: datetime | None = None
     pods: tuple[Pod, ...] = ()
 
     @property

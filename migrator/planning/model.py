@@ -210,8 +210,10 @@ def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
 
 
 def in_flight(plan: Plan) -> list[str]:
-    """The codes of the refusals, if all of them may end without help."""
-    found = plan.refusals
+    """The codes of the refusals, if all of them may end without help, and of the sets that are skipped until then."""
+    skipped = (one for one in plan.set_plans if one.state is SetState.SKIPPED)
+    left_out = [finding for one in skipped for finding in one.findings if finding.settles]
+    found = (*plan.refusals, *left_out)
     return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
 
 

@@ -170,12 +170,12 @@ def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:
-    """Leave a refused set out; any other plan stays as it is."""
+    """Leave a refused set out; any other plan stays as it is. It may still be waited for if all refusals settle."""
     if plan.state is not model.SetState.REFUSED:
         return plan
-    return replace(
-        plan, state=model.SetState.SKIPPED, changes=(), findings=tuple(finding.as_warning for finding in plan.findings)
-    )
+    settles = all(finding.settles for finding in plan.refusals)
+    findings = (replace(finding.as_warning, settles=finding.settles and settles) for finding in plan.findings)
+    return replace(plan, state=model.SetState.SKIPPED, changes=(), findings=tuple(findings))
 
 
 def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:

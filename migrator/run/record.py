@@ -16,6 +16,7 @@ from migrator.errors import UnknownScheme, Unreadable
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import AUTO
+from migrator.releases.table import named
 from migrator.run.leases import OWN_LEASE
 
 FORMAT = 7
@@ -115,8 +116,9 @@ def parse(text: str, namespace: str) -> Record | None:
         times = {"started": datetime.fromisoformat(values["started"]), "state": State(values["state"])}
         return _checked(Record(**{**values, **times}))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, UnknownScheme) as error:
+        why = str(error).partition(". ")[0]  # what `--to` may be instead is no matter here
         raise Unreadable(
-            f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {error}. Run the version of "
+            f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {why}. Run the version of "
             "grove-migrator that wrote it; only if no migration is under way, delete it: "
             f"kubectl -n {namespace} delete lease {OWN_LEASE}"
         ) from error
@@ -136,4 +138,6 @@ def _checked(record: Record) -> Record:
         raise TypeError("started has no time zone")
     if record.scheme:
         schemes.by_name(record.scheme)
+    if record.is_open:  # whose commands name a target that this version may not know
+        named(record.target)
     return record

@@ -337,7 +337,7 @@ def _revert_plan(snapshot: objects.Snapshot, seen: Observation) -> model.Plan:
         return model.Plan(options.plan.source, options.plan.target, ())  # the record may be there
     if record is not None and not is_same_target(record, options):
         raise errors.Refused(
-            f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
-            f"with `run --revert --to {shlex.quote(record.target)}`"
+            f"by the record, the last run, by version {record.version}, went to {record.target}, not to --to "
+            f"{options.plan.target}: undo that one with `run --revert --to {shlex.quote(record.target)}`"
         )
     return planner.plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

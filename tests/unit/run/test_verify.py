@@ -250,7 +250,7 @@ def test_a_reason_is_logged_once(migrated: Site) -> None:
 
 def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
     """A pod that was replaced does not come back: the rest of --wait is not waited for."""
-    migrated.change(_begun(LATER, ended=True))
+    migrated.change(_begun(LATER, ended=True), kinds.POD_CLIQUE_SETS, "web")
     migrated.make_a_pod_anew()
     waited = migrated.clock()
     replaced = "PodClique default/web-0-front: 1 pod of 1 replaced by an update that began at 2026-04-01 00:00:00"
