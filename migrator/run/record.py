@@ -43,6 +43,7 @@ class State(StrEnum):
 class Record:
     """One run. ``source`` and ``target`` are as requested; ``scheme`` is the source that explains every set, if any.
 
+    ``started`` is when it began, or, until it writes, when the last one that wrote did.
     ``operator`` is the Deployment of the old hashes, as a run stopped it, and ``stopped`` what this run itself stopped.
     ``elects``: it elected its leader by its Lease. ``repeats``: a run to the same target had ended well before.
     ``error`` is why the run ended, if it failed.
@@ -75,10 +76,8 @@ class Record:
             State.WRITING: "did not end, and may have written",
         }
         source = "" if self.source == AUTO else f"from {self.source} "
-        return (
-            f"the {kind} {source}to {self.target} that began at {self.started:%Y-%m-%d %H:%M} UTC "
-            f"{fate.get(self.state, 'has ended')}"
-        )
+        began = "" if self.state is State.STOPPING else f"that began at {self.started:%Y-%m-%d %H:%M} UTC "
+        return f"the {kind} {source}to {self.target} {began}{fate.get(self.state, 'has ended')}"
 
     @property
     def source_scheme(self) -> Scheme | None:
@@ -116,9 +115,8 @@ def parse(text: str, namespace: str) -> Record | None:
         times = {"started": datetime.fromisoformat(values["started"]), "state": State(values["state"])}
         return _checked(Record(**{**values, **times}))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, UnknownScheme) as error:
-        why = str(error).partition(". ")[0]  # what `--to` may be instead is no matter here
         raise Unreadable(
-            f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {why}. Run the version of "
+            f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {error}. Run the version of "
             "grove-migrator that wrote it; only if no migration is under way, delete it: "
             f"kubectl -n {namespace} delete lease {OWN_LEASE}"
         ) from error
@@ -138,6 +136,9 @@ def _checked(record: Record) -> Record:
         raise TypeError("started has no time zone")
     if record.scheme:
         schemes.by_name(record.scheme)
-    if record.is_open:  # whose commands name a target that this version may not know
-        named(record.target)
+    if record.is_open:  # then the next commands name its target
+        try:
+            named(record.target)
+        except UnknownScheme:
+            raise ValueError(f"this version does not know its target {record.target}") from None
     return record
