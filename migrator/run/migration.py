@@ -198,10 +198,8 @@ def _close(run: Session) -> None:
     run.look_at_operators()
     _check_last(run)
     while run.seen.wrong_operator:  # it waits for its Lease, or has just started: it is stopped while stops are left
-        acts = run.seen.acts
         run.fence()
-        if acts:
-            _write_until_read_back(run)
+        _write_until_read_back(run)
     installed, record, is_target = run.seen.operator, run.seen.record, run.options.is_target
     known = record is not None and (record.is_open or run.options.revert)
     if installed is not None and record is not None and known and is_target(installed.image) != run.options.revert:
