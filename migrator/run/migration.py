@@ -228,12 +228,14 @@ def _check_last(run: Session) -> None:
             break
         run.context.rest(_SETTLE_EVERY)
         run.read()
-    written = {p.tree.ref.uid: p.tree.pcs.template for p in model.pending(run.result.plan)}
+    pending = model.pending(run.result.plan)
+    written = {p.tree.ref.uid: p.tree.pcs.template for p in pending}
     unedited = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
     of_planned: list[model.Finding] = [finding for one in unedited for finding in one.findings]
     if foreign := [f for f in of_planned if f.code == FOREIGN.code and f.code not in run.options.plan.allow]:
         raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
-    if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in unedited}]:
+    had_labels = {p.tree.ref for p in pending if not unlabelled(p.tree)}  # a revert takes a set as it is
+    if missing := [one for one in _without_label(run) if one in had_labels & {p.tree.ref for p in unedited}]:
         raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
 
 
