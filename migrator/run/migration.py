@@ -129,8 +129,9 @@ def _look_until_idle(run: Session) -> None:
         run.context.deadline.restart()
         run.context.stage("looking")
         run.look(search=True)
-        codes = model.in_flight(run.seen.plan)
-        if not codes or run.context.clock() >= until:
+        codes, installed = model.in_flight(run.seen.plan), run.seen.operator
+        at_zero = installed is not None and installed.gone  # so it ends no update
+        if not codes or at_zero or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)
             run.seen.check_target_image()
             return
