@@ -121,3 +121,13 @@ def test_a_set_that_is_in_flight_is_waited_for_before_it_is_left_out() -> None:
     world.later(60, lambda: world.operate(cluster.SOURCE, ALPHA_9))
     ending = world.run(skip_refused=True, wait=600.0)
     assert (ending.code, would_roll(world.grove(), cluster.TARGET)) == (DONE, frozenset()), str(ending)
+
+
+def test_nobody_waits_for_an_operator_that_is_at_zero() -> None:
+    """The same command again, as a hook does: what was left out cannot end now."""
+    world = World(cluster.grown())
+    edit(world, "web")
+    assert world.run(skip_refused=True).code == DONE
+    began = world.seconds
+    assert world.run(skip_refused=True, wait=600.0).code == DONE
+    assert world.seconds - began < 60
