@@ -197,8 +197,11 @@ class Plan:
         )
 
 
-def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
-    """The error for the first refusal, if there is one; ``skip_refused`` if refused sets were to be left out."""
+def refused(plan: Plan, *, skip_refused: bool, half_way: bool = False) -> Refused | None:
+    """The error for the first refusal, if there is one; ``skip_refused`` if refused sets were to be left out.
+
+    ``half_way``: no operator may run, so nothing says that it would end the refusal.
+    """
     found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
         return None
@@ -206,7 +209,8 @@ def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
     if skip_refused and not {one.state for one in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
         more += "; --skip-refused would leave nothing to migrate"
     first = found[0]
-    return Refused(f"{first}{more}", guard=first.code, ref=first.ref, field=first.field)
+    said = first.fact if half_way and first.settles else str(first)
+    return Refused(f"{said}{more}", guard=first.code, ref=first.ref, field=first.field)
 
 
 def in_flight(plan: Plan) -> list[str]:

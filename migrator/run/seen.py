@@ -159,7 +159,8 @@ class Observation:
     @property
     def refused(self) -> errors.Refused | None:
         """The error for the first refusal, if there is one."""
-        return model.refused(self.plan, skip_refused=self.options.plan.skip_refused)
+        half_way = self.dirty or (self.open is not None and self.open.state is State.WRITING)
+        return model.refused(self.plan, skip_refused=self.options.plan.skip_refused, half_way=half_way)
 
     @property
     def release(self) -> str | None:

@@ -177,6 +177,16 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     assert (ending.code, "Keep the operator at zero" in said, "again" in said) == (STUCK, True, False), said
 
 
+def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
+    """An update that is in flight would end so at other times; now the operator must stay at zero."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    users.begin_update(world)
+    said = str(world.run())
+    assert ("GM-101" in said, "at zero" in said, "operator finish" in said) == (True, True, False), said
+
+
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
 def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
     """Beside half-written sets: 6, and not also that the same command helps."""
