@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrator import kinds
-from migrator.errors import Rejected, Reverted
+from migrator.errors import AGAIN, STAY_AT_ZERO, Rejected, Reverted
 from migrator.run.leases import PARKED
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -137,7 +137,7 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     world.advance(LONGER_THAN_A_LEASE)
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
-    assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
+    assert (ending.code, STAY_AT_ZERO in str(ending)) == (STUCK, True), str(ending)
 
 
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
@@ -177,7 +177,7 @@ def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> N
 
     world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", change)
     ending = world.run()
-    assert (ending.code, "Run the same command again" in str(ending)) == (STUCK, True), str(ending)
+    assert (ending.code, AGAIN in str(ending)) == (STUCK, True), str(ending)
 
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:

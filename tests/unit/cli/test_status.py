@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.errors import Forbidden
+from migrator.errors import STAY_AT_ZERO, Forbidden
 from migrator.kinds import LEASES
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
@@ -134,7 +134,7 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     said = " ".join(invoke("plan").out.split())
     undo = "" if back else ", or add `--revert` to it to restore every old hash"
     assert f"1 of 3 sets is {'reverted' if back else 'migrated'}." in said
-    assert f"Keep the operator at zero replicas. Run the next command to finish{undo}. next " in said
+    assert f"{STAY_AT_ZERO} Run the next command to finish{undo}. next " in said
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
         assert f" {absent}" not in said
