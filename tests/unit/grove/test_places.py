@@ -15,7 +15,6 @@ from tests.support.builders import LATER, World
 from tests.support.paths import ROOT
 from tests.support.tables import table
 
-GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 
 
 def fields(world: World) -> list[tuple[str, str, str]]:
