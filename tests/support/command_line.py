@@ -21,6 +21,8 @@ from tests.support.paths import ROOT
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
 MANIFESTS: Final = ROOT / "examples" / "podcliquesets.yaml"
 TO: Final = ("--to", "v0.1.0-alpha.11")
+#: The example has no operator to be found.
+HOME: Final = ("--operator", "grove-system/grove-operator")
 
 
 @cache

@@ -24,7 +24,7 @@ from migrator.cli.flags import seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from migrator.releases.table import releases
-from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.command_line import DUMP, HOME, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
@@ -329,5 +329,4 @@ def test_flags_have_no_variables(name: str, monkeypatch: pytest.MonkeyPatch, inv
 def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, version: str, invoke: Invoke) -> None:
     """Grove's release is the version of Grove's chart; a scheme names none."""
     invoke.on(MemoryCluster(*objects()))
-    run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
-    assert f" --version {version} " in invoke(*run).json["next"][0]
+    assert f" --version {version} " in invoke("run", "--to", target, *HOME, "-o", "json").json["next"][0]

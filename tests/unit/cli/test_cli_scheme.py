@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from migrator.releases.program import API, MACHINERY
-from tests.support.command_line import DUMP, Invoke, objects
+from tests.support.command_line import DUMP, HOME, Invoke, objects
 from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 from tests.support.tables import table
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-HOME = ("--operator", "grove-system/grove-operator")
 COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME], ["verify"]])
 
 ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run", *HOME], ["verify"]])
@@ -115,7 +114,7 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
     invoke.on(MemoryCluster(NAMESPACE, *objects()))
-    run = ("run", "--operator", "grove-system/grove-operator", "--to-binary", written(tmp_path), "-o", "json")
+    run = ("run", *HOME, "--to-binary", written(tmp_path), "-o", "json")
     assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
     assert " --target-image IMAGE --after-upgrade" in invoke("verify", *run[3:5]).out
     named = invoke(*run, "--target-image", "example.test/op:mine").json["next"][-1]

@@ -22,14 +22,6 @@ LOST = "recreates 19 pods with 78 GPUs."
 NEWEST = [release.name for release in releases() if release.name.startswith("v")][-1]
 
 
-@pytest.fixture
-def site(invoke: Invoke) -> Site:
-    """The example beside the operator that made it."""
-    found = Site()
-    invoke.on(found.store)
-    return found
-
-
 @table(
     "does first last",
     (
@@ -153,11 +145,10 @@ def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> Non
     assert "\nready     Nothing that was checked blocks a migration.\n" in invoke("plan").out
 
 
-def test_a_verification_before_the_upgrade_names_the_one_after_it(invoke: Invoke) -> None:
+def test_a_verification_before_the_upgrade_names_the_one_after_it(site: Site, invoke: Invoke) -> None:
     """Whoever verifies at once what `run` has written is not at the end."""
-    site = Site()
-    invoke.on(site.store)
     invoke(*RUN)
+    assert site.replicas == 0
     lines = invoke("verify", "--to", NEW).out.splitlines()
     assert lines[-3:] == [
         "note      Once the new operator runs, verify again; `grove-migrator plan` lists",

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.command_line import DUMP, HOME, TO, Invoke, objects
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
@@ -37,7 +37,7 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     invoke.on(MemoryCluster(*objects()))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        events = invoke("run", *TO, "--operator", "grove-system/grove-operator").events
+        events = invoke("run", *TO, *HOME).events
     invoke("verify", *TO)
     assert [(e["level"], e["message"]) for e in events if e["event"] == "unwritable_output"] == [
         ("warning", "cannot write to stdout: No space left on device")
@@ -50,10 +50,9 @@ def test_a_dry_run_whose_result_cannot_be_printed_fails(
 ) -> None:
     """A dry run has no other result than its output."""
     invoke.on(MemoryCluster(*objects()))
-    home = ("--operator", "grove-system/grove-operator")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        failure = invoke("run", *TO, *home, "--dry-run", code=1).failure
+        failure = invoke("run", *TO, *HOME, "--dry-run", code=1).failure
     assert failure["code"] == "unwritable-output"
     assert "cannot write to stdout" in failure["message"]
 

@@ -16,7 +16,6 @@ from tests.support.paths import ROOT
 from tests.support.tables import table
 
 
-
 def fields(world: World) -> list[tuple[str, str, str]]:
     """Kind, object and field of every stored hash, in the order of writing."""
     (tree,) = world.snapshot().trees
