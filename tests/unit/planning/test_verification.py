@@ -64,20 +64,6 @@ def test_a_pod_clique_that_was_made_since_had_no_pod_to_replace(seconds: int, *,
     assert bool(problems(world, after=True, since=since)) is replaced
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_an_update_of_a_pod_clique_alone_follows_no_edit(*, replaced: bool) -> None:
-    """Somebody applied other replicas, and alpha.12-rc1 began its own update of the PodClique: its pods are judged."""
-    since = datetime(2026, 1, 2, tzinfo=UTC)
-    applied, began = ((since + timedelta(hours=n)).isoformat() for n in (1, 2))
-    edit = {"manager": "kubectl", "time": applied, "fieldsV1": {"f:spec": {"f:template": {}}}}
-    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], groups={}, pods=1, progress=())
-    world.put("PodCliqueSet", "web", "/metadata/managedFields", [edit])
-    world.put("PodClique", "web-0-a", "/status/updateProgress", {"updateStartedAt": began, "updateEndedAt": began})
-    world.put("PodClique", "web-0-a", "/metadata/creationTimestamp", "2025-01-02T00:00:00Z")
-    world.put("Pod", "web-0-a-0", "/metadata/creationTimestamp", began if replaced else "2025-01-02T00:00:00Z")
-    assert [one.ref.kind for one in problems(world, after=True, since=since)] == ["PodClique"] * replaced
-
-
 def test_under_on_delete_progress_touches_no_pod() -> None:
     """The operator writes it, and waits for somebody who deletes pods."""
     world = World().grow(scheme="legacy-1.35", on_delete=True)
@@ -125,6 +111,8 @@ EDITED = [True, False]  # and every set was
     ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
     ("No earlier one.", (SET, 39, -99, False, 100, [False])),
     ("None began: who owns the template may have written the replicas.", (SET, -60, -99, True, 100, [])),
+    ("A PodClique's alone follows no edit: its pods are judged.", (MEMBER, 200, 200, True, 100, [False])),
+    ("It replaced none.", (MEMBER, 200, -99, True, 100, [])),
 )
 def test_clocks_may_differ_by_a_minute(
     of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool

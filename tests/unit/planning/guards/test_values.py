@@ -117,8 +117,7 @@ def at_zero(replicas: int, pods: int) -> World:
 
 def pruned() -> World:
     """An unfinished update whose progress is gone: under CRDs of alpha.9 the API server leaves it out."""
-    world = World().grow(progress=())
-    world.edit("work", "app:2")
+    world = World().grow(progress=()).edit("work")
     after = world.hashes("legacy-1.34").generation
     return world.put("PodCliqueSet", "web", "/status/currentGenerationHash", after).put(*CLIQUE, GENERATION, after)
 
@@ -204,9 +203,8 @@ def test_on_delete_leaves_a_pod_without_its_label() -> None:
 
 def test_a_tree_that_nothing_explains_says_so() -> None:
     """Where no value is any scheme's, no scheme is named as if it were close."""
-    world = World().grow(cliques=[clique("front")], groups={})
-    world.edit("front", "app:2")
-    messages = [finding.message for finding in world.findings() if finding.severity is Severity.REFUSAL]
+    found = World().grow(cliques=[clique("front")], groups={}).edit().findings()
+    messages = [finding.message for finding in found if finding.severity is Severity.REFUSAL]
     assert messages
     assert all("not the current spec's hash under any scheme" in message for message in messages)
 
@@ -329,6 +327,4 @@ def test_a_field_that_other_crds_may_have_removed_is_named(
 
 def test_crds_that_keep_every_field_are_not_blamed() -> None:
     """From 0.34 to 0.35 no field goes."""
-    world = World().grow()
-    world.edit("front", "app:2")
-    assert not any("CRDs" in one.remedy for one in world.findings("auto", "legacy-1.35"))
+    assert not any("CRDs" in one.remedy for one in World().grow().edit().findings())
