@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import STAY_AT_ZERO, Forbidden
-from migrator.kinds import LEASES
+from migrator.kinds import DEPLOYMENTS, LEASES
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
-from tests.support.memory_store import Request
 from tests.support.tables import table
 from tests.unit.report.test_table import finding, plan, tree_plan
 
@@ -57,22 +56,19 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
 
 
 def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
-    """The whole way: the CRDs and why, the upgrade, the verification."""
+    """The whole way: the CRDs and why, the upgrade, the verification; and no other release is offered."""
     printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
-    assert invoke("plan").out.partition("next      ")[2] == printed
+    said = invoke("plan").out
+    assert said.partition("next      ")[2] == printed
+    assert "newer" not in said
     assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
     assert application(NEW) in printed
 
 
 def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke: Invoke) -> None:
     """Without the permission to look, none was found is not true."""
-
-    def within(request: Request) -> None:
-        if request.resource.plural == "deployments":
-            raise Forbidden("list deployments: HTTP 403 Forbidden")
-
-    site.store.before.append(within)
+    site.store.fail(Forbidden("list deployments: HTTP 403 Forbidden"), times=99, resource=DEPLOYMENTS)
     assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
 
 
@@ -130,13 +126,6 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
         assert f" {absent}" not in said
-
-
-def test_between_a_run_and_its_upgrade_no_other_release_is_offered(site: Site, invoke: Invoke) -> None:
-    """Only the commands of this upgrade are next."""
-    assert site.replicas == 1
-    invoke(*RUN)
-    assert "newer" not in invoke("plan").out
 
 
 def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> None:
