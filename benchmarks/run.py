@@ -37,7 +37,7 @@ from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import load
-from testbed.operator_installation import NAMESPACE, config_map, deployment, image
+from testbed.operator_installation import NAMESPACE, deployment, image
 
 ROUNDS: Final = 5
 _OPERATOR: Final = deployment(image("v0.1.0-alpha.9"))
@@ -160,7 +160,6 @@ def running() -> Iterator[Bench]:
             client = control_plane.client()
             apply_crds(client, LINE)
             client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            client.create(config_map())
             client.create(_OPERATOR)
             yield Bench(control_plane, directory, cores[-1], client)
         finally:

@@ -1,4 +1,4 @@
-"""The operator as Grove's chart installs it: Deployment, configuration, pod, and the webhook with its Service."""
+"""The operator as Grove's chart installs it: Deployment, pod, and the webhook with its Service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ LABELS: Final = {
     "app.kubernetes.io/name": "grove-operator",
     "app.kubernetes.io/part-of": "grove",
 }
-_CONFIG_MAP: Final = "grove-operator-cm-0123abcd"
 
 
 def image(release: str) -> str:
@@ -23,26 +22,9 @@ def image(release: str) -> str:
     return f"example.test/grove-operator:{release}"
 
 
-def configuration(*, lease_seconds: int = 15) -> str:
-    """The operator's configuration file, with leader election."""
-    return (
-        "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
-        f"leaderElection:\n  enabled: true\n  leaseDuration: {lease_seconds}s\n  resourceName: {LEASE}\n"
-    )
-
-
-def config_map(text: str | None = None, *, namespace: str = NAMESPACE) -> Object:
-    """The ConfigMap that the Deployment mounts."""
-    data = {"config.yaml": configuration() if text is None else text}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _named(_CONFIG_MAP, namespace), "data": data}
-
-
 def pod_spec(of: str) -> Object:
     """The pod spec for an image."""
-    return {
-        "containers": [{"name": "grove-operator", "image": of}],
-        "volumes": [{"name": "operator-config", "configMap": {"name": _CONFIG_MAP}}],
-    }
+    return {"containers": [{"name": "grove-operator", "image": of}]}
 
 
 def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE, observed: bool = False) -> Object:

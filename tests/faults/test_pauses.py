@@ -157,7 +157,6 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
     world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
-    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
     world.store.put(other)
     ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
@@ -185,7 +184,6 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     world = World(cluster.grown())
     assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
-    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
     ending = world.run()
     said = str(ending)

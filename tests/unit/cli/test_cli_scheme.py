@@ -14,7 +14,6 @@ from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 from tests.support.tables import table
 
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
 COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME], ["verify"]])
 
 ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run", *HOME], ["verify"]])
@@ -87,7 +86,7 @@ def test_a_plan_to_a_program_is_the_plan_to_its_scheme(tmp_path: Path, invoke: I
 @COMMANDS
 def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a program of another scheme is a usage error that names both; the right one is accepted."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(*objects()))
     path = written(tmp_path)
     said = invoke(*command, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
@@ -102,7 +101,7 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
     command: list[str], tmp_path: Path, invoke: Invoke, *, by_binary: bool
 ) -> None:
     """The image of the operator that runs now is not taken for the next one, which a run would start again."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(*objects()))
     target = ("--to-binary", written(tmp_path)) if by_binary else ("--to", "v0.1.0-alpha.12-rc1")
     args, named = (*command, *target, "--target-image"), "legacy-1.35" if by_binary else "v0.1.0-alpha.12-rc1"
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
@@ -113,7 +112,7 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
 
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(*objects()))
     run = ("run", *HOME, "--to-binary", written(tmp_path), "-o", "json")
     assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
     assert " --target-image IMAGE --after-upgrade" in invoke("verify", *run[3:5]).out

@@ -86,8 +86,7 @@ def silent(invoke: Invoke) -> Callable[..., None]:
 @pytest.fixture
 def cluster(invoke: Invoke) -> MemoryCluster:
     """The grown sets as a cluster, which the command line finds."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-    return invoke.on(MemoryCluster(namespace, *grown()))
+    return invoke.on(MemoryCluster(*grown()))
 
 
 levels = pytest.mark.parametrize("level", [(), ("-v",)], ids=["quiet", "verbose"])

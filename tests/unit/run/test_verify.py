@@ -74,7 +74,7 @@ class Site(MemoryCluster):
 def migrated() -> Site:
     """A cluster after a migration, with its record, a leftover of OnDelete, and the new operator."""
     world = World().grow(pods=1).grow("patient", on_delete=True).put("Pod", "patient-0-front-0", LABEL)
-    site = Site({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *world.objects)
+    site = Site(*world.objects)
     migration.run(site, RunOptions(PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     site.put(installation.deployment(NEW))
     site.put(installation.pod(NEW, name="new-1"))
