@@ -210,7 +210,7 @@ def test_without_a_record_only_values_and_operators_are_verified(migrated: Site)
 
 def test_a_condition_that_a_killed_run_left_is_named(migrated: Site) -> None:
     """It is no failure of the migration, and a rerun removes it."""
-    _, hook = installation.webhook()
+    hook = installation.webhook()
     hook["metadata"]["name"] = "podclique-validating-webhook"
     hook["webhooks"][0]["matchConditions"] = [{"name": "grove-migrator", "expression": "true"}]
     migrated.put(hook)
