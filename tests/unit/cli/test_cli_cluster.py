@@ -15,8 +15,7 @@ from migrator.cli import stdout
 from migrator.errors import Forbidden
 from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import OWN_LEASE
-from testbed import operator_installation as installation
-from tests.support.command_line import DUMP, HOME, TO, Invoke, objects, written
+from tests.support.command_line import DUMP, HOME, TO, Invoke, installed, objects, written
 from tests.support.memory_site import Site, end_at_a_pod
 from tests.support.memory_store import MemoryCluster, Request
 
@@ -32,13 +31,6 @@ def with_a_refused_set() -> list[dict[str, Any]]:
 def refused(invoke: Invoke) -> MemoryCluster:
     """It as a cluster."""
     return invoke.on(MemoryCluster(*with_a_refused_set()))
-
-
-def operator() -> list[dict[str, Any]]:
-    """An operator of the old release, with its pod."""
-    image = installation.image("v0.1.0-alpha.9")
-    deployment = installation.deployment(image, replicas=1, observed=True)
-    return [deployment, installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -192,7 +184,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
 
 def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Invoke) -> None:
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
-    invoke.on(MemoryCluster(*operator()))
+    invoke.on(MemoryCluster(*installed("v0.1.0-alpha.9")))
     printed = invoke("run", *TO)
     assert printed.out.startswith("Nothing to do: no PodCliqueSet was found. Is this the right cluster?\n")
     assert "helm upgrade" in printed.out
@@ -291,7 +283,7 @@ def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invo
         invoke("plan", "-f", DUMP, *TO).out,
         invoke("plan", "-f", written(tmp_path / "refused.json", with_a_refused_set()), *TO).out,
     ]
-    invoke.on(MemoryCluster(*objects(), *operator()))
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.9")))
     texts += [invoke("plan", "--context", "a lab", *TO).out, invoke("verify", *TO, code=7).out]
     found = [command for text in texts for command in re.findall(r"(?m)(?<=^next      )grove-migrator .*$", text)]
     found += [command for text in texts for command in re.findall(r"`(grove-migrator [^`]*)`", " ".join(text.split()))]

@@ -12,9 +12,8 @@ from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.guards import CATALOGUE
 from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.releases.table import releases
-from testbed import operator_installation as installation
 from testbed.trees import as_list
-from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, objects, written
+from tests.support.command_line import DUMP, MANIFESTS, TO, Invoke, installed, objects, written
 from tests.support.memory_store import MemoryCluster
 
 
@@ -114,12 +113,6 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to {newest}"
     lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} -n inference --to {newest}"
-
-
-def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
-    """An operator's Deployment."""
-    image = installation.image(release)
-    return [installation.deployment(image, replicas=replicas, observed=True)]
 
 
 def test_the_running_operators_row_is_marked(invoke: Invoke) -> None:

@@ -53,11 +53,6 @@ PLACES = [
 ]
 
 
-def going(world: World, of: tuple[str, str]) -> World:
-    """A world in which an object is being deleted."""
-    return world.put(*of, DELETION, LATER)
-
-
 def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
     """Whether everything of the tree is changed but this."""
     others = World().grow(maps=True).decide().changes
@@ -166,9 +161,12 @@ NEVER = ("GM-104", "web", "/status/currentGenerationHash")
         ),
     ),
     ("A PodClique without its label cannot be proven.", (World().grow().take(*CLIQUE, LABEL), (), [FRONT])),
-    ("One that is going need not be.", (going(World().grow().take(*CLIQUE, LABEL), CLIQUE), ("GM-102",), [])),
+    (
+        "One that is going need not be.",
+        (World().grow().take(*CLIQUE, LABEL).put(*CLIQUE, DELETION, LATER), ("GM-102",), []),
+    ),
     ("A pod without its label.", (World().grow().take(*POD, LABEL), (), [("GM-101", POD[1], LABEL)])),
-    ("It is going.", (going(World().grow().take(*POD, LABEL), POD), (), [])),
+    ("It is going.", (World().grow().take(*POD, LABEL).put(*POD, DELETION, LATER), (), [])),
     (
         "A pod without the label of its PodClique, which Grove finds by its controller: no override leaves it there.",
         (World().grow().take(*POD, OF_CLIQUE), ("GM-101",), [("GM-101", POD[1], OF_CLIQUE)]),
