@@ -37,7 +37,7 @@ from testbed.controlplane.client import Client
 from testbed.controlplane.crds import apply_crds
 from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import load
-from testbed.operator_installation import NAMESPACE, config_map, deployment, image
+from testbed.operator_installation import NAMESPACE, deployment, image
 
 #: Five rounds with 1,000 pods, as the goals are for; fewer with many, of which a round takes five minutes.
 _PODS_OF_ALL_ROUNDS: Final = 5_000
@@ -162,7 +162,6 @@ def running() -> Iterator[Bench]:
             client = control_plane.client()
             apply_crds(client, LINE)
             client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            client.create(config_map())
             client.create(_OPERATOR)
             yield Bench(control_plane, directory, cores[-1], client)
         finally:

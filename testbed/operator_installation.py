@@ -1,8 +1,7 @@
-"""The operator as Grove's chart installs it: Deployment, configuration, pod, and the webhook with its Service."""
+"""The operator as Grove's chart installs it: Deployment, pod, and webhook."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 Object = dict[str, Any]
@@ -15,34 +14,11 @@ LABELS: Final = {
     "app.kubernetes.io/name": "grove-operator",
     "app.kubernetes.io/part-of": "grove",
 }
-_CONFIG_MAP: Final = "grove-operator-cm-0123abcd"
 
 
 def image(release: str) -> str:
     """The image of a release."""
     return f"example.test/grove-operator:{release}"
-
-
-def configuration(*, lease_seconds: int = 15) -> str:
-    """The operator's configuration file, with leader election."""
-    return (
-        "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
-        f"leaderElection:\n  enabled: true\n  leaseDuration: {lease_seconds}s\n  resourceName: {LEASE}\n"
-    )
-
-
-def config_map(text: str | None = None, *, namespace: str = NAMESPACE) -> Object:
-    """The ConfigMap that the Deployment mounts."""
-    data = {"config.yaml": configuration() if text is None else text}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _named(_CONFIG_MAP, namespace), "data": data}
-
-
-def pod_spec(of: str) -> Object:
-    """The pod spec for an image."""
-    return {
-        "containers": [{"name": "grove-operator", "image": of}],
-        "volumes": [{"name": "operator-config", "configMap": {"name": _CONFIG_MAP}}],
-    }
 
 
 def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE, observed: bool = False) -> Object:
@@ -54,7 +30,7 @@ def deployment(of: str, *, replicas: int = 1, namespace: str = NAMESPACE, observ
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": dict(LABELS)},
-            "template": {"metadata": {"labels": dict(LABELS)}, "spec": pod_spec(of)},
+            "template": {"metadata": {"labels": dict(LABELS)}, "spec": _pod_spec(of)},
         },
         **({"status": {"observedGeneration": 1}} if observed else {}),
     }
@@ -67,30 +43,30 @@ def pod(of: str, *, name: str = "grove-operator-x", namespace: str = NAMESPACE) 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod_spec(of),
+        "spec": _pod_spec(of),
         "status": {"phase": "Running"},
     }
 
 
-def webhook(*, namespace: str = NAMESPACE, selector: Mapping[str, str] = LABELS) -> tuple[Object, Object]:
-    """The Service of the operator's webhook, and the webhook; without rules it is never called."""
-    spec = {"selector": dict(selector), "ports": [{"port": 443}]}
+def webhook() -> Object:
+    """The configuration of the operator's webhook, which names its Service; without rules it is never called."""
     hook = {
         "name": "pcs.validating.webhooks.grove.io",
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "clientConfig": {"service": _named(NAME, namespace)},
+        "clientConfig": {"service": _named(NAME, NAMESPACE)},
     }
-    return (
-        {"apiVersion": "v1", "kind": "Service", "metadata": _named(NAME, namespace), "spec": spec},
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": "podcliqueset-validating-webhook"},
-            "webhooks": [hook],
-        },
-    )
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "podcliqueset-validating-webhook"},
+        "webhooks": [hook],
+    }
 
 
 def _named(name: str, namespace: str) -> Object:
     return {"name": name, "namespace": namespace}
+
+
+def _pod_spec(of: str) -> Object:
+    return {"containers": [{"name": "grove-operator", "image": of}]}

@@ -81,8 +81,8 @@ CLIQUE_LABEL: Final = HashField("PodClique", _TEMPLATE_LABEL, template=True, lag
 SET_GENERATION: Final = HashField("PodCliqueSet", "/status/currentGenerationHash")
 
 #: Every field that stores a hash, in the order of writing. The hashes of a finished update count as well: the operator
-#: copies them back. Those of one kind and subresource stand together, because one patch writes them; and
-#: ``grove.parse`` keeps every path. A new one also needs its row in ``policy.yaml`` of the chart.
+#: copies them back. Those of one kind and subresource stand together, because one patch writes them.
+#: ``grove.parse`` must keep what a path leads to, and ``policy.yaml`` of the chart must permit it.
 HASH_FIELDS: Final = (
     POD_LABEL,
     CLIQUE_LABEL,

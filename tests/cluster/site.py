@@ -212,8 +212,7 @@ class ServedSite(Site):
     def fill(self, *sets: Object) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
         self.clear()
-        self.client.apply(installation.config_map(installation.configuration(lease_seconds=3)))
-        for item in (*installation.webhook(), installation.deployment(installation.image(OLD))):
+        for item in (installation.webhook(), installation.deployment(installation.image(OLD))):
             self.client.apply(item)
         eventually(lambda: len(self.operators()) == 1, what="the operator has no pod")
         self.plant(*sets)

@@ -102,8 +102,12 @@ CHANGES: Final = {
     ),
     "what an exit code says": Change(
         {
-            "migrator/errors.py": (('AGAIN, OR_REVERT = "Run the same', 'AGAIN, OR_REVERT = "Type the same'),),
+            "migrator/errors.py": (
+                ('STAY_AT_ZERO: Final = "Keep', 'STAY_AT_ZERO: Final = "Leave'),
+                ('AGAIN, OR_REVERT = "Run the same', 'AGAIN, OR_REVERT = "Type the same'),
+            ),
             "docs/upgrade.md": (
+                ("Keep the operator at zero", "Leave the operator at zero"),
                 ("replicas. Run the same command again, or add", "replicas. Type the same command again, or add"),
             ),
         },

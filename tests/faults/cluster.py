@@ -98,18 +98,6 @@ def trees() -> list[Object]:
     return objects
 
 
-def operator(
-    *, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 15, elects: bool = True
-) -> list[Object]:
-    """The operator's Deployment, its configuration and its namespace."""
-    text = installation.configuration(lease_seconds=lease_seconds)
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        installation.config_map(text if elects else text.replace("enabled: true", "enabled: false")),
-        installation.deployment(image, replicas=replicas),
-    ]
-
-
 def edit(pcs: Object, clique: str, image: str = "another:2") -> None:
     """Give one clique of a set another image, as a user does."""
     found = next(item for item in pcs["spec"]["template"]["cliques"] if item["name"] == clique)

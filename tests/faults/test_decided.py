@@ -42,7 +42,6 @@ def uninstall(world: World) -> None:
 def moves(world: World) -> None:
     """... and Grove is installed again in another namespace, at zero."""
     uninstall(world)
-    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     world.store.put(installation.deployment(cluster.NEW_IMAGE, replicas=0, namespace="elsewhere", observed=True))
 
 
@@ -91,7 +90,6 @@ def test_an_operator_elsewhere_that_starts_in_mid_run_stops_the_writing(image: s
     began = of_trees()[8]
 
     def install(_: Step) -> None:
-        world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         world.store.put(installation.deployment(image, namespace=namespace, observed=True))
         world.store.put(installation.pod(image, name="second", namespace=namespace))
 

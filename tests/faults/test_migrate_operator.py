@@ -49,7 +49,6 @@ def deployed(image: str) -> Callable[[World], object]:
         (
             put(
                 installation.deployment(cluster.NEW_IMAGE, namespace="elsewhere", observed=True),
-                installation.config_map(namespace="elsewhere"),
                 installation.pod(cluster.NEW_IMAGE, namespace="elsewhere"),
             ),
             *(STUCK, ""),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migrator import __version__, kinds
-from migrator.errors import Rejected, Reverted
+from migrator.errors import AGAIN, STAY_AT_ZERO, Rejected, Reverted
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -174,7 +174,7 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
     said = str(ending)
-    assert (ending.code, "Keep the operator at zero" in said, "again" in said) == (STUCK, True, False), said
+    assert (ending.code, STAY_AT_ZERO in said, "again" in said) == (STUCK, True, False), said
 
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
@@ -217,7 +217,6 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
     world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
-    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
     world.store.put(other)
     ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
@@ -237,7 +236,7 @@ def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> N
 
     world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", change)
     ending = world.run()
-    assert (ending.code, "Run the same command again" in str(ending)) == (STUCK, True), str(ending)
+    assert (ending.code, AGAIN in str(ending)) == (STUCK, True), str(ending)
 
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
@@ -245,7 +244,6 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     world = World(cluster.grown())
     assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
     world.advance(LONGER_THAN_A_LEASE)
-    world.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
     ending = world.run()
     said = str(ending)

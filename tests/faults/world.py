@@ -48,7 +48,7 @@ class World:
         self.keeps_lease = False  # as alpha.4 to alpha.8 may do: a pod that ends does not give its Lease back
         self.store = MemoryCluster(now=self.now)
         found = cluster.trees() if objects is None else objects
-        for item in (*cluster.operator(replicas=replicas, elects=elects), *found):
+        for item in (installation.deployment(cluster.OLD_IMAGE, replicas=replicas), *found):
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)

@@ -11,10 +11,11 @@ from migrator.cluster import PAGE_SIZE
 from migrator.errors import ApiError, ClusterError, LeaseLost, NotFound, Unreachable
 from migrator.exact_json import JSONNumber
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, POD_CLIQUES, PODS, Op, Resource
+from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as WEBHOOKS
 from migrator.kube.store import MAX_LIST_STARTS, KubeCluster
 from migrator.kube.transport import Request, Transport
 from tests.support.fake_api import POD, Answer, FakeApi, Serve, ok, status, store_on
-from tests.support.memory_objects import CONFIG_MAPS, NAMESPACES
+from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")))
@@ -45,7 +46,10 @@ def name(item: dict[str, Any]) -> str:
         "A subresource.",
         (DEPLOYMENTS, ("a", "n"), "scale", "/apis/apps/v1/namespaces/a/deployments/n/scale", False),
     ),
-    ("No namespace.", (NAMESPACES, ("", "n"), "", "/api/v1/namespaces/n", False)),
+    (
+        "No namespace.",
+        (WEBHOOKS, ("", "n"), "", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/n", False),
+    ),
     (
         "A name from a file is a name, whatever it spells.",
         (PODS, ("a", "../../nodes?x=y"), "", "/api/v1/namespaces/a/pods/..%2F..%2Fnodes%3Fx%3Dy", True),

@@ -133,10 +133,11 @@ class World:
         """The hashes of the only PodCliqueSet under a scheme."""
         return hashes_of(self.pcs, scheme)
 
-    def edit(self, name: str, image: str) -> None:
+    def edit(self, name: str = "front") -> World:
         """Change a clique's image, as a user would; nothing else moves."""
         (found,) = (c for c in self.pcs["spec"]["template"]["cliques"] if c["name"] == name)
-        found["spec"]["podSpec"]["containers"][0]["image"] = image
+        found["spec"]["podSpec"]["containers"][0]["image"] = "app:2"
+        return self
 
     def put(self, kind: str, name: str, field: str, value: Any = OLD) -> World:
         """Write a value where a JSON Pointer leads in the one object of that kind and name."""
@@ -161,6 +162,12 @@ class World:
         """Take a PodClique that once ran to zero."""
         self.put("PodClique", name, "/spec/replicas", 0).put("PodClique", name, "/status/readyReplicas", 0)
         self.objects = [o for o in self.objects if not o["metadata"]["name"].startswith(f"{name}-")]
+        return self
+
+    def finish(self, *names: str) -> World:
+        """Let the containers of these pods end for good, or without names of all pods."""
+        for number, pod in enumerate(pod for pod in self.all("Pod") if not names or pod["metadata"]["name"] in names):
+            pod["status"] = {"phase": ("Failed", "Succeeded")[number % 2]}
         return self
 
     def copy(self) -> World:

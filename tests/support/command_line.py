@@ -14,6 +14,7 @@ import yaml
 
 from migrator import cli
 from migrator.cli import connect
+from testbed import operator_installation as installation
 from testbed.trees import as_list
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
@@ -21,6 +22,8 @@ from tests.support.paths import ROOT
 DUMP: Final = ROOT / "examples" / "cluster.yaml"
 MANIFESTS: Final = ROOT / "examples" / "podcliquesets.yaml"
 TO: Final = ("--to", "v0.1.0-alpha.11")
+#: The example has no operator to be found.
+HOME: Final = ("--operator", "grove-system/grove-operator")
 
 
 @cache
@@ -32,6 +35,13 @@ def objects() -> list[dict[str, Any]]:
     """The objects of the example, to be changed at will."""
     items: list[dict[str, Any]] = json.loads(_example())
     return items
+
+
+def installed(release: str, *, replicas: int = 1) -> list[dict[str, Any]]:
+    """The Deployment of an operator, and its pod if it has one."""
+    image = installation.image(release)
+    pods = [installation.pod(image)] if replicas else []
+    return [installation.deployment(image, replicas=replicas, observed=True), *pods]
 
 
 def written(path: Path, items: Sequence[dict[str, Any]]) -> Path:

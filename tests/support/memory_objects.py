@@ -18,13 +18,9 @@ from migrator.kinds import Resource
 T = TypeVar("T")
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-RESOURCES: Final = (
-    *(resource for resource in vars(kinds).values() if isinstance(resource, Resource)),
-    *(CONFIG_MAPS, NAMESPACES),
-)
+RESOURCES: Final = (*(one for one in vars(kinds).values() if isinstance(one, Resource)), CONFIG_MAPS)
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
-_WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, kinds.LEASES, NAMESPACES})
+_WITHOUT_GENERATION: Final = frozenset({CONFIG_MAPS, kinds.LEASES})
 
 
 def epoch() -> datetime:

@@ -34,9 +34,8 @@ class Site:
     """The recorded cluster of the Dynamo example, and its operator."""
 
     def __init__(self) -> None:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
         items: list[dict[str, Any]] = json.loads(EXAMPLE.read_text())["items"]
-        self.store = MemoryCluster(namespace, *items)
+        self.store = MemoryCluster(*items)
         self.store.after.append(self._follow)
         self.replace_crds(OLD)
         self.install(OLD, 1)

@@ -51,7 +51,7 @@ def _bound(site: ServedSite, person: Invoke, objects: list[Object], *arguments: 
 
     def may_plan() -> bool:
         out = person("plan", *TO, *arguments, code=(0, 1)).out
-        return bool(out) and (bool(arguments) or "not checked" not in out)
+        return bool(out) and (bool(arguments) or "unchecked" not in out)
 
     for item in objects:
         site.client.apply({**item, "subjects": [subject]} if "subjects" in item else item)

@@ -24,6 +24,7 @@ POD = {
 }
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 OBJECTS = [PCS, SERVICE, POD]
+LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 def as_yaml(value: Any) -> str:

@@ -19,11 +19,8 @@ from migrator.dump import Dump
 from migrator.errors import NotFound
 from migrator.exact_json import JSONNumber
 from migrator.kinds import LEASES, POD_CLIQUE_SETS, POD_CLIQUES, POD_GANG_MAPS, POD_GANGS, PODS
-from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump, read
+from tests.store.dump.dumps import LIST, OBJECTS, PCS, POD, SERVICE, as_yaml, dump, read
 from tests.support.memory_objects import CONFIG_MAPS
-
-LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
-
 
 FORMS: dict[str, Callable[[], str]] = {
     "yaml-list": lambda: as_yaml(LIST),

@@ -17,10 +17,9 @@ import pytest
 from migrator import dump as file_of_objects
 from migrator.dump import Dump
 from migrator.errors import InputError
-from tests.store.dump.dumps import OBJECTS, PCS, POD, SERVICE, as_yaml, dump
+from tests.store.dump.dumps import LIST, PCS, POD, SERVICE, as_yaml, dump
 
 AGAIN = "it seems to be cut off, or to hold messages of kubectl; dump again, and keep stderr apart"
-LIST = {"apiVersion": "v1", "items": OBJECTS, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.cli import connect
+from migrator.cli import connect, dialogue
 from tests.support.command_line import Invoke, invoke, objects
+from tests.support.memory_site import Site
 from tests.support.memory_store import MemoryCluster
 
 __all__ = ["invoke"]
@@ -15,6 +16,20 @@ __all__ = ["invoke"]
 def cluster(invoke: Invoke) -> MemoryCluster:
     """The example as a cluster in memory, which the command line finds."""
     return invoke.on(MemoryCluster(*objects()))
+
+
+@pytest.fixture
+def site(invoke: Invoke) -> Site:
+    """The example of Dynamo beside the operator that made it, which the command line finds."""
+    found = Site()
+    invoke.on(found.store)
+    return found
+
+
+@pytest.fixture
+def somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody is at the terminal, who may be asked."""
+    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
 
 
 @pytest.fixture

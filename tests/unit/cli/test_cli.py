@@ -24,10 +24,11 @@ from migrator.cli.flags import seconds
 from migrator.cli.progress import Progress
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from migrator.releases.table import releases
-from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.command_line import DUMP, HOME, TO, Invoke, objects
 from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
@@ -153,21 +154,14 @@ def failing(error: BaseException) -> Callable[..., None]:
     return fail
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "reason", "said"),
-    [
-        pytest.param(
-            *(HalfWay("two of five sets could not be written"), 6, "half-way", "two of five sets could not"),
-            id="Every MigratorError decides its exit code and its reason.",
-        ),
-        pytest.param(
-            *(KeyError("s3cret"), 1, "bug", "KeyError at test_cli.py:"),
-            id="An unexpected exception is exit 1 with its place, but without its text, which may quote a template.",
-        ),
-        pytest.param(
-            *(KeyboardInterrupt(), 1, "interrupted", "interrupted"), id="Ctrl-C while reading is one sentence."
-        ),
-    ],
+@table(
+    "error code reason said",
+    ("Every MigratorError decides its exit code and its reason.", (HalfWay("of five sets"), 6, "half-way", "of five")),
+    (
+        "An unexpected exception is exit 1 with its place, but without its text, which may quote a template.",
+        (KeyError("s3cret"), 1, "bug", "KeyError at test_cli.py:"),
+    ),
+    ("Ctrl-C while reading is one sentence.", (KeyboardInterrupt(), 1, "interrupted", "interrupted")),
 )
 def test_an_error_is_one_object_and_its_exit_code(
     error: BaseException, code: int, reason: str, said: str, *, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
@@ -329,5 +323,4 @@ def test_flags_have_no_variables(name: str, monkeypatch: pytest.MonkeyPatch, inv
 def test_the_upgrade_after_a_run_names_the_version_of_its_chart(target: str, version: str, invoke: Invoke) -> None:
     """Grove's release is the version of Grove's chart; a scheme names none."""
     invoke.on(MemoryCluster(*objects()))
-    run = ("run", "--to", target, "--operator", "grove-system/grove-operator", "-o", "json")
-    assert f" --version {version} " in invoke(*run).json["next"][0]
+    assert f" --version {version} " in invoke("run", "--to", target, *HOME, "-o", "json").json["next"][0]

@@ -15,13 +15,10 @@ from migrator.cli import stdout
 from migrator.errors import Forbidden
 from migrator.kinds import HOLDERS, LEASES, POD_CLIQUE_SETS
 from migrator.run.leases import OWN_LEASE
-from testbed import operator_installation as installation
-from tests.support.command_line import DUMP, TO, Invoke, objects, written
+from tests.support.command_line import DUMP, HOME, TO, Invoke, installed, objects, written
 from tests.support.memory_site import Site, end_at_a_pod
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
-
-HOME = ("--operator", "grove-system/grove-operator")
 
 
 def with_a_refused_set() -> list[dict[str, Any]]:
@@ -35,13 +32,6 @@ def with_a_refused_set() -> list[dict[str, Any]]:
 def refused(invoke: Invoke) -> MemoryCluster:
     """It as a cluster."""
     return invoke.on(MemoryCluster(*with_a_refused_set()))
-
-
-def operator() -> list[dict[str, Any]]:
-    """An operator of the old release, with its pod."""
-    image = installation.image("v0.1.0-alpha.9")
-    deployment = installation.deployment(image, replicas=1, observed=True)
-    return [deployment, installation.pod(image)]
 
 
 def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
@@ -144,10 +134,8 @@ def test_a_run_tells_what_skipped_sets_cost(invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_a_run_that_would_skip_every_set_is_refused(dry: tuple[str, ...], invoke: Invoke) -> None:
+def test_a_run_that_would_skip_every_set_is_refused(dry: tuple[str, ...], site: Site, invoke: Invoke) -> None:
     """Nothing is migrated by it, so --skip-refused is no success, and no upgrade is named as the next step."""
-    site = Site()
-    invoke.on(site.store)
     for raw in site.store.everything(POD_CLIQUE_SETS):
         where = raw["metadata"]["namespace"], raw["metadata"]["name"]
         site.store.edit(POD_CLIQUE_SETS, *where, lambda body: body["status"].update(currentRevision="x-1"))
@@ -206,7 +194,7 @@ def test_run_as_json_has_the_plan_in_it(invoke: Invoke) -> None:
 
 def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Invoke) -> None:
     """On the wrong cluster nobody reads that all is migrated; beside the old operator the next step is its upgrade."""
-    invoke.on(MemoryCluster(*operator()))
+    invoke.on(MemoryCluster(*installed("v0.1.0-alpha.9")))
     printed = invoke("run", *TO)
     assert printed.out.startswith("Nothing to do: no PodCliqueSet was found. Is this the right cluster?\n")
     assert "helm upgrade" in printed.out
@@ -241,14 +229,13 @@ def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> Non
 @pytest.mark.parametrize("source", [(), ("--from", "v0.1.0-alpha.8")])
 @pytest.mark.parametrize("revert", [(), ("--revert",)])
 def test_plan_names_the_command_that_finishes_a_run(
-    source: tuple[str, ...], revert: tuple[str, ...], invoke: Invoke
+    source: tuple[str, ...], revert: tuple[str, ...], site: Site, invoke: Invoke
 ) -> None:
     """With the direction and the source of the run that did not end, whose command it is; typed, it finishes it."""
-    store = invoke.on(Site().store)
     run = ("run", *source, *TO, "--stop-operator")
     if revert:
         invoke(*run)
-    end_at_a_pod(store)
+    end_at_a_pod(site.store)
     invoke(*run, *revert, code=6)
     said = invoke("plan").out
     origin = f"from {source[1]} " if source else ""
@@ -269,22 +256,21 @@ def test_plan_names_the_command_that_finishes_a_run(
 
 @pytest.mark.usefixtures("one_at_a_time")
 @pytest.mark.parametrize("target", [TO, ()])
-def test_plan_does_not_believe_that_every_recorded_set_is_gone(target: tuple[str, ...], invoke: Invoke) -> None:
+def test_plan_does_not_believe_that_every_recorded_set_is_gone(
+    target: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
     """After a run that is half-way, a cluster without its sets is an error of `plan`, as it is of `run`."""
-    store = invoke.on(Site().store)
-    end_at_a_pod(store)
+    end_at_a_pod(site.store)
     invoke("run", *TO, "--stop-operator", code=6)
-    for raw in store.everything(POD_CLIQUE_SETS):
-        store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
+    for raw in site.store.everything(POD_CLIQUE_SETS):
+        site.store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
     said = "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose"
     assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
     assert said in invoke("plan", *target, code=1).failure["message"]
 
 
-def test_a_verification_says_what_it_compared(invoke: Invoke) -> None:
+def test_a_verification_says_what_it_compared(site: Site, invoke: Invoke) -> None:
     """With the record of the run the promise in numbers; without one, that only values and operators were checked."""
-    site = Site()
-    invoke.on(site.store)
     invoke("run", *TO, "--stop-operator")
     site.replace_crds(TO[1])
     site.install(TO[1], 1)
@@ -306,7 +292,7 @@ def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invo
         invoke("plan", "-f", DUMP, *TO).out,
         invoke("plan", "-f", written(tmp_path / "refused.json", with_a_refused_set()), *TO).out,
     ]
-    invoke.on(MemoryCluster(*objects(), *operator()))
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.9")))
     texts += [invoke("plan", "--context", "a lab", *TO).out, invoke("verify", *TO, code=7).out]
     found = [command for text in texts for command in re.findall(r"(?m)(?<=^next      )grove-migrator .*$", text)]
     found += [command for text in texts for command in re.findall(r"`(grove-migrator [^`]*)`", " ".join(text.split()))]

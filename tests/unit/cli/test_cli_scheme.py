@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from migrator.releases.program import API, MACHINERY
-from tests.support.command_line import DUMP, Invoke, objects
+from tests.support.command_line import DUMP, HOME, Invoke, objects
 from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
 from tests.support.tables import table
 
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-HOME = ("--operator", "grove-system/grove-operator")
 COMMANDS = pytest.mark.parametrize("command", [["plan"], ["run", "--dry-run", *HOME], ["verify"]])
 
 ON_A_CLUSTER = pytest.mark.parametrize("command", [["run", "--dry-run", *HOME], ["verify"]])
@@ -88,7 +86,7 @@ def test_a_plan_to_a_program_is_the_plan_to_its_scheme(tmp_path: Path, invoke: I
 @COMMANDS
 def test_a_name_that_contradicts_the_program_refuses(command: list[str], tmp_path: Path, invoke: Invoke) -> None:
     """A release beside a program of another scheme is a usage error that names both; the right one is accepted."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(*objects()))
     path = written(tmp_path)
     said = invoke(*command, "--to", "v0.1.0-alpha.9", "--to-binary", path, code=2).message
     assert "--to v0.1.0-alpha.9 is legacy-1.34" in said
@@ -103,7 +101,7 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
     command: list[str], tmp_path: Path, invoke: Invoke, *, by_binary: bool
 ) -> None:
     """The image of the operator that runs now is not taken for the next one, which a run would start again."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
+    invoke.on(MemoryCluster(*objects()))
     target = ("--to-binary", written(tmp_path)) if by_binary else ("--to", "v0.1.0-alpha.12-rc1")
     args, named = (*command, *target, "--target-image"), "legacy-1.35" if by_binary else "v0.1.0-alpha.12-rc1"
     said = invoke(*args, "example.test/op:v0.1.0-alpha.8", code=2).message
@@ -114,8 +112,8 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
 
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
-    invoke.on(MemoryCluster(NAMESPACE, *objects()))
-    run = ("run", "--operator", "grove-system/grove-operator", "--to-binary", written(tmp_path), "-o", "json")
+    invoke.on(MemoryCluster(*objects()))
+    run = ("run", *HOME, "--to-binary", written(tmp_path), "-o", "json")
     assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
     assert " --target-image IMAGE --after-upgrade" in invoke("verify", *run[3:5]).out
     named = invoke(*run, "--target-image", "example.test/op:mine").json["next"][-1]

@@ -82,9 +82,9 @@ def test_a_slow_credential_plugin_is_named(tmp_path: Path, invoke: Invoke, monke
     assert waited["message"].startswith(f"Still waiting for the credential plugin {sys.executable}.")
 
 
-def test_a_set_that_is_written_twice_counts_once(invoke: Invoke) -> None:
+def test_a_set_that_is_written_twice_counts_once(site: Site, invoke: Invoke) -> None:
     """Somebody writes an old value back before the run has read it: the set is completed again, and is one set."""
-    store = invoke.on(Site().store)
+    store = site.store
     name = ("search", "embedder")
     old = store.read(POD_CLIQUE_SETS, *name)["status"]["currentGenerationHash"]
     written = list[Request]()

@@ -89,15 +89,16 @@ def test_after_a_revert_the_old_operators_crds_come_back(options: dict[str, Any]
     ),
     ("Its CRDs are there.", ("clustertopologybindings", (START,))),
 )
-def test_before_the_next_operator_is_started_its_crds_come(ct: str, first: tuple[str, ...], invoke: Invoke) -> None:
+def test_before_the_next_operator_is_started_its_crds_come(
+    ct: str, first: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
     """Somebody has installed it already, and it waits at zero."""
-    site = Site()
     site.install(A11, 0)
     site.store.served["ct"] = ct
-    invoke.on(site.store)
     assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
 
 
+@pytest.mark.usefixtures("site")
 def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """The command that every upgrade needs is printed; after a revert none that nobody knows to be needed."""
 
@@ -106,5 +107,4 @@ def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(MemoryCluster, "short_names", fail)
     assert after_revert(A8, replicas=1).commands == ()
-    invoke.on(Site().store)
     assert invoke("run", "--to", A11, "--stop-operator", "-o", "json").json["next"][0] == application(A11)

@@ -15,7 +15,6 @@ from migrator.cli import log, progress
 from migrator.cli.flags import Session
 from migrator.errors import Refused
 from tests.support.command_line import TO, Invoke
-from tests.support.memory_site import Site
 from tests.support.tables import table
 from tests.support.terminal import Watched as Terminal
 
@@ -174,10 +173,9 @@ def test_a_stream_that_goes_away_stops_nothing() -> None:
         log.logger(stream, log_format="json").info("patched")
 
 
+@pytest.mark.usefixtures("site")
 def test_a_finding_is_logged_once(invoke: Invoke) -> None:
     """A run judges the sets again behind the fence, and logs then what is new."""
-    site = Site()
-    invoke.on(site.store)
     events = invoke("run", *TO, "--stop-operator").events
     told = [(one["code"], one["object"], one["field"]) for one in events if one["event"] == "guard_warning"]
     assert len(told) == len(set(told)) > 0

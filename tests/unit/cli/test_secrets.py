@@ -15,12 +15,11 @@ from migrator.kinds import LEASES
 from migrator.run.leases import RECORD
 from testbed import trees
 from testbed.workloads import disaggregated, standalone
-from tests.support.command_line import Invoke, written
+from tests.support.command_line import HOME, Invoke, written
 from tests.support.memory_store import MemoryCluster
 
 MARK = "s3cr3t"
 FROM, TO = "legacy-1.34", "v0.1.0-alpha.11"
-HOME = ("--operator", "grove-system/grove-operator")
 
 #: Identifiers, which Kubernetes shows in many places, and what must parse as a number with a unit.
 KEPT = {"name", "limits", "requests", "sizeLimit"}
@@ -87,8 +86,7 @@ def silent(invoke: Invoke) -> Callable[..., None]:
 @pytest.fixture
 def cluster(invoke: Invoke) -> MemoryCluster:
     """The grown sets as a cluster, which the command line finds."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grove-system"}}
-    return invoke.on(MemoryCluster(namespace, *grown()))
+    return invoke.on(MemoryCluster(*grown()))
 
 
 levels = pytest.mark.parametrize("level", [(), ("-v",)], ids=["quiet", "verbose"])

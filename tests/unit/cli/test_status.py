@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from migrator.errors import Forbidden
-from migrator.kinds import LEASES, POD_CLIQUE_SETS
+from migrator.errors import STAY_AT_ZERO, Forbidden
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
@@ -14,7 +14,6 @@ from migrator.report.table import MANY, plan_text
 from testbed import operator_installation as installation
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
-from tests.support.memory_store import Request
 from tests.support.tables import table
 from tests.unit.report.test_table import finding, plan, tree_plan
 
@@ -22,14 +21,6 @@ RUN = ("run", "--to", NEW, "--stop-operator")
 VERIFY = f"grove-migrator verify --to {NEW} --after-upgrade --wait 5m"
 LOST = "recreates 19 pods with 78 GPUs."
 NEWEST = [release.name for release in releases() if release.name.startswith("v")][-1]
-
-
-@pytest.fixture
-def site(invoke: Invoke) -> Site:
-    """The example beside the operator that made it."""
-    found = Site()
-    invoke.on(found.store)
-    return found
 
 
 @table(
@@ -77,26 +68,23 @@ def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
 def test_after_a_run_the_commands_are_those_that_it_printed(
     skipped: tuple[str, ...], site: Site, invoke: Invoke
 ) -> None:
-    """The whole way: the CRDs and why, the upgrade, the verification; also if a refused set was left out."""
+    """The whole way, and no other release; also if a refused set was left out."""
     if skipped:
         body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
         body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
         site.store.put(body)
     printed = invoke(*RUN, *skipped).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
-    assert invoke("plan").out.partition("next      ")[2] == printed
+    said = invoke("plan").out
+    assert said.partition("next      ")[2] == printed
+    assert "newer" not in said
     assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
     assert application(NEW) in printed
 
 
 def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke: Invoke) -> None:
     """Without the permission to look, none was found is not true."""
-
-    def within(request: Request) -> None:
-        if request.resource.plural == "deployments":
-            raise Forbidden("list deployments: HTTP 403 Forbidden")
-
-    site.store.before.append(within)
+    site.store.fail(Forbidden("list deployments: HTTP 403 Forbidden"), times=99, resource=DEPLOYMENTS)
     assert "operator  Not known: this account is not permitted to look.\n" in invoke("plan").out
 
 
@@ -116,7 +104,7 @@ def test_missing_permissions_are_told_at_once_with_their_account(
 def test_a_plan_names_the_account_that_a_webhook_must_leave_out(site: Site, invoke: Invoke) -> None:
     """The command of GM-202 holds as it is printed, and once it was run there is nothing to warn of."""
     account = "system:serviceaccount:grove-system:grove-migrator"
-    _, found = installation.webhook()
+    found = installation.webhook()
     found["metadata"]["name"], (hook,) = "podclique-validating-webhook", found["webhooks"]
     rule = {"apiGroups": ["grove.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["podcliques"]}
     site.store.put({**found, "webhooks": [{**hook, "rules": [rule]}]})
@@ -162,17 +150,10 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     said = " ".join(invoke("plan").out.split())
     undo = "" if back else ", or add `--revert` to it to restore every old hash"
     assert f"1 of 3 sets is {'reverted' if back else 'migrated'}." in said
-    assert f"Keep the operator at zero replicas. Run the next command to finish{undo}. next " in said
+    assert f"{STAY_AT_ZERO} Run the next command to finish{undo}. next " in said
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
         assert f" {absent}" not in said
-
-
-def test_between_a_run_and_its_upgrade_no_other_release_is_offered(site: Site, invoke: Invoke) -> None:
-    """Only the commands of this upgrade are next."""
-    assert site.replicas == 1
-    invoke(*RUN)
-    assert "newer" not in invoke("plan").out
 
 
 def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> None:
@@ -181,11 +162,10 @@ def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> Non
     assert "\nready     Nothing that was checked blocks a migration.\n" in invoke("plan").out
 
 
-def test_a_verification_before_the_upgrade_names_the_one_after_it(invoke: Invoke) -> None:
+def test_a_verification_before_the_upgrade_names_the_one_after_it(site: Site, invoke: Invoke) -> None:
     """Whoever verifies at once what `run` has written is not at the end."""
-    site = Site()
-    invoke.on(site.store)
     invoke(*RUN)
+    assert site.replicas == 0
     lines = invoke("verify", "--to", NEW).out.splitlines()
     assert lines[-3:] == [
         "note      Once the new operator runs, verify again; `grove-migrator plan` lists",

@@ -12,8 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from tests.support.command_line import DUMP, TO, Invoke, objects
-from tests.support.memory_store import MemoryCluster
+from tests.support.command_line import DUMP, HOME, TO, Invoke
 from tests.support.paths import ROOT
 
 
@@ -30,14 +29,14 @@ def without(descriptors: str, *arguments: str | Path) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.usefixtures("cluster")
 def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
     """1 means that nothing was written, and then the old operator would be started on new hashes."""
-    invoke.on(MemoryCluster(*objects()))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        events = invoke("run", *TO, "--operator", "grove-system/grove-operator").events
+        events = invoke("run", *TO, *HOME).events
     invoke("verify", *TO)
     assert [(e["level"], e["message"]) for e in events if e["event"] == "unwritable_output"] == [
         ("warning", "cannot write to stdout: No space left on device")
@@ -45,15 +44,14 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     assert (events[-1]["event"], events[-1]["outcome"]) == ("summary", "done")
 
 
+@pytest.mark.usefixtures("cluster")
 def test_a_dry_run_whose_result_cannot_be_printed_fails(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, full: TextIO
 ) -> None:
     """A dry run has no other result than its output."""
-    invoke.on(MemoryCluster(*objects()))
-    home = ("--operator", "grove-system/grove-operator")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        failure = invoke("run", *TO, *home, "--dry-run", code=1).failure
+        failure = invoke("run", *TO, *HOME, "--dry-run", code=1).failure
     assert failure["code"] == "unwritable-output"
     assert "cannot write to stdout" in failure["message"]
 

@@ -13,13 +13,12 @@ from typing import Any
 import click
 import pytest
 
-from migrator.cli import dialogue
 from migrator.errors import Forbidden, NotAuthorised, Unreachable
 from migrator.kinds import DEPLOYMENTS, POD_CLIQUE_SETS, Resource
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.run.record import Record
 from migrator.words import WIDTH
-from tests.support.command_line import DUMP, TO, Invoke, objects
+from tests.support.command_line import DUMP, HOME, TO, Invoke, objects
 from tests.support.kubeconfigs import kubeconfig, plugin
 from tests.support.memory_site import NEW, OLD, Site
 from tests.support.memory_store import MemoryCluster
@@ -104,14 +103,10 @@ def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: 
     assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
 
 
-def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(
-    monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
+@pytest.mark.usefixtures("somebody")
+def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(site: Site, invoke: Invoke) -> None:
     """A run was killed before its first write, of a source that was not certain: its revert only closes the record."""
-    site = Site()
     site.record(Record("run", "1", "auto", NEW, datetime(2026, 2, 1, tzinfo=UTC)))
-    invoke.on(site.store)
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     printed = invoke(*RUN, "--revert", "--yes")
     assert printed.err.startswith("cluster   https://lab.test")
     assert "no PodCliqueSet" not in printed.err + printed.out
@@ -120,12 +115,10 @@ def test_beside_a_record_of_nothing_written_nothing_is_said_of_sets(
     assert "0 of 3 sets are migrated. Run the next command to finish, or add" in said, "the operator runs, and may"
 
 
-def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
+@pytest.mark.usefixtures("somebody")
+def test_a_revert_says_that_it_starts_the_old_operator(site: Site, invoke: Invoke) -> None:
     """It starts what the run has stopped; a second revert has nothing to say of sets that are there."""
-    site = Site()
-    invoke.on(site.store)
-    invoke(*RUN)
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+    invoke(*RUN, "--yes")
     first, second = (invoke(*RUN, "--revert", "--yes").err for _ in range(2))
     assert "\nsteps     Start the operator again when the revert ends.\n" in first
     assert "GM-312" not in first, "it is of the upgrade"
@@ -134,14 +127,12 @@ def test_a_revert_says_that_it_starts_the_old_operator(monkeypatch: pytest.Monke
     assert "no PodCliqueSet" not in second
 
 
+@pytest.mark.usefixtures("somebody")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_the_question_ends_the_run(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    number: signal.Signals, site: Site, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """Later a first signal only asks a run to stop. At the question it is what it was before."""
-    site = Site()
-    invoke.on(site.store)
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     before, seen = signal.getsignal(number), []
 
     def answer(_: str) -> str:
@@ -160,13 +151,11 @@ def test_a_signal_at_the_question_ends_the_run(
     ("Nothing was written without credentials.", (NotAuthorised("HTTP 401"), 1, "an earlier run")),
     ("Nor without permission, and whose is missing is said.", (Forbidden("HTTP 403"), 1, "grove-migrator: HTTP 403. ")),
 )
+@pytest.mark.usefixtures("somebody")
 def test_what_the_screen_cannot_read_is_not_known(
-    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    error: Exception, code: int, said: str, site: Site, invoke: Invoke
 ) -> None:
     """Before the question a failure to read ends as it does without one."""
-    site = Site()
-    invoke.on(site.store)
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     site.store.fail(error, times=99, verb="list")
     assert said in invoke(*RUN, code=code).last["message"]
     assert site.store.writes() == []
@@ -220,15 +209,11 @@ def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:
         ((*RUN, "--revert", "--from", OLD), "Nothing to revert: no stored hash comes from this migration."),
     ),
 )
-def test_nothing_to_do_is_said_once(
-    command: tuple[str, ...], done: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
+@pytest.mark.usefixtures("site", "somebody")
+def test_nothing_to_do_is_said_once(command: tuple[str, ...], done: str, invoke: Invoke) -> None:
     """Whoever may be asked sees which cluster it was, and what is next."""
-    site = Site()
-    invoke.on(site.store)
     if "--revert" not in command:
-        invoke(*command)
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
+        invoke(*command, "--yes")
     printed = invoke(*command)
     assert printed.out.startswith(f"{done}\noperator  ")
     assert ("Do not start this" in printed.out) is ("--revert" not in command)
@@ -257,15 +242,14 @@ def test_what_is_in_the_way_of_the_next_crds_is_shown_before_the_question(termin
     ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120, GM-122")),
     ("The operator has no Deployment.", ({}, DEPLOYMENTS, "GM-122")),
 )
+@pytest.mark.usefixtures("somebody")
 def test_stop_operator_is_next_only_if_it_is_enough(
-    revision: dict[str, str], kind: Resource | None, codes: str, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    revision: dict[str, str], kind: Resource | None, codes: str, site: Site, invoke: Invoke
 ) -> None:
     """Whoever types the next command is not refused again."""
-    site = Site()
-    invoke.on(site.store).edit(POD_CLIQUE_SETS, "search", "embedder", lambda body: body["status"].update(revision))
+    site.store.edit(POD_CLIQUE_SETS, "search", "embedder", lambda body: body["status"].update(revision))
     if kind is not None:
         site.store.drop(kind, "grove-system", "grove-operator")
-    monkeypatch.setattr(dialogue, "can_ask", lambda **_: True)
     wanted = f"next      docs/guards.md has the causes and fixes of {codes}."
     assert wanted in invoke(*RUN[:-1], code=3).err
 
@@ -283,10 +267,9 @@ def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
 
 
 def test_patches_are_a_bar_and_a_count(terminal: Terminal) -> None:
-    """One line that is drawn over with how many of how many are sent; probes of the run are not counted in."""
+    """One line that is drawn over with how many of how many are sent, without the probes of the run."""
     shown = terminal.type(*RUN, "--yes", piped=True)
     assert "patching 43 of 43 \u2501\u2501" in shown.raw.replace("  ", " ").replace("\x1b[0m", "")
-    assert "patches tried" not in shown.raw
     assert "patched" not in shown.text
     assert shown.data == AFTER
 
@@ -318,29 +301,12 @@ def too_long(text: str) -> list[str]:
     return found
 
 
-@pytest.fixture
-def refused() -> list[dict[str, Any]]:
-    """The example with a foreign value on every pod, and with names as long as Kubernetes permits."""
-    items = objects()
-    for item in items:
-        if item["kind"] == "Pod":
-            item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4445566677788899"
-            item["metadata"]["name"] = (item["metadata"]["name"] + "-" + "x" * 200)[:200]
-    return items
-
-
-def console(invoke: Invoke, *arguments: str | Path, code: int = 0) -> str:
-    """What a command prints as text into pipes."""
-    printed = invoke(*arguments, "--log-format", "console", code=code)
-    return printed.out + printed.err
-
-
 @table(
     "arguments code",
     ("The first look.", (("plan", "-f", DUMP), 0)),
     ("A plan.", (("plan", "-f", DUMP, *TO), 0)),
     ("A target that is not known.", (("plan", "-f", DUMP, "--to", "v0.1.0-alpha.13"), 2)),
-    ("A dry run.", (("run", *TO, "--operator", "grove-system/grove-operator", "--dry-run"), 0)),
+    ("A dry run.", (("run", *TO, *HOME, "--dry-run"), 0)),
     ("A failed verification.", (("verify", *TO), 7)),
     ("Releases.", (("releases",), 0)),
     ("Codes.", (("guards",), 0)),
@@ -363,11 +329,16 @@ def test_a_text_in_a_pipe_fits(
     assert too_long(printed.out + printed.err) == []
 
 
-def test_refusals_fit(refused: list[dict[str, Any]], invoke: Invoke) -> None:
-    """Whatever the names, and the text of every code too."""
-    invoke.on(MemoryCluster(*refused))
-    home = ("--operator", "grove-system/grove-operator")
-    for arguments, code in ((("plan",), 0), (("verify",), 7), (("run", "--dry-run", *home), 3)):
-        assert too_long(console(invoke, *arguments, *TO, code=code)) == []
+def test_refusals_fit(invoke: Invoke) -> None:
+    """A foreign value on every pod, with names as long as Kubernetes permits; and the text of every code."""
+    items = objects()
+    for item in items:
+        if item["kind"] == "Pod":
+            item["metadata"]["labels"]["grove.io/pod-template-hash"] = "4445566677788899"
+            item["metadata"]["name"] = (item["metadata"]["name"] + "-" + "x" * 200)[:200]
+    invoke.on(MemoryCluster(*items))
+    for arguments, code in ((("plan",), 0), (("verify",), 7), (("run", "--dry-run", *HOME), 3)):
+        printed = invoke(*arguments, *TO, "--log-format", "console", code=code)
+        assert too_long(printed.out + printed.err) == []
     codes = re.findall(r"GM-\d{3}", invoke("guards").out)
     assert too_long(invoke("guards", *codes).out) == []

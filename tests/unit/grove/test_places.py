@@ -11,11 +11,9 @@ import pytest
 
 from migrator.grove.places import HASH_FIELDS, POD_LABEL, RANKS, SET_GENERATION, HashField, HashSearch, stored_hashes
 from migrator.planning.patches import RESOURCES
-from tests.support.builders import LABEL, LATER, World
+from tests.support.builders import LATER, World
 from tests.support.paths import ROOT
 from tests.support.tables import table
-
-GANG = "/metadata/labels/grove.io~1podcliqueset-generation-hash"
 
 
 def fields(world: World) -> list[tuple[str, str, str]]:
@@ -37,49 +35,37 @@ def allowed(place: HashField) -> bool:
     resources = patched & {name for found in re.findall(r"resources: \[(.*)\]", policy) for name in found.split(", ")}
     part, *steps = place.path
     if part == "metadata":
-        return resource in resources and f"'{plural}': '{steps[-1]}'" in policy
+        return steps[0] == "labels" and resource in resources and f"'{plural}': '{steps[-1]}'" in policy
     named = all(f"'{step}'" in policy for step in steps if step != "*")
     return resource in resources and named and (part == "status" or plural == "podgangmaps")
 
 
 def test_role_and_policy_allow_every_place() -> None:
     """Else the Job would be denied on a cluster; a name that is known on one kind is not allowed on another."""
-    assert [(place.kind, place.pointer) for place in HASH_FIELDS if not allowed(place)] == []
+    assert [(place.kind, place.pointer) for place in HASH_FIELDS if not allowed(place)] == [], (
+        "rbac.yaml must permit to patch this kind, and policy.yaml must name the field where the others are named"
+    )
     label = POD_LABEL.pointer
     strange = [HashField(kind, label) for kind in ("PodGang", "PodCliqueScalingGroup", "PodCliqueSet")]
     strange += [HashField("PodGang", "/status/currentGenerationHash"), HashField("Pod", "/spec/epoch")]
+    strange += [HashField("Pod", label.replace("labels", "annotations"))]
     assert [(place.kind, place.pointer) for place in strange if allowed(place)] == []
 
 
-def test_the_places_stand_in_the_order_of_writing() -> None:
-    """One patch for each kind and subresource, and the set last."""
-    assert [key for key, _ in groupby((place.kind, place.subresource) for place in HASH_FIELDS)] == list(RANKS)
-    assert HASH_FIELDS[-1] is SET_GENERATION
-
-
-def test_every_place_is_found_in_the_order_of_writing() -> None:
-    """Pods first, then PodClique labels, their status, scaling groups, PodGangMaps, PodGangs, the set last."""
-    world = World().grow(pods=1, group_replicas=1, maps=True)
-    cliques = ("web-0-front", "web-0-sg-0-work")
-    assert fields(world) == [
-        *(("Pod", f"{name}-0", LABEL) for name in cliques),
-        *(("PodClique", name, LABEL) for name in cliques),
-        *(
-            ("PodClique", name, f"/status/{field}")
-            for name in cliques
-            for field in (
-                "currentPodTemplateHash",
-                "currentPodCliqueSetGenerationHash",
-                "updateProgress/podTemplateHash",
-                "updateProgress/podCliqueSetGenerationHash",
-            )
-        ),
-        ("PodCliqueScalingGroup", "web-0-sg", "/status/currentPodCliqueSetGenerationHash"),
-        ("PodCliqueScalingGroup", "web-0-sg", "/status/updateProgress/podCliqueSetGenerationHash"),
-        ("PodGangMap", "web-0", "/spec/entries/0/podCliqueSetGenerationHash"),
-        ("PodGang", "web-0-1767323045000000000", GANG),
-        ("PodCliqueSet", "web", "/status/currentGenerationHash"),
+def test_a_set_is_written_from_the_bottom() -> None:
+    """Pods first, the set last; one patch for each kind and subresource."""
+    (tree,) = World().grow(maps=True).snapshot().trees
+    order = [key for key, _ in groupby((item.ref.kind, item.place.subresource) for item in stored_hashes(tree))]
+    assert order == [
+        ("Pod", ""),
+        ("PodClique", ""),
+        ("PodClique", "status"),
+        ("PodCliqueScalingGroup", "status"),
+        ("PodGangMap", ""),
+        ("PodGang", ""),
+        ("PodCliqueSet", "status"),
     ]
+    assert (list(RANKS), HASH_FIELDS[-1]) == (order, SET_GENERATION)
 
 
 @pytest.mark.parametrize("value", [None, "", 5])
@@ -87,7 +73,7 @@ def test_an_absent_hash_is_no_stored_hash(value: object) -> None:
     """Absent, null and empty values, and values that are not text, hold no hash and are left as they are."""
     world = World().grow(pods=1, maps=True)
     for kind, name, field in fields(world):
-        world.put(kind, name, field, "" if "/labels/" in field else value)
+        world.put(kind, name, field, "" if "/metadata/" in field else value)
     assert fields(world) == []
 
 
@@ -139,7 +125,8 @@ def test_a_hash_in_any_place_is_stored_and_not_reported(place: HashField) -> Non
     for step in place.path[:-1]:
         node = node[0] if step == "*" else node.setdefault(step, {})
     node[place.path[-1]] = VALUE
-    assert world.values()[place.kind, item["metadata"]["name"], at] == VALUE
+    found = world.values().get((place.kind, item["metadata"]["name"], at))
+    assert found == VALUE, "grove/parse.py does not keep it, or places.py does not read it there"
     assert seen(item) == []
 
 

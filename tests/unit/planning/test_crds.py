@@ -11,7 +11,7 @@ from tests.support.builders import NOW, World, options_of
 from tests.support.tables import table
 
 A3, A4, A8, A9 = "v0.1.0-alpha.3", "v0.1.0-alpha.4", "v0.1.0-alpha.8", "v0.1.0-alpha.9"
-A11, RC1, A12, MAIN = "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "v0.1.0-alpha.12", "main-fcc3b3bb"
+A11, RC1, MAIN = "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 OLD, NEW = "clustertopologies", "clustertopologybindings"
 
 

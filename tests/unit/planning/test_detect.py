@@ -36,13 +36,6 @@ def test_every_shipped_scheme_is_found(scheme: str) -> None:
     assert names(World().grow(scheme=scheme)) == (scheme, scheme)
 
 
-def edited() -> World:
-    """A world whose only clique was edited: no value is of any scheme."""
-    world = World().grow(cliques=[clique("front")], groups={})
-    world.edit("front", "app:2")
-    return world
-
-
 def old_pods(*, alone: bool) -> World:
     """Pods of an older template under OnDelete, ``alone`` if nothing else holds a hash."""
     world = World().grow(on_delete=True)
@@ -119,7 +112,10 @@ def half_way() -> World:
     ),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), [], TO, None, TO)),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), ["legacy-1.33"], TO, None, TO)),
-    ("Where no value is of any scheme, the first candidate stands in.", (edited(), [], TO, None, "legacy-1.33")),
+    (
+        "Where no value is of any scheme, the first candidate stands in.",
+        (World().grow(cliques=[clique("front")], groups={}).edit(), [], TO, None, "legacy-1.33"),
+    ),
     (
         "Under OnDelete older pods speak neither for a scheme nor against one.",
         (old_pods(alone=False), [], TO, "legacy-1.34", "legacy-1.34"),

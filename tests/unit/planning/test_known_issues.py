@@ -127,13 +127,6 @@ def inherited(clique: int, holder: str) -> World:
     return topology(clique=clique).put(*SET, f"{holder}/topologyConstraint", constraint)
 
 
-def finished(world: World) -> World:
-    """A world in which every pod has finished."""
-    for pod in world.all("Pod"):
-        pod["status"] = {"phase": "Succeeded"}
-    return world
-
-
 PAST = "An operator that is not older than the change has it already."
 NOT_YET = "The target is older than the change, or has its repair."
 ENDED = [{"type": "GangTerminationInProgress", "status": "True"}]
@@ -187,11 +180,11 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
     ("No member is left.", (group_at_zero().at_zero(FRONT), A11, NEWEST, [("GM-303", "web")])),
     ("A scaling group ends its gang as a PodClique does.", (group_at_zero(), A11, RC1, [("GM-301", GROUP[1])])),
     ("Unless it was ended once.", (group_at_zero().put(*GROUP, "/status/conditions", ENDED), A11, RC1, [])),
-    ("Its finished pods run again.", (finished(World().grow().at_zero(FRONT)), A11, RC1, [("GM-301", FRONT)])),
-    ("A finished pod of another hash runs again.", (finished(stray()), A11, RC1, [("GM-309", "web-0-front-0")])),
+    ("Its finished pods run again.", (World().grow().at_zero(FRONT).finish(), A11, RC1, [("GM-301", FRONT)])),
+    ("A finished pod of another hash runs again.", (stray().finish(), A11, RC1, [("GM-309", "web-0-front-0")])),
     (
         "A finished pod of a foreign gang is replaced later too.",
-        (finished(pod_of_a_group()), A11, NEWEST, [("GM-304", FRONT)]),
+        (pod_of_a_group().finish(), A11, NEWEST, [("GM-304", FRONT)]),
     ),
     *(
         row

@@ -8,7 +8,6 @@ from migrator.planning.model import Change
 from migrator.planning.patches import Batch, commit, patch_count, rest
 from tests.support.builders import World
 
-POD = Ref("Pod", "default", "web-0", "uid-1")
 MAP = Ref("PodGangMap", "default", "web", "uid-2")
 
 

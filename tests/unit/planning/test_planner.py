@@ -125,9 +125,7 @@ def test_what_a_reorder_may_have_made_canonical_contradicts_no_source() -> None:
 
 def test_a_source_that_nothing_contradicts_is_believed() -> None:
     """Where no scheme explains the set, its own findings are reported."""
-    world = World().grow()
-    world.edit("front", "app:2")
-    tree = world.decide("v0.1.0-alpha.9", "v0.1.0-alpha.11")
+    tree = World().grow().edit().decide("v0.1.0-alpha.9", "v0.1.0-alpha.11")
     assert ("GM-101", "web", "/status/currentGenerationHash") in refusals(tree.findings)
     assert "holds the hashes of" not in tree.findings[0].message
 

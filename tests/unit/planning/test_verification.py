@@ -99,6 +99,8 @@ EDITED = [True, False]  # and every set was
     ("An edit began an update that began up to a minute before it.", (SET, 40, -99, False, 100, EDITED)),
     ("No earlier one.", (SET, 39, -99, False, 100, [False])),
     ("None began: who owns the template may have written the replicas.", (SET, -60, -99, True, 100, [])),
+    ("A PodClique's alone follows no edit: its pods are judged.", (MEMBER, 200, 200, True, 100, [False])),
+    ("It replaced none.", (MEMBER, 200, -99, True, 100, [])),
 )
 def test_clocks_may_differ_by_a_minute(
     of: tuple[str, str], started: int, created: int, edited: int, late: list[bool], *, ended: bool

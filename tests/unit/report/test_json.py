@@ -38,7 +38,7 @@ def test_the_page_has_every_key_and_no_other() -> None:
     section = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").partition("## JSON of plan")[2]
     named = re.findall(r"`([^`]*)`", section.partition("\n## ")[0])
     told = {word for name in named if name not in VALUES for word in name.replace("[]", "").split(".")}
-    assert told == keys_of([json.plan_json(made, header), first_look])
+    assert told == keys_of([json.plan_json(made, header), first_look]), "left: docs/how-it-works.md; right: the JSON"
 
 
 def test_json_counts_objects_and_only_pods_that_stay() -> None:

@@ -103,15 +103,7 @@ def test_hostile_names_are_only_text() -> None:
         findings=(told,),
     )
     hostile = Named(HOSTILE, evil.target.scheme)
-    html = render(
-        Plan(
-            hostile,
-            hostile,
-            evil.set_plans,
-            evil.findings,
-            evil.cluster_disruption,
-        )
-    )
+    html = render(replace(evil, source=hostile, target=hostile))
     page, harmless = Page(html), Page(render(bad_night()))
     assert set(page.tags) <= set(harmless.tags)
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in harmless.attributes}

@@ -178,7 +178,6 @@ def test_a_bad_night_fits_80_columns() -> None:
     assert any(line.split()[:2] == ["evaluation/reranker-03", "refused"] for line in lines)
     assert "grove.io~1" not in text
     assert "docs/guards.md has the causes and fixes of GM-1" in text
-    assert "or the other" not in text
     assert len(lines) < 2.2 * SETS + 60
 
 
@@ -253,7 +252,7 @@ def test_the_first_look_fits_one_screen() -> None:
     assert "blocked   GM-1" in text
     assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in text
     rows = [line.split("   ")[0] for line in lines if line.startswith("v0.1.0-")]
-    assert rows == ["v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1"]
+    assert rows == [f"v0.1.0-alpha.10 to {newer[-1]}"]
     assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
 
 

@@ -74,7 +74,7 @@ class Site(MemoryCluster):
 def migrated() -> Site:
     """A cluster after a migration, with its record, a leftover of OnDelete, and the new operator."""
     world = World().grow(pods=1).grow("patient", on_delete=True).put("Pod", "patient-0-front-0", LABEL)
-    site = Site({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *world.objects)
+    site = Site(*world.objects)
     migration.run(site, RunOptions(PLAN, flags=OperatorFlags(NAMESPACE)), site.context)
     site.put(installation.deployment(NEW))
     site.put(installation.pod(NEW, name="new-1"))
@@ -211,7 +211,7 @@ def test_without_a_record_only_values_and_operators_are_verified(migrated: Site)
 
 def test_a_condition_that_a_killed_run_left_is_named(migrated: Site) -> None:
     """It is no failure of the migration, and a rerun removes it."""
-    _, hook = installation.webhook()
+    hook = installation.webhook()
     hook["metadata"]["name"] = "podclique-validating-webhook"
     hook["webhooks"][0]["matchConditions"] = [{"name": "grove-migrator", "expression": "true"}]
     migrated.put(hook)

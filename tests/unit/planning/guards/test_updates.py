@@ -63,7 +63,7 @@ A, B, C = "A", "B", "C"
 
 @table(
     "edit case of field",
-    ("1. The spec is newer than the set's hash.", (lambda world: world.edit("front", "app:2"), A, SET, None)),
+    ("1. The spec is newer than the set's hash.", (World.edit, A, SET, None)),
     ("2. An old template on a pod.", (both(opened(SET), put(POD, LABEL, OLD)), A, SET, PROGRESS)),
     ("3. A selected pod is gone.", (both(opened(SET, CLIQUE), gone("web-0-front-1")), B, CLIQUE, READY)),
     ("3. Or it is going.", (both(opened(SET), put(("Pod", "web-0-front-1"), DELETION, LATER)), B, CLIQUE, READY)),

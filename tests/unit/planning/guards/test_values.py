@@ -53,11 +53,6 @@ PLACES = [
 ]
 
 
-def going(world: World, of: tuple[str, str]) -> World:
-    """A world in which an object is being deleted."""
-    return world.put(*of, DELETION, LATER)
-
-
 def changed_but(decided: SetPlan, kind: str, name: str, field: str) -> bool:
     """Whether everything of the tree is changed but this."""
     others = World().grow(maps=True).decide().changes
@@ -117,8 +112,7 @@ def at_zero(replicas: int, pods: int) -> World:
 
 def pruned() -> World:
     """An unfinished update whose progress is gone: under CRDs of alpha.9 the API server leaves it out."""
-    world = World().grow(progress=())
-    world.edit("work", "app:2")
+    world = World().grow(progress=()).edit("work")
     after = world.hashes("legacy-1.34").generation
     return world.put("PodCliqueSet", "web", "/status/currentGenerationHash", after).put(*CLIQUE, GENERATION, after)
 
@@ -167,9 +161,12 @@ NEVER = ("GM-104", "web", "/status/currentGenerationHash")
         ),
     ),
     ("A PodClique without its label cannot be proven.", (World().grow().take(*CLIQUE, LABEL), (), [FRONT])),
-    ("One that is going need not be.", (going(World().grow().take(*CLIQUE, LABEL), CLIQUE), ("GM-102",), [])),
+    (
+        "One that is going need not be.",
+        (World().grow().take(*CLIQUE, LABEL).put(*CLIQUE, DELETION, LATER), ("GM-102",), []),
+    ),
     ("A pod without its label.", (World().grow().take(*POD, LABEL), (), [("GM-101", POD[1], LABEL)])),
-    ("It is going.", (going(World().grow().take(*POD, LABEL), POD), (), [])),
+    ("It is going.", (World().grow().take(*POD, LABEL).put(*POD, DELETION, LATER), (), [])),
     (
         "A pod without the label of its PodClique, which Grove finds by its controller: no override leaves it there.",
         (World().grow().take(*POD, OF_CLIQUE), ("GM-101",), [("GM-101", POD[1], OF_CLIQUE)]),
@@ -204,9 +201,8 @@ def test_on_delete_leaves_a_pod_without_its_label() -> None:
 
 def test_a_tree_that_nothing_explains_says_so() -> None:
     """Where no value is any scheme's, no scheme is named as if it were close."""
-    world = World().grow(cliques=[clique("front")], groups={})
-    world.edit("front", "app:2")
-    messages = [finding.message for finding in world.findings() if finding.severity is Severity.REFUSAL]
+    found = World().grow(cliques=[clique("front")], groups={}).edit().findings()
+    messages = [finding.message for finding in found if finding.severity is Severity.REFUSAL]
     assert messages
     assert all("not the current spec's hash under any scheme" in message for message in messages)
 
@@ -329,6 +325,4 @@ def test_a_field_that_other_crds_may_have_removed_is_named(
 
 def test_crds_that_keep_every_field_are_not_blamed() -> None:
     """From 0.34 to 0.35 no field goes."""
-    world = World().grow()
-    world.edit("front", "app:2")
-    assert not any("CRDs" in one.remedy for one in world.findings("auto", "legacy-1.35"))
+    assert not any("CRDs" in one.remedy for one in World().grow().edit().findings())
