@@ -34,7 +34,7 @@ RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/grove-m
  && /opt/grove-migrator/bin/grove-migrator --version
 
 FROM ${RUNTIME_BASE}
-ARG VERSION=1.0.0-rc1
+ARG VERSION=1.0.0-rc2
 ARG REVISION=unknown
 ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="grove-migrator" \

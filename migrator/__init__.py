@@ -4,4 +4,4 @@ There is no Python API: any module may change with any release. The contract is 
 codes and JSON, the codes of the guards, and the names of the log's events.
 """
 
-__version__ = "1.0.0-rc1"
+__version__ = "1.0.0-rc2"
