@@ -98,15 +98,13 @@ def trees() -> list[Object]:
     return objects
 
 
-def operator(
-    *, replicas: int = 1, image: str = OLD_IMAGE, lease_seconds: int = 15, elects: bool = True
-) -> list[Object]:
-    """The operator's Deployment, its configuration and its namespace."""
-    text = installation.configuration(lease_seconds=lease_seconds)
+def operator(*, replicas: int, elects: bool) -> list[Object]:
+    """The old operator's Deployment, its configuration and its namespace."""
+    text = installation.configuration(lease_seconds=15)
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         installation.config_map(text if elects else text.replace("enabled: true", "enabled: false")),
-        installation.deployment(image, replicas=replicas),
+        installation.deployment(OLD_IMAGE, replicas=replicas),
     ]
 
 

@@ -222,10 +222,10 @@ class Machine(RuleBasedStateMachine):
         self.clusters.look()
 
 
-def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool = True) -> Counter[int]:
+def explore(*, examples: int, steps: int, seed: int | None = None) -> Counter[int]:
     """Let the machine run; returns how many runs ended with each exit code, and raises what an invariant raises.
 
-    Without a ``seed`` the examples are the same every time. ``shrink`` finds the shortest history that fails.
+    Without a ``seed`` the examples are the same every time. Of histories that fail the shortest is told.
     """
     tally = Counter[int]()
 
@@ -242,7 +242,7 @@ def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool 
             derandomize=seed is None,
             database=None,
             deadline=None,
-            phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+            phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),

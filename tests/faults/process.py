@@ -296,9 +296,14 @@ def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
     return when(lambda step: (step.write, step.moment) == (number, moment), action)
 
 
+def kill(step: Step) -> None:
+    """Kill the process at this step."""
+    step.process.kill()
+
+
 def kill_at(number: int, moment: Moment) -> At:
     """Kill the process at its write of that number."""
-    return do_at(number, moment, lambda step: step.process.kill())
+    return do_at(number, moment, kill)
 
 
 def raising(error: Callable[[], BaseException]) -> Callable[[object], None]:

@@ -12,7 +12,6 @@ import pytest
 from migrator.cluster import Deadline
 from migrator.errors import Interrupted, Refused, Rejected, Reverted
 from migrator.exact_json import JSONObject
-from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
 from migrator.run import migration
 from migrator.run.context import Context, RunOptions
@@ -23,7 +22,7 @@ from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
-from tests.faults.steps import GROVE, first, of_trees
+from tests.faults.steps import first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.builders import options_of
@@ -99,7 +98,7 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     world, steps = World(), list[str]()
 
     def at(step: Step) -> None:
-        if step.moment == "after" and step.resource in GROVE:
+        if step.moment == "after" and step.is_grove:
             steps.append("patch")
         if step.moment == "before" and step.verb == "list" and step.target == "deployments/" and "patch" in steps:
             steps.append("look")
@@ -256,7 +255,7 @@ def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too(
     def mark(body: JSONObject) -> None:
         body["metadata"]["annotations"] = {"example.com/made-from": body["status"]["currentGenerationHash"]}
 
-    world.store.edit(POD_CLIQUE_SETS, "default", "web", mark)
+    world.edit("web", mark)
     before = world.grove()
     ending = world.run(skip_refused=True)
     assert ending.code == DONE, str(ending)
@@ -270,7 +269,7 @@ def test_a_set_that_is_deleted_at_the_end_may_hold_anything() -> None:
 
     def leave(_: Step) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now())}
-        world.store.edit(POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
+        world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
         users.act(world, "mark", 0, 1, born=0)
 
     assert "disagg" in users.marks(world, 0)

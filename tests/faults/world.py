@@ -122,12 +122,11 @@ class World:
         """What runs have recorded."""
         return str((self.lease(OWN_LEASE).get("metadata", {}).get("annotations") or {}).get(RECORD, ""))
 
-    def forget_record(self) -> None:
-        """Somebody removes the annotation that is the record."""
+    def rewrite_record(self, text: str = "") -> None:
+        """Somebody puts another record in place of the one that is there, or removes it."""
         if self.record:
-            self.store.edit(
-                kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations")
-            )
+            found = {"annotations": {RECORD: text} if text else {}}
+            self.store.edit(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(found))
 
     @property
     def record_state(self) -> str | None:
@@ -177,15 +176,31 @@ class World:
             self.hand_lease_to("thief", name=name)
         self.advance(LONGER_THAN_A_LEASE)
 
-    def deploy(self, *, replicas: int, image: str | None = None) -> None:
-        """Change the operator's Deployment as Helm, GitOps or a person would."""
+    def deploy(self, *, replicas: int, image: str | None = None, anew: bool = False) -> None:
+        """Change the operator's Deployment as Helm, GitOps or a person would, or delete it and make it ``anew``."""
 
         def change(body: JSONObject) -> None:
             body["spec"]["replicas"] = replicas
+            if anew:
+                body["metadata"]["uid"] = "another"
             if image is not None:
                 body["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
         self.store.edit(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+
+    def revert(self, at: At | None = None, *, replicas: int, **options: Any) -> None:
+        """Run a revert: it ends with 0, every hash is old, and the operator has so many replicas."""
+        ending = self.run(at, revert=True, **options)
+        assert (ending.code, self.grove() == self.undone, self.replicas) == (DONE, True, replicas), str(ending)
+
+    def upgrade(self, image: str = cluster.NEW_IMAGE, *, replicas: int = 1) -> None:
+        """Change the operator's image, and let the new one start."""
+        self.deploy(replicas=replicas, image=image)
+        self.advance(20)
+
+    def edit(self, name: str, change: Callable[[JSONObject], object]) -> None:
+        """Change a set, as users do."""
+        self.store.edit(kinds.POD_CLIQUE_SETS, "default", name, change)
 
     def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
         """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
@@ -206,6 +221,13 @@ class World:
     def run(self, at: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
         return self.start(at=at).run(**options)
+
+    def die(self, at: At, **options: Any) -> World:
+        """Run one migrator that is killed, and let its Lease expire."""
+        ending = self.run(at, **options)
+        assert ending.code == KILLED, str(ending)
+        self.advance(LONGER_THAN_A_LEASE)
+        return self
 
 
 @dataclass
