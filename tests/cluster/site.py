@@ -95,15 +95,12 @@ class Operated:
         return self.client.list("v1", "Pod", NAMESPACE, selector=selector)
 
     def deployment(self) -> Object:
-        """The operator's Deployment."""
         return self.client.get(*_DEPLOYMENT, installation.NAME, NAMESPACE)
 
     def replicas(self) -> int:
-        """How many replicas the operator's Deployment asks for."""
         return int(self.deployment()["spec"]["replicas"])
 
     def start_operator(self) -> None:
-        """Scale the operator to one replica."""
         self._scale(1)
 
     def stop_operator(self) -> None:
@@ -167,7 +164,6 @@ class Site(Operated):
         return [metadata["name"] for metadata in found if RECORD in (metadata.get("annotations") or {})]
 
     def pods(self) -> list[Object]:
-        """The pods of all sets."""
         return self.client.list("v1", "Pod", WORKLOADS)
 
     def objects(self) -> dict[tuple[str, str], Object]:

@@ -58,7 +58,6 @@ class HashTable:
         self._pairs: dict[tuple[str, str | None], set[HashPair]] = {}
 
     def learn(self, sets: Iterable[Object]) -> None:
-        """Take in the present specs of these sets."""
         for pcs in sets:
             for clique, pair in self.present(pcs).items():
                 self._pairs.setdefault((pcs["metadata"]["name"], clique), set()).add(pair)
@@ -105,7 +104,6 @@ class InvariantChecker:
     _before: dict[str, Object | None] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """Take in the specs of the sets as they are now."""
         self.table.learn(self.world.store.everything(kinds.POD_CLIQUE_SETS))
 
     def before_write(self, write: Step) -> None:

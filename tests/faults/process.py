@@ -61,7 +61,6 @@ class Step:
 
     @property
     def is_grove(self) -> bool:
-        """Whether it is a write to an object of Grove's."""
         return self.write > 0 and self.resource in cluster.RESOURCES.values()
 
 

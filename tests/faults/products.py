@@ -66,7 +66,6 @@ class Fault:
     of: Callable[[Step], bool] = lambda _step: True
 
     def may(self, step: Step) -> bool:
-        """Whether it can happen there."""
         return step.kind in self.kinds and step.moment in self.moments and self.of(step)
 
 

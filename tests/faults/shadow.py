@@ -62,7 +62,6 @@ class ShadowedCluster:
 
     @property
     def sets(self) -> dict[str, Object]:
-        """The PodCliqueSets beside migrators, by name."""
         return {key[2]: pcs for key, pcs in self.here.items() if key[0] == "PodCliqueSet"}
 
     @property

@@ -60,7 +60,6 @@ class World:
         self._controllers.step()
 
     def now(self) -> datetime:
-        """The wall clock."""
         return _START + timedelta(seconds=self.seconds)
 
     def advance(self, seconds: float) -> None:
@@ -76,7 +75,6 @@ class World:
         self._late.append((self.seconds + seconds, action))
 
     def grove(self) -> dict[cluster.Key, Object]:
-        """Grove's objects."""
         return cluster.by_key(self.store.everything(*cluster.RESOURCES.values()))
 
     def lies(self, ending: Ending, command: Command = "forward") -> list[str]:
@@ -104,12 +102,10 @@ class World:
 
     @property
     def replicas(self) -> int:
-        """What the operator's Deployment asks for."""
         return int(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
 
     @property
     def image(self) -> str:
-        """What the operator's Deployment would run."""
         return image_of(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT))
 
     @property
@@ -199,7 +195,6 @@ class World:
         self.advance(20)
 
     def edit(self, name: str, change: Callable[[JSONObject], object]) -> None:
-        """Change a set, as users do."""
         self.store.edit(kinds.POD_CLIQUE_SETS, "default", name, change)
 
     def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
@@ -215,7 +210,6 @@ class World:
         return replaced
 
     def start(self, **options: Any) -> Process:
-        """A migrator that has not begun yet."""
         return Process(self, **options)
 
     def run(self, at: At | None = None, **options: Any) -> Ending:
@@ -243,7 +237,6 @@ class Controllers:
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
     def step(self) -> None:
-        """Go on to the present."""
         store = self.world.store
         body = store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:

@@ -85,7 +85,6 @@ class Build:
         return digest.hexdigest()
 
     def rows(self) -> Iterator[Row]:
-        """The linked libraries on which a hash depends."""
         sums = dict(re.findall(r"(?m)^(\S+ \S+) (h1:\S+)$", (self.directory / "go.sum").read_text(encoding="utf-8")))
         for found in self.packages():
             if found["ImportPath"] in LAYOUT_OF:
