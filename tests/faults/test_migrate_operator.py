@@ -111,8 +111,7 @@ def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
     idle = World(replicas=0)
     assert idle.run(stop_operator=False).code == DONE
     assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
-    assert idle.run(stop_operator=False, revert=True).code == DONE
-    assert (idle.grove() == idle.undone, idle.replicas) == (True, 0)
+    idle.revert(replicas=0, stop_operator=False)
 
 
 def test_a_living_holder_is_not_waited_for_for_ever() -> None:
@@ -133,9 +132,8 @@ def test_a_living_holder_is_not_waited_for_for_ever() -> None:
 
 def test_the_operator_of_the_old_hashes_is_no_target() -> None:
     """``--target-image`` is its image, such as ``:latest``: it would be started beside hashes that it does not know."""
-    world = World(cluster.grown())
-    world.deploy(replicas=1, image=(latest := installation.image("latest")))
-    world.advance(20)
+    world, latest = World(cluster.grown()), installation.image("latest")
+    world.upgrade(latest)
     ending = world.run(target_image=latest)
     assert (ending.code, world.replicas, world.grove() == world.before) == (NO_RECORD, 1, True), str(ending)
     assert "--target-image" in str(ending)

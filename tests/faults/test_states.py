@@ -22,9 +22,9 @@ from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
-from tests.faults.steps import first, of_trees
+from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
-from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.faults.world import World
 from tests.support.builders import options_of
 from tests.support.clock import Clock, context_of
 from tests.support.memory_objects import timestamp
@@ -39,9 +39,7 @@ from tests.support.tables import table
 )
 def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replicas: int, *, late: bool) -> None:
     """Killed after the scale-down; what refuses the rerun needs the operator, so that comes back: exit 3."""
-    world = World()
-    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
-    world.advance(30)
+    world = World().die(kill_at(first("deployments", "scale"), "after"))
     if late:
         world.deploy(replicas=replicas)
     else:
@@ -113,11 +111,9 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
 
 def test_a_half_written_cluster_never_ends_with_3() -> None:
     """A dead run left it half-written, and the rerun is refused without the right to stop the operator: 6."""
-    world = World()
-    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world = killed()
     world.deploy(replicas=1)
-    ending = world.run(stop_operator=False)
-    assert ending.code == STUCK, str(ending)
+    assert world.run(stop_operator=False).code == STUCK
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -192,8 +188,7 @@ def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:
 
 def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> None:
     """Another direction cannot finish it: nothing is touched, and the exit code says that something is left."""
-    world = World(cluster.grown())
-    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world = killed(world=World(cluster.grown()))
     before, replicas = world.grove(), world.replicas
     ending = world.run(source=cluster.SOURCE, target="legacy-1.33")
     assert ending.code == STUCK, str(ending)
@@ -213,8 +208,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 
     world = World(cluster.grown())
     assert found() == []
-    world.run(kill_at(first("podcliques", "status"), "after"))
-    world.advance(LONGER_THAN_A_LEASE)
+    killed(world=world)
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
@@ -227,9 +221,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 )
 def test_a_late_write_of_a_killed_run_is_seen_by_the_next(*, revert: bool) -> None:
     """The last run died at its first patch, which the cluster applies while the next one waits for its Lease."""
-    world = World()
-    if not revert:
-        assert world.run().code == DONE
+    world = World() if revert else finished()
     begun, died = world.grove(), list[Step]()
     patched, wanted = (world.after, world.undone) if revert else (world.before, world.after)
 
