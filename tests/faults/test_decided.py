@@ -61,16 +61,15 @@ def test_an_open_run_in_another_namespace_is_named_and_never_followed(
 def test_of_two_runs_with_different_homes_one_sees_the_other() -> None:
     """The other has taken its Lease between our look and our record: nothing is stopped."""
     world = World()
-    own = when(lambda step: step.write > 0 and step.name == OWN_LEASE, lambda _: _lease_elsewhere(world), times=1)
-    ending = world.run(own)
+
+    def other(_: Step) -> None:
+        metadata = {"name": OWN_LEASE, "namespace": "elsewhere"}
+        spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
+        world.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+
+    ending = world.run(when(lambda step: step.write > 0 and step.name == OWN_LEASE, other, times=1))
     assert (ending.code, world.replicas, world.grove() == world.before) == (REFUSED, 1, True), str(ending)
     assert "Lease elsewhere/grove-migrator is held by another_1" in str(ending)
-
-
-def _lease_elsewhere(world: World) -> None:
-    metadata = {"name": OWN_LEASE, "namespace": "elsewhere"}
-    spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
-    world.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
@@ -286,11 +285,6 @@ def test_a_lease_that_is_deleted_in_mid_run_ends_it() -> None:
     assert (world.run(revert=True).code, world.grove() == world.undone) == (DONE, True)
 
 
-def of_web(step: Step) -> bool:
-    """After a patch of the set ``web``, which comes last."""
-    return step.is_grove and step.moment == "after" and step.name.startswith("web")
-
-
 def other_source(objects: list[Object]) -> World:
     """A cluster whose old hashes are not those that the invariants know."""
     world = World(objects)
@@ -308,8 +302,12 @@ def of_two_sources() -> World:
 def test_two_sources_in_one_cluster_ask_for_from() -> None:
     """W13: and a wrong one is refused where any value contradicts it; a rerun finds one source in what is left."""
     world = of_two_sources()
+
+    def comes_last(step: Step) -> bool:
+        return step.is_grove and step.moment == "after" and step.name.startswith("web")
+
     for _ in range(2):
-        world.die(when(of_web, kill, times=1))
+        world.die(when(comes_last, kill, times=1))
         ending = world.run(revert=True)
         assert "--from" in str(ending), str(ending)
     ending = world.run(revert=True, source=cluster.SOURCE)
