@@ -182,16 +182,14 @@ def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas:
     assert replicas or (image in str(ending) and cluster.OLD_IMAGE in str(ending)), str(ending)
 
 
+INVALID = Rejected("status.x: Invalid value")
+DENIED = Rejected("denied the request", denied_by="policy.example.test")
+
+
 @table(
     "kind subresource error said",
-    (
-        "A rule rejects statuses of PodCliques.",
-        ("podcliques", "status", Rejected("status.x: Invalid value"), "Invalid"),
-    ),
-    (
-        "A policy of somebody else denies labels of pods: it is named, and not Grove's authorizer.",
-        ("pods", "", Rejected("denied the request", denied_by="policy.example.test"), "policy.example.test"),
-    ),
+    ("A rule rejects statuses of PodCliques.", ("podcliques", "status", INVALID, "Invalid")),
+    ("A policy that is not Grove's authorizer denies labels of pods.", ("pods", "", DENIED, "policy.example.test")),
 )
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     kind: str, subresource: str, error: Rejected, said: str

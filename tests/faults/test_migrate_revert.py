@@ -172,10 +172,7 @@ def test_a_revert_that_stops_an_operator_of_the_old_hashes_starts_it_again() -> 
 @table(
     "namespace image replicas",
     ("The one that was stopped runs again, whoever else does.", ("other", cluster.OLD_IMAGE, 1)),
-    (
-        "The target's does not know the old hashes: it is put to zero before its Lease is given back.",
-        (cluster.NAMESPACE, cluster.NEW_IMAGE, 0),
-    ),
+    ("The target's is put to zero before its Lease is given back.", (cluster.NAMESPACE, cluster.NEW_IMAGE, 0)),
 )
 def test_an_operator_that_appears_once_every_hash_is_old(namespace: str, image: str, replicas: int) -> None:
     """The revert ends with 0 all the same."""

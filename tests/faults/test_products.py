@@ -40,49 +40,17 @@ def closed_record(command: Command) -> list[Step]:
 
 @table(
     "command name back where codes",
-    (
-        "Killed at every write, before or after it took effect: no value is ever a third one, and a rerun ends well.",
-        ("forward", "a kill", False, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write, then reverted with the same flags: the very objects of before, target values included.",
-        ("forward", "a kill", True, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write of a revert: the next one ends with the very objects of before, and the operator back.",
-        ("revert", "a kill", True, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write of a revert: a run ends with everything migrated, and then a revert with nothing.",
-        ("revert", "a kill", False, writes, {KILLED}),
-    ),
-    (
-        "The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end.",
-        ("forward", "a lost reply", False, different_writes, {DONE}),
-    ),
-    (
-        "Any one write arrives after it was given up: the run waits that long, reads what happened, and goes on.",
-        ("forward", "a write that arrives late", False, different_writes, {DONE}),
-    ),
-    (
-        "Asked to stop at any write: what is begun is finished.",
-        ("forward", "SIGTERM", False, different_writes, {DONE, FAILED, STUCK}),
-    ),
-    (
-        "Paused at any write to a set until others have taken the Leases: nothing more is written.",
-        ("forward", "a theft of the Leases", False, writes_to_sets, {STUCK}),
-    ),
-    (
-        "GitOps puts the old operator's replicas back once, at any write: it waits, and is stopped again.",
-        ("forward", RESTORED, False, writes_to_sets, {DONE}),
-    ),
-    *(
-        (
-            "Once the record is closed, all that was asked for was read: that is exit 0.",
-            (command, "two signals", False, closed_record, {DONE}),
-        )
-        for command in ("forward", "revert")
-    ),
+    ("A run that is killed at any write can be run again.", ("forward", "a kill", False, writes, {KILLED})),
+    ("It can be reverted with the same flags instead.", ("forward", "a kill", True, writes, {KILLED})),
+    ("A revert that is killed at any write can be run again.", ("revert", "a kill", True, writes, {KILLED})),
+    ("It can be followed by a run instead.", ("revert", "a kill", False, writes, {KILLED})),
+    ("A reply is lost: the run reads what happened.", ("forward", "a lost reply", False, different_writes, {DONE})),
+    ("A write arrives late: the run waits.", ("forward", "a write that arrives late", False, different_writes, {DONE})),
+    ("SIGTERM: what is begun is finished.", ("forward", "SIGTERM", False, different_writes, {DONE, FAILED, STUCK})),
+    ("Others take the Leases: it ends.", ("forward", "a theft of the Leases", False, writes_to_sets, {STUCK})),
+    ("GitOps starts the old operator: it is stopped again.", ("forward", RESTORED, False, writes_to_sets, {DONE})),
+    ("Two signals once a run's record is closed: done.", ("forward", "two signals", False, closed_record, {DONE})),
+    ("Two signals once a revert's record is closed: done.", ("revert", "two signals", False, closed_record, {DONE})),
 )
 def test_a_fault_at_certain_steps(
     command: Command, name: str, where: Callable[[Command], Sequence[Step]], codes: set[int], *, back: bool

@@ -259,27 +259,22 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     assert "--target-image=example.test/op:x" in arguments(mounted)
 
 
-_NEXT: Final = "example.test/grove-operator:v0.1.0-alpha.15"
+_NEXT: Final = f"example.test/grove-operator:{NEW}"
+_BINARY: Final = "--to-binary=/target/grove-operator"
 
 
 @table(
     "values words",
     (
-        "A mounted image is also named: the program refuses a release's tag on another scheme.",
-        (
-            (f"operator.image.tag={NEW}", f"targetBinary.image=example.test/grove-operator:{NEW}"),
-            ("--to-binary=/target/grove-operator", f"--target-image=example.test/grove-operator:{NEW}"),
-        ),
+        "A mounted image is also named, so that a release's tag on another scheme is refused.",
+        ((f"operator.image.tag={NEW}", f"targetBinary.image={_NEXT}"), (_BINARY, f"--target-image={_NEXT}")),
     ),
+    ("The tag before a digest is the target.", ((f"operator.image.tag={NEW}@sha256:{'0' * 64}",), (f"--to={NEW}",))),
     (
-        "As Kubernetes takes repository:tag@digest, the tag is the target.",
-        ((f"operator.image.tag={NEW}@sha256:{'0' * 64}",), (f"--to={NEW}",)),
-    ),
-    (
-        "Where no kubelet mounts an image, the scheme that was read on a laptop is the target, beside its image.",
+        "A scheme that was read on a laptop is the target, and its image is named.",
         (
-            ("operator.image.tag=v0.1.0-alpha.15", "target=legacy-1.37", f"targetImage={_NEXT}"),
-            ("--to=legacy-1.37", f"--target-image={_NEXT}"),
+            ("operator.image.tag=next", "target=legacy-1.37", "targetImage=example.test/grove-operator:next"),
+            ("--to=legacy-1.37", "--target-image=example.test/grove-operator:next"),
         ),
     ),
 )
