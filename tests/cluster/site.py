@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.server import ControlPlane, Options
+from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
@@ -153,11 +153,6 @@ class Site(Operated):
             self.client.delete(item)
         eventually(lambda: not self.client.list("v1", "Pod", WORKLOADS), what="pods of sets are left", seconds=SECONDS)
 
-    def expire(self) -> None:
-        """Let the Lease of a process that is gone be over at once: the next one would wait for a minute."""
-        for item in self.client.list(*_LEASE, NAMESPACE):
-            self.client.patch(item, {"spec": {"holderIdentity": ""}})
-
     def records(self) -> list[str]:
         """The names of the Leases that have a record of ours."""
         found = [item["metadata"] for item in self.client.list(*_LEASE, NAMESPACE)]
@@ -192,18 +187,11 @@ class ServedSite(Site):
         super().__init__(server.client())
         self.server = server
 
-    @classmethod
-    @contextmanager
-    def started(cls, directory: Path) -> Iterator[ServedSite]:
-        """A server, with our manifests applied."""
-        options = Options(controller_manager=True, audit_log=directory / "audit.jsonl")
-        with ControlPlane(directory, options) as server:
-            site = cls(server)
-            site.prepare()
-            site.grant()
-            eventually(site._policies_hold, what="the policies are not in force")
-            yield site
-            site.client.close()
+    def prepare(self) -> None:
+        """Apply our manifests too."""
+        super().prepare()
+        self.grant()
+        eventually(self._policies_hold, what="the policies are not in force")
 
     def fill(self, *sets: Object) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""
