@@ -38,18 +38,15 @@ _DEPLOYMENT: Final = ("apps/v1", "Deployment")
 
 
 def documents(name: str) -> list[Object]:
-    """The objects of one file below manifests/."""
     return [found for found in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")) if found]
 
 
 def made(api_version: str, kind: str, name: str, namespace: str | None = NAMESPACE, **rest: Any) -> Object:
-    """A small object of a kind."""
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
 def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
-    """The objects of these kinds."""
     return [item for item in objects if item["kind"] in kinds]
 
 
@@ -61,7 +58,6 @@ def by_name(objects: Sequence[Object]) -> dict[tuple[str, str], Object]:
 
 
 def job_of(file: str = "job.yaml") -> Object:
-    """The Job of one file below manifests/."""
     [job] = of_kind(documents(file), "Job")
     return job
 
@@ -72,14 +68,12 @@ def rights() -> list[Object]:
 
 
 def arguments(job: Object) -> list[str]:
-    """The command line of a Job."""
     [container] = job["spec"]["template"]["spec"]["containers"]
     found: list[str] = container["args"]
     return found
 
 
 def kubeconfig_of(server: ControlPlane, token: str, path: Path) -> Path:
-    """Write a kubeconfig of whom a token belongs to."""
     path.write_text(server.kubeconfig.read_text(encoding="utf-8").replace(server.token, token), encoding="utf-8")
     return path
 

@@ -27,14 +27,12 @@ _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ControlPlane]:
-    """A new API server."""
     with ControlPlane(tmp_path / "controlplane") as found:
         yield found
 
 
 @pytest.fixture
 def client(server: ControlPlane) -> Iterator[Client]:
-    """The administrator's client."""
     found = server.client()
     yield found
     found.close()

@@ -107,7 +107,6 @@ def denied(site: ServedSite) -> bool:
 
 
 def conditions(client: Client) -> list[Object]:
-    """The match conditions of all webhooks."""
     return [
         one for item in client.list(*KIND) for hook in item["webhooks"] for one in hook.get("matchConditions") or ()
     ]

@@ -115,7 +115,6 @@ def edit(pcs: Object, clique: str, image: str = "another:2") -> None:
 
 
 def key_of(item: Object) -> Key:
-    """An object's kind, namespace and name."""
     return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 

@@ -90,7 +90,6 @@ def hash_fields(key: Key, item: Object) -> Iterator[tuple[HashField, str]]:
 
 
 def all_hash_fields(objects: Objects) -> dict[HashField, str]:
-    """The hash fields of all objects, each with its value."""
     return {hash_field: value for key, item in objects.items() for hash_field, value in hash_fields(key, item)}
 
 
@@ -206,12 +205,10 @@ def hidden(objects: Objects) -> list[str]:
 
 
 def by_pod_clique(pods: frozenset[str] | list[str]) -> Counter[str]:
-    """How many of these pods each PodClique has."""
     return Counter(name.rpartition("-")[0] for name in pods)
 
 
 def more(here: Counter[str], there: Counter[str], only: Callable[[str], bool] = lambda _name: True) -> dict[str, str]:
-    """Where there is more here than there."""
     return {
         name: f"{number} instead of {there[name]}"
         for name, number in here.items()

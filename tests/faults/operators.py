@@ -139,7 +139,6 @@ class OneSet:
 
 
 def _reconcile(one: OneSet) -> None:
-    """One reconcile of the set and of everything below."""
     _compare_generation(one)
     if one.tree.left > 0:
         sync(one.tree, one.pcs, one.hashes)

@@ -296,7 +296,6 @@ def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
 
 
 def kill(step: Step) -> None:
-    """Kill the process at this step."""
     step.process.kill()
 
 

@@ -134,7 +134,6 @@ FORGOTTEN: Final = {
 
 
 def able(command: Command, name: str) -> list[Step]:
-    """The steps at which a fault can happen."""
     return [step for step in steps(command) if FAULTS[name].may(step)]
 
 

@@ -22,7 +22,6 @@ def prepared(command: Command) -> World:
 
 
 def perform(process: Process, command: Command) -> Ending:
-    """Do it."""
     return process.verify() if command == "verify" else process.run(revert=command == "revert")
 
 

@@ -293,7 +293,6 @@ def other_source(objects: list[Object]) -> World:
 
 
 def of_two_sources() -> World:
-    """A cluster with the hashes of two old releases."""
     other = [item for item in cluster.grown_under("legacy-1.33") if cluster.set_of(item) == "web"]
     rest = [item for item in cluster.grown() if cluster.set_of(item) != "web"]
     return other_source([*other, *rest])

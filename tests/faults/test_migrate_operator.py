@@ -40,7 +40,6 @@ def sneaks(world: World) -> None:
 
 
 def deploys(image: str) -> Callable[[World], object]:
-    """Others upgrade the operator."""
     return lambda world: world.deploy(replicas=1, image=image)
 
 

@@ -25,17 +25,14 @@ def objects() -> dict[Key, Object]:
 
 
 def pod_clique(objects: dict[Key, Object], name: str) -> Object:
-    """A PodClique, to be changed."""
     return objects["PodClique", "default", name]
 
 
 def pods(objects: dict[Key, Object], prefix: str) -> list[Object]:
-    """The pods whose names begin so, to be changed."""
     return [item for key, item in objects.items() if key[0] == "Pod" and key[2].startswith(prefix)]
 
 
 def names(objects: dict[Key, Object], *prefixes: str) -> frozenset[str]:
-    """Their names."""
     return frozenset(pod["metadata"]["name"] for prefix in prefixes for pod in pods(objects, prefix))
 
 

@@ -33,7 +33,6 @@ def breach(world: World) -> None:
 
 
 def edit(world: World, name: str) -> None:
-    """A user changes an image of a set."""
     world.edit(name, lambda pcs: cluster.edit(pcs, "frontend"))
 
 

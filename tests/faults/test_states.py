@@ -283,7 +283,6 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
 
 
 def ahead(world: World, *, stop_operator: bool = True) -> Observation:
-    """What a run reads first."""
     options = RunOptions(options_of(target=cluster.TARGET), stop_operator=stop_operator)
     return look_ahead(world.store, options, context_of(lambda: world.seconds, world.now))
 

@@ -29,7 +29,6 @@ def guarded(*, authorizer: bool = True) -> World:
 
 
 def conditions(world: World) -> list[Any]:
-    """The matchConditions of both webhooks."""
     found = [world.store.read(CONFIGURATIONS, "", name) for name in world.store.names(CONFIGURATIONS)]
     return [one for body in found for one in body["webhooks"][0].get("matchConditions") or ()]
 
@@ -61,7 +60,6 @@ def answering(world: World, *, spreads: float = 0.0, more: At = lambda _step: No
 
 
 def run(world: World, more: At = lambda _step: None, *, spreads: float = 0.0, **options: Any) -> Any:
-    """One run against that API server."""
     return world.start(at=answering(world, spreads=spreads, more=more)).run(**options)
 
 

@@ -67,12 +67,10 @@ def breach(world: World, name: str, since: datetime) -> None:
 
 
 def set_named(choice: int) -> str:
-    """The name of the set that is chosen."""
     return str(_pick(NAMES, choice))
 
 
 def marks(world: World, choice: int) -> set[str]:
-    """The set of which a pod would be marked."""
     return {name.partition("-")[0] for _, name in pod_chosen(world, choice)}
 
 
@@ -97,7 +95,6 @@ def planted() -> list[Object]:
 
 
 def _edit(world: World, name: str, choice: int, change: Callable[[Object], object]) -> None:
-    """Change one clique of a set, if that exists."""
     if ("PodCliqueSet", "default", name) in world.grove():
         world.edit(name, lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)))
 

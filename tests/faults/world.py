@@ -71,7 +71,6 @@ class World:
         self._controllers.step()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Let something happen in a while."""
         self._late.append((self.seconds + seconds, action))
 
     def grove(self) -> dict[cluster.Key, Object]:
@@ -110,7 +109,6 @@ class World:
 
     @property
     def holder(self) -> str:
-        """Who holds the operator's Lease."""
         return str((self.lease().get("spec") or {}).get("holderIdentity") or "")
 
     @property
@@ -300,7 +298,6 @@ def _differences(what: str, found: dict[cluster.Key, Object], wanted: dict[clust
 
 
 def image_of(deployment: JSONObject) -> str:
-    """The image that the pods of a Deployment run."""
     return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
 

@@ -49,7 +49,6 @@ def weight(item: Object) -> int:
 
 
 def place(item: Object) -> tuple[str, str, str]:
-    """Kind, name and namespace of an object."""
     return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
 
 
