@@ -327,12 +327,15 @@ def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
 
 
 def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
-    """Every patch takes as long as the whole run may: after the first proofs no set is begun, however long the wait."""
+    """An update ends after minutes; then every patch takes 5 s, so that after the first proofs no set is begun."""
     world = World()
     world.latency = 0.0
+    begin_update(world)
 
     def at(step: Step) -> None:
-        world.advance(60.0 if step.number == 1 else 5.0 if is_tried(step) else 0.0)
+        if step.kind == "sleep" and world.seconds > 200:
+            world.edit("web", lambda pcs: pcs["spec"]["template"]["cliques"][0].pop("annotations", None))
+        world.advance(5.0 if is_tried(step) else 0.0)
 
-    ending = world.run(at, dry_run=True, timeout=5.0)
+    ending = world.run(at, dry_run=True, wait=3600.0, timeout=10.0)
     assert (ending.code, "after 0 of 3 sets" in str(ending)) == (FAILED, True), str(ending)
