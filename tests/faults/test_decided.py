@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from structlog import ReturnLogger, wrap_logger
 
 from migrator import kinds
 from migrator.errors import Conflict, Forbidden, Rejected
@@ -62,12 +64,10 @@ def test_of_two_runs_with_different_homes_one_sees_the_other() -> None:
     """The other has taken its Lease between our look and our record: nothing is stopped."""
     world = World()
 
-    def other(_: Step) -> None:
-        metadata = {"name": OWN_LEASE, "namespace": "elsewhere"}
-        spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 60}
-        world.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
-
-    ending = world.run(when(lambda step: step.write > 0 and step.name == OWN_LEASE, other, times=1))
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    body |= {"metadata": {"name": OWN_LEASE, "namespace": "elsewhere"}, "spec": {"holderIdentity": "another_1"}}
+    own = when(lambda step: step.write > 0 and step.name == OWN_LEASE, lambda _: world.store.put(body), times=1)
+    ending = world.run(own)
     assert (ending.code, world.replicas, world.grove() == world.before) == (REFUSED, 1, True), str(ending)
     assert "Lease elsewhere/grove-migrator is held by another_1" in str(ending)
 
@@ -102,16 +102,13 @@ def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
     """Hole 2: it comes while the end of the run is logged."""
     world = World()
 
-    class Interrupting:
-        def __getattr__(self, _name: str) -> Callable[..., None]:
-            def log(event: str, **_more: object) -> None:
-                if event == "ending_run":
-                    raise KeyboardInterrupt
-
-            return log
+    def interrupt(_logger: object, _method: str, event: Any) -> Any:
+        if event["event"] == "ending_run":
+            raise KeyboardInterrupt
+        return event
 
     struck = do_at(of_trees()[_HALF].write, "after", raising(KeyboardInterrupt))
-    ending = world.start(at=struck, log=Interrupting()).run()
+    ending = world.start(at=struck, log=wrap_logger(ReturnLogger(), processors=[interrupt])).run()
     assert ending.code == STUCK, str(ending)
     assert world.grove() not in (world.before, world.after)
 
