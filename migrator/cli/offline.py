@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 
 from migrator import words
-from migrator.cli import operator_source
 from migrator.cli.flags import command, not_empty, output_format
 from migrator.cli.stdout import as_json, write
+from migrator.cli.target import read_program
 from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.planning.guards import CATALOGUE, CODES
@@ -34,7 +34,7 @@ def scheme(*, program: str) -> None:
     The scheme follows from the libraries and functions that Go recorded in the file. If it is printed as likely, it
     is not certain: --to-binary refuses such a program, and you decide whether to name the scheme with --to.
     """
-    for title, text in _facts(operator_source.read(program)):
+    for title, text in _facts(read_program(program)):
         write(words.row(title, text))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from migrator import __version__, errors
-from migrator.cli import connect, dialogue, flags, log, operator_source
+from migrator.cli import connect, dialogue, flags, log
 from migrator.cli.stdout import as_json, write
+from migrator.cli.target import choose_target
 from migrator.cluster import Cluster
 from migrator.planning.model import Plan, SetState
 from migrator.planning.options import AUTO, PlanOptions, source_of
@@ -40,7 +41,7 @@ EXIT_CHANGES: Final = 10
     "Read the output of kubectl get instead of a cluster (YAML or JSON; - is stdin). May be repeated.",
     multiple=True,
 )
-@flags.target("What the next operator expects. Without it: a row for each newer release.")
+@flags.target("What the next operator expects. Without it: a row for each scheme of newer releases.")
 @flags.TO_BINARY
 @flags.SOURCE
 @flags.output_format(["table", "json", "html"], "A table, data for scripts, or (with a target) a page for your team.")
@@ -68,7 +69,7 @@ def plan(
     Nothing is written. The exit code is 0, with refusals too, unless --detailed-exitcode asks for more.
     """
     _refuse_flags_without_effect(filename, output, has_target=to is not None or to_binary is not None)
-    chosen = operator_source.choose_target(to, to_binary)
+    chosen = choose_target(to, to_binary)
     any_release = named(releases()[-1].name)  # a first look plans for every release
     options = PlanOptions(chosen or any_release, source_of(source), namespace=namespace)
     result: Plan | None = None
@@ -147,9 +148,9 @@ def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[
 
 
 def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
-    """The commands that the last run printed at its end, if all sets still hold the hashes of its target."""
+    """The commands that the last run printed at its end, if no set is to be migrated since."""
     last = seen.record
-    if last is None or last.is_open or last.revert or reached is None or any(one.changes for one in reached.set_plans):
+    if last is None or last.is_open or last.revert or reached is None or json.number(reached, SetState.MIGRATE):
         return ()
     options = RunOptions(PlanOptions(named(last.target)))
     result = RunResult(reached, operator=seen.operator)

@@ -6,7 +6,8 @@ import signal
 from typing import Final
 
 from migrator import words
-from migrator.cli import connect, dialogue, flags, log, operator_source, stdout
+from migrator.cli import connect, dialogue, flags, log, stdout
+from migrator.cli.target import require_target
 from migrator.errors import OutputError
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
@@ -43,7 +44,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @flags.option("--revert", "Undo the run with the same --from and --to.")
 @flags.option("--yes", "Do not ask. A run asks on a terminal only, and never in a pod or in CI.")
 @flags.OPERATOR
-@flags.output_format(["table", "json"], "Output format of the result.")
+@flags.output_format(["text", "json"], "Output format of the result.")
 @flags.CLUSTER
 def run(
     *,
@@ -69,7 +70,7 @@ def run(
     A value is replaced only if it equals the old operator's hash of the current spec. A rerun finishes what a crash
     interrupted, and --revert restores the old hashes. grove-migrator never deletes or restarts a pod.
     """
-    chosen = operator_source.require_target(to, to_binary, target_image)
+    chosen = require_target(to, to_binary, target_image)
     options = RunOptions(
         PlanOptions(chosen, source_of(source), allowed_codes(allow), skip_refused=skip_refused),
         revert=revert,

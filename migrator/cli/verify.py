@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from migrator import words
-from migrator.cli import connect, dialogue, flags, operator_source
+from migrator.cli import connect, dialogue, flags
 from migrator.cli.stdout import as_json, write
+from migrator.cli.target import require_target
 from migrator.errors import VerificationFailed
 from migrator.planning.options import PlanOptions
 from migrator.planning.verification import Problem
@@ -36,7 +37,7 @@ _SHOWN: Final = 3
 )
 @flags.duration("--wait", "Retry for up to this long before reporting problems.", "0")
 @flags.OPERATOR
-@flags.output_format(["table", "json"])
+@flags.output_format(["text", "json"])
 @flags.CLUSTER
 def verify(
     *,
@@ -54,7 +55,7 @@ def verify(
 
     With the update strategy OnDelete, hashes of older templates may remain where Grove keeps them on purpose.
     """
-    chosen = operator_source.require_target(to, to_binary, target_image)
+    chosen = require_target(to, to_binary, target_image)
     options = core.VerifyOptions(
         PlanOptions(chosen),
         flags=OperatorFlags.parse(operator),

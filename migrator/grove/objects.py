@@ -42,10 +42,10 @@ class Pod:
     template_hash: str | None
     terminating: bool
     pod_clique_label: str | None
-    finished: bool = False
-    in_other_gang: bool = False
-    created: str = ""  # metadata.creationTimestamp
-    loading: float | None = None  # seconds from scheduled to ready; a cluster's pods are read without them
+    finished: bool
+    in_other_gang: bool
+    created: str  # metadata.creationTimestamp
+    loading: float | None  # seconds from scheduled to ready; a cluster's pods are read without them
 
     @property
     def labels(self) -> Mapping[str, str | None]:
@@ -75,12 +75,10 @@ class GroveObject:
 class PodClique(GroveObject):
     """A PodClique without its pod spec.
 
-    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it. ``scaled`` is when
-    it was last scaled.
+    ``clique`` is its name in the PodCliqueSet's template, or ``None`` if the labels do not name it.
     """
 
     clique: str | None = None
-    scaled: datetime | None = None
     pods: tuple[Pod, ...] = ()
 
     @property
@@ -110,7 +108,7 @@ class PodCliqueSet(GroveObject):
 
     annotations: Mapping[str, str]
     generation: int
-    edits: tuple[tuple[str, datetime], ...] = ()
+    edits: tuple[tuple[str, datetime], ...]
 
     @property
     def generation_hash(self) -> str | None:
@@ -162,10 +160,10 @@ class Tree:
     """A PodCliqueSet with everything that it owns, found by owner references."""
 
     pcs: PodCliqueSet
-    scaling_groups: tuple[GroveObject, ...] = ()
-    pod_cliques: tuple[PodClique, ...] = ()
-    pod_gang_maps: tuple[GroveObject, ...] = ()
-    pod_gangs: tuple[GroveObject, ...] = ()
+    scaling_groups: tuple[GroveObject, ...]
+    pod_cliques: tuple[PodClique, ...]
+    pod_gang_maps: tuple[GroveObject, ...]
+    pod_gangs: tuple[GroveObject, ...]
 
     @property
     def ref(self) -> Ref:
@@ -203,7 +201,7 @@ class Snapshot:
     """
 
     trees: tuple[Tree, ...]
-    is_cluster: bool = True
+    is_cluster: bool
     installed: bool = True
     forbidden_kinds: tuple[str, ...] = ()
     missing_kinds: tuple[str, ...] = ()

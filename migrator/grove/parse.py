@@ -64,21 +64,14 @@ def pod_clique_set(raw: JSONObject) -> objects.PodCliqueSet:
 
 def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
     """Who owns fields of the template, and when each of them last wrote one of its fields."""
-    for entry, moment in _writes(meta, ""):
-        fields = entry.get("fieldsV1")
-        spec = fields.get("f:spec") if isinstance(fields, dict) else None
-        if isinstance(spec, dict) and "f:template" in spec:
-            yield str(entry.get("manager", "")), moment
-
-
-def _writes(meta: Mapping[str, Any], subresource: str) -> Iterator[tuple[Mapping[str, Any], datetime]]:
-    """Who owns fields through a subresource, and when each last wrote one of them."""
     entries = meta.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and (entry.get("subresource") or "") == subresource:
-            moment = objects.kubernetes_time(entry.get("time"))
-            if moment is not None:
-                yield entry, moment
+        if not isinstance(entry, dict) or entry.get("subresource"):
+            continue
+        fields, moment = entry.get("fieldsV1"), objects.kubernetes_time(entry.get("time"))
+        spec = fields.get("f:spec") if isinstance(fields, dict) else None
+        if isinstance(spec, dict) and "f:template" in spec and moment is not None:
+            yield str(entry.get("manager", "")), moment
 
 
 def scaling_group(raw: JSONObject) -> objects.GroveObject:
@@ -91,9 +84,7 @@ def pod_clique(raw: JSONObject) -> objects.PodClique:
     clique = _trimmed(objects.PodClique, raw, _CLIQUE)
     labels = {key: value for key, value in clique.labels.items() if key.startswith("grove.io/")}
     spec = {key: value for key, value in clique.spec.items() if key != "podSpec"}
-    # Of custom resources too: apiextensions-apiserver, pkg/registry/customresource/etcd.go:scaleUpdatedObjectInfo.
-    scaled = max((moment for _, moment in _writes(raw["metadata"], "scale")), default=None)
-    return replace(clique, clique=_clique(clique.ref.name, clique.labels), labels=labels, spec=spec, scaled=scaled)
+    return replace(clique, clique=_clique(clique.ref.name, clique.labels), labels=labels, spec=spec)
 
 
 def pod_gang_map(raw: JSONObject) -> objects.GroveObject:

@@ -134,7 +134,7 @@ def open_progress(item: objects.GroveObject) -> str | None:
 
 
 def stored_hashes(tree: objects.Tree) -> Iterator[StoredHash]:
-    """Yield every stored hash of a tree in the order in which a migration writes them.
+    """Yield every stored hash of a set in the order in which a migration writes them.
 
     Pods and PodGangs that are being deleted hold no hash.
     """

@@ -25,12 +25,12 @@ Owned = TypeVar("Owned", bound=Pod | GroveObject)
 class Objects:
     """The objects of one set of lists, trimmed."""
 
-    sets: tuple[PodCliqueSet, ...] = ()
-    groups: tuple[GroveObject, ...] = ()
-    cliques: tuple[PodClique, ...] = ()
-    pods: tuple[Pod, ...] = ()
-    gang_maps: tuple[GroveObject, ...] = ()
-    gangs: tuple[GroveObject, ...] = ()
+    sets: tuple[PodCliqueSet, ...]
+    groups: tuple[GroveObject, ...]
+    cliques: tuple[PodClique, ...]
+    pods: tuple[Pod, ...]
+    gang_maps: tuple[GroveObject, ...]
+    gangs: tuple[GroveObject, ...]
 
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:

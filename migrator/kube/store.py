@@ -46,7 +46,7 @@ def connect(
     :class:`~migrator.errors.UsageError` where there is no usable configuration.
     """
     chosen, read = find(kubeconfig, context, waiting)
-    return KubeCluster(Transport(read, deadline=deadline, timing=timing), chosen)
+    return KubeCluster(Transport(read, deadline, timing or Timing()), chosen)
 
 
 @dataclass(frozen=True)

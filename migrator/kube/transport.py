@@ -112,33 +112,30 @@ class _Trouble(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Clocks and chance, so that tests can replace them."""
+    """Clocks, chance and ``longest``, beyond which no request goes on, so that tests can replace them."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    longest: float = math.inf
 
 
 class Transport:
     """Sends requests, from any number of threads.
 
-    ``read`` is that of :class:`~migrator.kube.credentials.Credentials`; nothing is sent yet. No request takes longer
-    than ``longest`` seconds.
+    ``read`` is that of :class:`~migrator.kube.credentials.Credentials`; nothing is sent yet.
     """
 
     def __init__(
         self,
         read: Callable[[Configuration], tuple[float, float]],
-        *,
-        longest: float = math.inf,
-        deadline: Deadline | None = None,
-        timing: Timing | None = None,
+        deadline: Deadline | None,
+        timing: Timing,
     ) -> None:
-        self._longest = longest
-        self._timing = timing or Timing()
-        self._credentials = Credentials(read, self._timing.clock)
+        self._timing = timing
+        self._credentials = Credentials(read, timing.clock)
         self.server = self._credentials.server
-        self._deadline = deadline or Deadline(self._timing.clock)
+        self._deadline = deadline or Deadline(timing.clock)
         self._has_answered = False  # whether there has ever been an answer
 
     def send(self, request: Request) -> bytes:
@@ -148,7 +145,7 @@ class Transport:
         :class:`~migrator.errors.ClusterError` for a definite failure, and :class:`~migrator.errors.LostReply` for a
         write that may have been applied; and what the hold on the Lease raises.
         """
-        longest = min(request.longest, self._longest)
+        longest = min(request.longest, self._timing.longest)
         patient = request.repeatable and self._has_answered
         until = self._timing.clock() + (BUDGET if patient else longest)
         attempt, in_doubt = 0, False

@@ -1,4 +1,4 @@
-"""The scheme that explains a tree's stored values, and the values on which no pod depends. Pure.
+"""The scheme that explains a set's stored values, and the values on which no pod depends. Pure.
 
 A value may be either scheme's hash; otherwise a half-migrated set could not be finished.
 """
@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HashPair:
-    """The hashes of one tree under a source and a target."""
+    """The hashes of one set under a source and a target."""
 
     source: SetHashes
     target: SetHashes
@@ -73,10 +73,10 @@ class HashPair:
 def detect(
     stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme, hashes: HashesUnder
 ) -> tuple[Scheme | None, Scheme]:
-    """The scheme that explains a tree, if there is one, and the likely one.
+    """The scheme that explains a set, if there is one, and the likely one.
 
     One explains it if every value is its hash or the target's, but for OnDelete's leftovers: the target itself for a
-    tree that is done, or else the first such candidate. The likely one is the best match, for messages and overrides:
+    set that is done, or else the first such candidate. The likely one is the best match, for messages and overrides:
     the target, if it gives some values and no candidate gives any.
 
     OnDelete's leftovers are explained by an only candidate that gives some of them: a revert that died may leave old

@@ -27,7 +27,7 @@ _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
 def disruption_of(
-    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str] = ()
+    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str]
 ) -> tuple[Disruption, Disruption]:
     """The pods of a set that an operator of ``target`` recreates, without the migration and with it.
 
@@ -52,7 +52,7 @@ def disruption_of(
 
 
 def all_pods(tree: objects.Tree) -> Disruption:
-    """All pods of the tree that are not being deleted, and their GPUs."""
+    """All pods of the set that are not being deleted, and their GPUs."""
     return _count(tree, ((clique, pod) for clique in tree.pod_cliques for pod in clique.pods))
 
 

@@ -30,7 +30,7 @@ Concerned: TypeAlias = Callable[[objects.Tree], Iterator[objects.Tree | objects.
 
 @dataclass(frozen=True, kw_only=True)
 class SetIssue(model.KnownIssue):
-    """A known issue of sets; ``concerned`` yields the objects of a tree that it concerns.
+    """A known issue of sets; ``concerned`` yields the objects of a set that it concerns.
 
     It concerns upgrades to a build from ``since`` up to ``until`` (``None``: up to the newest), from a build that is
     older than ``since``, or ``from_any``.

@@ -111,7 +111,7 @@ class Change:
 
 
 class SetState(StrEnum):
-    """What a plan does with a tree."""
+    """What a plan does with a set."""
 
     DONE = "done"
     MIGRATE = "migrate"
@@ -132,7 +132,7 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """The plan of one tree; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
+    """The plan of one set; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
 
     ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates although
     this set is migrated, if it can be.
@@ -150,13 +150,13 @@ class SetPlan:
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        """The findings that forbid the migration of this tree."""
+        """The findings that forbid the migration of this set."""
         return tuple(f for f in self.findings if f.severity is Severity.REFUSAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plans of the selected trees, and the findings about the cluster as a whole.
+    """The plans of the selected sets, and the findings about the cluster as a whole.
 
     ``source`` is ``None`` if it was not named. ``cluster_disruption`` counts the whole cluster. ``operator`` describes
     the one that was seen, and ``running`` is its release. ``not_checked`` are the guards that could not be judged.
@@ -210,8 +210,10 @@ def refused(plan: Plan, *, skip_refused: bool) -> Refused | None:
 
 
 def in_flight(plan: Plan) -> list[str]:
-    """The codes of the refusals, if all of them may end without help."""
-    found = plan.refusals
+    """The codes of the refusals, if all of them may end without help, and of the sets that are skipped until then."""
+    skipped = (one for one in plan.set_plans if one.state is SetState.SKIPPED)
+    left_out = [finding for one in skipped for finding in one.findings if finding.settles]
+    found = (*plan.refusals, *left_out)
     return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
 
 

@@ -28,7 +28,7 @@ class Patch(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Its place in the order of its tree; patches of one rank may be sent at the same time."""
+        """Its place in the order of its set; patches of one rank may be sent at the same time."""
         return RANKS[self.ref.kind, self.subresource]
 
     def ops(self, pcs: PodCliqueSet | None) -> tuple[kinds.Op, ...]:
@@ -47,7 +47,7 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of one tree, object by object; ``pcs`` is the set whose spec must not have changed."""
+    """Changes of one set, object by object; ``pcs`` is the PodCliqueSet whose spec must not have changed."""
 
     ref: Ref
     changes: tuple[Change, ...]
@@ -63,7 +63,7 @@ class Batch:
 
 
 def forward(plan: SetPlan) -> Batch:
-    """The patches that carry out a tree's plan, the commit record last."""
+    """The patches that carry out a set's plan, the commit record last."""
     return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
 
 

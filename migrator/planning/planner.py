@@ -1,4 +1,4 @@
-"""From trees to a plan, forward or back: the changes, refusals, and pods at stake. Pure.
+"""From sets to a plan, forward or back: the changes, refusals, and pods at stake. Pure.
 
 A change replaces one stored value, which equals the source's hash of its own field, by the target's hash. Every other
 value stays as it is, or is a reason to refuse.
@@ -54,7 +54,7 @@ NOTHING: Final = Known()
 
 
 def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> model.Plan:
-    """Decide the changes of every selected tree.
+    """Decide the changes of every selected set.
 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
     Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
@@ -145,7 +145,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
         source = likely  # every foreign value lags behind or was allowed, and stays
-    # A refused tree shows the changes that it would have if nothing refused, even if no scheme explains all of it.
+    # A refused set shows the changes that it would have if nothing refused, even if no scheme explains all of it.
     changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
     state = model.SetState.REFUSED if refused else _state_of(changes)
     without, migrated = disruption_of(tree, pair, source=likely, target=target, builds=builds)
@@ -160,7 +160,7 @@ def _is_skipped(tree: Tree) -> bool:
 
 
 def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions) -> model.SetPlan:
-    """The plan of a tree whose hashes are all of another scheme than ``--from`` names."""
+    """The plan of a set whose hashes are all of another scheme than ``--from`` names."""
     target, builds = options.target.scheme, table.build_range(table.builds_with(actual))
     message = f"holds the hashes of {actual.name} ({builds}), not those of --from {options.source}"
     remedy = f"leave out --from, or give --from {actual.name}"
@@ -170,12 +170,12 @@ def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions
 
 
 def _skipped(plan: model.SetPlan) -> model.SetPlan:
-    """Leave a refused set out; any other plan stays as it is."""
+    """Leave a refused set out; any other plan stays as it is. It may still be waited for if all refusals settle."""
     if plan.state is not model.SetState.REFUSED:
         return plan
-    return replace(
-        plan, state=model.SetState.SKIPPED, changes=(), findings=tuple(finding.as_warning for finding in plan.findings)
-    )
+    settles = all(finding.settles for finding in plan.refusals)
+    findings = (replace(finding.as_warning, settles=finding.settles and settles) for finding in plan.findings)
+    return replace(plan, state=model.SetState.SKIPPED, changes=(), findings=tuple(findings))
 
 
 def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
@@ -242,5 +242,5 @@ def _is_proven(tree: Tree, scheme: Scheme, hashes: HashesUnder) -> bool:
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:
-    """The state of a tree that is neither skipped nor refused."""
+    """The state of a set that is neither skipped nor refused."""
     return model.SetState.MIGRATE if changes else model.SetState.DONE

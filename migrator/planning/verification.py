@@ -85,8 +85,9 @@ def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     """Updates that began after the migration: they are open, or they have replaced pods.
 
     alpha.12-rc1 begins an update of every standalone PodClique that stores no progress
-    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757): a PodClique's may end without
-    replacing a pod. Under OnDelete the operator may write progress without touching a pod.
+    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It replaces a pod only for a hash
+    that was changed after the run, because any other difference begins an update of the set too; but after it, pods
+    take the place of those that were lost. Under OnDelete the operator may write progress without touching a pod.
     """
     if tree.pcs.on_delete:
         return
@@ -120,19 +121,12 @@ def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Probl
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
     for clique in tree.staying:
-        if clique.standalone and (objects.kubernetes_time(clique.created) or since) > since:
-            continue  # no update makes one: it was made with its pods
-        owners = (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
+        # An update of a standalone PodClique without its set's replaces no pod that was migrated.
+        owners = (tree.ref.uid,) if clique.standalone else (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
         update = max((updates[uid] for uid in owners if uid in updates), default=None)
         if update is None:
             continue
-        new = [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]
-        alone = not updates.keys() & {*owners[1:]}
-        if new and alone and clique.scaled is not None and clique.scaled > since:
-            pods = words.count(len(new), "younger pod")
-            message = f"{clique.ref}: was scaled at {clique.scaled:%Y-%m-%d %H:%M:%S} UTC, so its {pods} prove nothing"
-            yield Problem(clique.ref, None, message, late=True)
-        elif new:
+        if new := [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]:
             message = (
                 f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"

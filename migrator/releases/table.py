@@ -36,7 +36,7 @@ class Release:
     scheme: Scheme
     commit: str
     source: str
-    dynamo: Mapping[str, str] = field(default_factory=dict, hash=False)
+    dynamo: Mapping[str, str] = field(hash=False)
 
     @property
     def from_main(self) -> bool:

@@ -1,7 +1,7 @@
 """A plan as data: its numbers, and its JSON. Pure.
 
-The JSON is a contract: keys are only ever added, sets, changes and findings are sorted by namespace, name, kind and
-field, and absent values are null. Each key is printed by one function; those of ``plan`` have their
+The JSON is a contract: keys are only ever added, sets, changes, findings and advisories are sorted by namespace,
+name, kind and field, and absent values are null. Each key is printed by one function; those of ``plan`` have their
 rows in docs/how-it-works.md.
 """
 
@@ -114,7 +114,9 @@ def _found(plan: model.Plan) -> dict[str, Any]:
         "refusals": [_finding(finding) for finding in in_order(plan.refusals)],
         "warnings": [_finding(finding) for finding in in_order(plan.warnings)],
         "notChecked": [{"code": one.code, "message": f"{one.what} ({one.reason})"} for one in plan.not_checked],
-        "advisories": [_advice(advice) for advice in plan.advisories],
+        "advisories": [
+            _advice(one) for one in sorted(plan.advisories, key=lambda one: (*_where(one.ref), one.issue.code))
+        ],
     }
 
 
@@ -150,6 +152,8 @@ def in_order(findings: Iterable[model.Finding]) -> list[model.Finding]:
 
 def place(finding: model.Finding) -> tuple[str, ...]:
     """What findings are sorted by."""
-    ref = finding.ref
-    place = (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")
-    return (*place, finding.field or "", finding.code, finding.message)
+    return (*_where(finding.ref), finding.field or "", finding.code, finding.message)
+
+
+def _where(ref: Ref | None) -> tuple[str, str, str]:
+    return (ref.namespace, ref.name, ref.kind) if ref else ("", "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from migrator import errors, words
@@ -96,7 +97,7 @@ def _unfit(outlook: Outlook, plan: model.Plan) -> str:
     if not lost.pods:
         return ""
     when = ", which is running: it" if outlook.running else ": if that release starts, it"
-    return row("hashes", f"The stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
+    return row("hashes", f"Stored hashes do not match {outlook.installed}{when} recreates {table.amount(lost)}.")
 
 
 def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
@@ -108,11 +109,12 @@ def _brief_rows(label: str, findings: Iterable[model.Finding]) -> Iterator[str]:
 
 
 def _releases(plans: Mapping[str, model.Plan], newer: Sequence[str]) -> str:
-    """A row for each newer release, and the older ones in one line."""
+    """A row for the newer releases of each scheme, which recreate the same, and the older ones in one line."""
     if not newer:
         return "No newer release that changes the hashes is known.\n"
-    shown = [(release, table.dynamo_of(release) or "-", *_numbers(plans[release])) for release in newer]
-    header = ("NEWER RELEASE", "DYNAMO", *_NUMBERS)
+    alike = (tuple(names) for _, names in groupby(newer, key=lambda release: plans[release].target.scheme))
+    shown = [(build_range(names), *_numbers(plans[names[0]])) for names in alike]
+    header = ("NEWER RELEASES", *_NUMBERS)
     others = tuple(release for release in builds() if release in plans and release not in newer)
     folded = f"Not shown, as they are not newer: {build_range(others)}.\n" if others else ""
     return f"What the upgrade recreates:\n\n{words.columns(header, shown, numbers=_NUMBERS)}{folded}"

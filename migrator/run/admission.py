@@ -78,9 +78,7 @@ def _account(cluster: Cluster) -> str:
         return "unknown"
 
 
-def probe(
-    cluster: Cluster, patches: Iterable[Patch], *, spreading: Callable[[errors.Rejected], bool] = lambda _: False
-) -> None:
+def probe(cluster: Cluster, patches: Iterable[Patch], *, spreading: Callable[[errors.Rejected], bool]) -> None:
     """Dry-run one patch for each kind, subresource and namespace, behind the fence.
 
     Raises :class:`~migrator.errors.Refused` for a patch that is denied or invalid, and

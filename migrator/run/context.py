@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from migrator.cluster import CONCURRENCY, Deadline
+from migrator.cluster import Deadline
 from migrator.grove.objects import Ref
 from migrator.planning.model import Plan, Severity
 from migrator.planning.options import PlanOptions
@@ -60,7 +60,7 @@ class Context:
     log: structlog.typing.FilteringBoundLogger
     stop: threading.Event  # set by SIGTERM, SIGINT or SIGHUP
     deadline: Deadline  # the run's, shared with its cluster
-    concurrency: int = CONCURRENCY  # patches under way
+    concurrency: int  # patches under way
     namespace: str | None = None  # of our pod, if we run in one
     repeat: Callable[[Callable[[], object], float], Callable[[], None]] = periodically
     progress: Callable[[str, int, int], None] = unseen

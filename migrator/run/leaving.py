@@ -20,7 +20,6 @@ from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import knows, release_in
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
-from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
@@ -44,7 +43,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     """
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
-        if run.seen.open or run.wrote or run.stops:
+        if _has_begun(run):
             run.log.warning("ending_run", error=_said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return half_way(run, error, is_read=False)
@@ -52,10 +51,16 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
         return _in_order(run, error, close, revert)
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
-            run.log.warning("cleanup_failed", error=_said(late))
+            if _has_begun(run):
+                run.log.warning("cleanup_failed", error=_said(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
+
+
+def _has_begun(run: Session) -> bool:
+    """Whether there may be something to put in order, of this run or of an earlier one."""
+    return run.seen.open is not None or run.wrote or run.stops > 0
 
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
@@ -147,7 +152,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
         return error
     record = run.seen.open
     if not next_step:
-        next_step = _next_step(run.seen, revert=run.options.revert) if is_read else errors.HALF_WAY
+        next_step = _next_step(run) if is_read else errors.HALF_WAY
         next_step = next_step if run.leases is not None else UNREAD
         other = run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None)
         flags = isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
@@ -179,14 +184,16 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
 def _beside_target_next(run: Session) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
-    start = f"`{installed.start_command}`" if installed is not None and installed.deployment else "start it"
+    known = installed is not None and installed.deployment and run.options.is_target(installed.image)
+    start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     return (
         f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
     )
 
 
-def _next_step(seen: Observation, *, revert: bool) -> str:
+def _next_step(run: Session) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
+    seen, revert = run.seen, run.options.revert
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = any(map(holds_target, plans))
     left = any(one.changes for one in plans)
@@ -196,8 +203,9 @@ def _next_step(seen: Observation, *, revert: bool) -> str:
     release = release_in(seen.operator.image) if seen.operator is not None else None
     at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
+    again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
     back = "" if revert else errors.OR_REVERT
-    return f"{held} {errors.STAY_AT_ZERO}{alone} {errors.AGAIN}{back}"
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"
 
 
 def _unchanged(error: BaseException) -> BaseException:

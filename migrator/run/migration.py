@@ -129,8 +129,9 @@ def _look_until_idle(run: Session) -> None:
         run.context.deadline.restart()
         run.context.stage("looking")
         run.look(search=True)
-        codes = model.in_flight(run.seen.plan)
-        if not codes or run.context.clock() >= until:
+        codes, installed = model.in_flight(run.seen.plan), run.seen.operator
+        at_zero = installed is not None and installed.gone  # so it ends no update
+        if not codes or at_zero or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)
             run.seen.check_target_image()
             return
@@ -198,10 +199,8 @@ def _close(run: Session) -> None:
     run.look_at_operators()
     _check_last(run)
     while run.seen.wrong_operator:  # it waits for its Lease, or has just started: it is stopped while stops are left
-        acts = run.seen.acts
         run.fence()
-        if acts:
-            _write_until_read_back(run)
+        _write_until_read_back(run)
     installed, record, is_target = run.seen.operator, run.seen.record, run.options.is_target
     known = record is not None and (record.is_open or run.options.revert)
     if installed is not None and record is not None and known and is_target(installed.image) != run.options.revert:
@@ -230,12 +229,14 @@ def _check_last(run: Session) -> None:
             break
         run.context.rest(_SETTLE_EVERY)
         run.read()
-    written = {p.tree.ref.uid: p.tree.pcs.template for p in model.pending(run.result.plan)}
+    pending = model.pending(run.result.plan)
+    written = {p.tree.ref.uid: p.tree.pcs.template for p in pending}
     unedited = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
     of_planned: list[model.Finding] = [finding for one in unedited for finding in one.findings]
     if foreign := [f for f in of_planned if f.code == FOREIGN.code and f.code not in run.options.plan.allow]:
         raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
-    if missing := [one for one in _without_label(run) if one in {p.tree.ref for p in unedited}]:
+    had_labels = {p.tree.ref for p in pending if not unlabelled(p.tree)}  # a revert takes a set as it is
+    if missing := [one for one in _without_label(run) if one in had_labels & {p.tree.ref for p in unedited}]:
         raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
 
 

@@ -63,8 +63,8 @@ class OperatorPod:
     image: str
     terminating: bool
     ready: bool
-    restarts: int = 0  # of its containers, after an error
-    restarted: datetime | None = None  # when the last of them began to run again
+    restarts: int  # of its containers, after an error
+    restarted: datetime | None  # when the last of them began to run again
 
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"

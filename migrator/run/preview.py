@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from migrator.cluster import Cluster
 from migrator.errors import NotAuthorised, UsageError
@@ -16,10 +16,10 @@ from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
 from migrator.releases.table import release_in
-from migrator.run import operator, webhooks
+from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.record import Record
-from migrator.run.seen import Observation, check_there, records, unplanned
+from migrator.run.seen import Observation, check_there, look_at_webhooks, records, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.words import sentence
 
@@ -106,14 +106,14 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
             "this API server does not know podcliquesets.grove.io: Grove's CRDs are not installed; is this the right "
             "cluster?"
         )
-    reads: tuple[tuple[Guard, str, Callable[[Cluster], Any]], ...] = (
-        (operators.RUNNING, "found", lambda cluster: operator.find(cluster, seen.options.flags)),
-        (operators.OPEN_RECORD, "record", lambda cluster: next(reversed(records(cluster)), None)),
-        (operators.WEBHOOK, "webhooks", webhooks.read),
+    reads: tuple[tuple[Guard, Callable[[Observation], Observation]], ...] = (
+        (operators.RUNNING, lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags))),
+        (operators.OPEN_RECORD, lambda seen: replace(seen, record=next(reversed(records(cluster)), None))),
+        (operators.WEBHOOK, partial(look_at_webhooks, cluster)),
     )
-    for guard, name, read in reads:
+    for guard, read in reads:
         try:
-            seen = replace(seen, **{name: read(cluster)})
+            seen = read(seen)
         except NotAuthorised as error:
             unseen.append(guard.unjudged(str(error)))
     if options.namespace is None:  # else the sets of the record may be elsewhere

@@ -16,6 +16,7 @@ from migrator.errors import UnknownScheme, Unreadable
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
 from migrator.planning.options import AUTO
+from migrator.releases.table import named
 from migrator.run.leases import OWN_LEASE
 
 FORMAT = 7
@@ -42,6 +43,7 @@ class State(StrEnum):
 class Record:
     """One run. ``source`` and ``target`` are as requested; ``scheme`` is the source that explains every set, if any.
 
+    ``started`` is when it began, or, until it writes, when the last one that wrote did.
     ``operator`` is the Deployment of the old hashes, as a run stopped it, and ``stopped`` what this run itself stopped.
     ``elects``: it elected its leader by its Lease. ``repeats``: a run to the same target had ended well before.
     ``error`` is why the run ended, if it failed.
@@ -74,10 +76,8 @@ class Record:
             State.WRITING: "did not end, and may have written",
         }
         source = "" if self.source == AUTO else f"from {self.source} "
-        return (
-            f"the {kind} {source}to {self.target} that began at {self.started:%Y-%m-%d %H:%M} UTC "
-            f"{fate.get(self.state, 'has ended')}"
-        )
+        began = "" if self.state is State.STOPPING else f"that began at {self.started:%Y-%m-%d %H:%M} UTC "
+        return f"the {kind} {source}to {self.target} {began}{fate.get(self.state, 'has ended')}"
 
     @property
     def source_scheme(self) -> Scheme | None:
@@ -136,4 +136,9 @@ def _checked(record: Record) -> Record:
         raise TypeError("started has no time zone")
     if record.scheme:
         schemes.by_name(record.scheme)
+    if record.is_open:  # then the next commands name its target
+        try:
+            named(record.target)
+        except UnknownScheme:
+            raise ValueError(f"this version does not know its target {record.target}") from None
     return record

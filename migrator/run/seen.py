@@ -262,7 +262,7 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return False
 
 
-def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool = True) -> Observation:
+def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool) -> Observation:
     """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options
     snapshot = read_snapshot(cluster, search=search)
@@ -295,9 +295,14 @@ def look_around(cluster: Cluster, seen: Observation) -> Observation:
         for namespace, lease in leases.everywhere(cluster, leases.OWN_LEASE).items()
         if namespace != seen.found.home
     }
+    return look_at_webhooks(cluster, replace(seen, elsewhere=elsewhere))
+
+
+def look_at_webhooks(cluster: Cluster, seen: Observation) -> Observation:
+    """The webhooks, and who we are if one of them may be in our way."""
     found = changing.read(cluster)
     account = changing.account_of(cluster) if any(one.fails_closed and one.matches_us for one in found) else ""
-    return replace(seen, elsewhere=elsewhere, webhooks=found, account=account)
+    return replace(seen, webhooks=found, account=account)
 
 
 def _shown(lease: Lease) -> Witness | None:
@@ -332,7 +337,7 @@ def _revert_plan(snapshot: objects.Snapshot, seen: Observation) -> model.Plan:
         return model.Plan(options.plan.source, options.plan.target, ())  # the record may be there
     if record is not None and not is_same_target(record, options):
         raise errors.Refused(
-            f"by the record, the last run went to {record.target}, not to --to {options.plan.target}: undo that one "
-            f"with `run --revert --to {shlex.quote(record.target)}`"
+            f"by the record, the last run, by version {record.version}, went to {record.target}, not to --to "
+            f"{options.plan.target}: undo that one with `run --revert --to {shlex.quote(record.target)}`"
         )
     return planner.plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

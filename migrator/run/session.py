@@ -142,22 +142,25 @@ class Session:
 
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
-        seen, plan, last = self.seen, self.options.plan, self.seen.record
+        seen, plan, now = self.seen, self.options.plan, self.known_leases.server_time
+        last = seen.record if seen.record is not None and is_same_target(seen.record, self.options) else None
         untouched = not (seen.dirty or self.wrote)
         run = seen.open or Record(
             run=self.context.run_id,
             version=__version__,
             source=str(plan.source or AUTO),
             target=str(plan.target),
-            started=self.known_leases.server_time,
+            started=last.started if last is not None else now,
             state=State.STOPPING if untouched else State.WRITING,
             elects=seen.elects,
             operator=last.operator if last is not None else None,
             repeats=last is not None,
         )
-        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote: this one begins now
-            run = replace(run, run=self.context.run_id, started=self.known_leases.server_time, elects=seen.elects)
-        if last is None or not is_same_target(last, self.options):  # it tells nothing of this run
+        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote
+            run = replace(run, run=self.context.run_id, elects=seen.elects)
+        if untouched and changes.get("state") is State.WRITING:  # until now, an earlier run was the last that wrote
+            run = replace(run, started=now)
+        if last is None:  # what is recorded tells nothing of this run
             run = replace(run, operator=None, repeats=False)
         run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         run = replace(run, scheme=seen.scheme, **changes)

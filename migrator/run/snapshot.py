@@ -30,11 +30,11 @@ def read_snapshot(
 
     If the whole cluster may not be read, only ``namespace`` is read, if one is given; ``Snapshot.only`` names it.
 
-    No Grove CRDs means no trees. A kind that holds no known hash and cannot be listed is named in
-    ``forbidden_kinds``. Any other failure to read is raised: an API outage must never look like "no pods". With
-    ``search`` each object is searched for hashes in places that are not known, with ``phases`` two more short lists
-    show which pods run. Raises :class:`~migrator.errors.IncompleteDump` where a dump
-    lacks what its sets must have.
+    No Grove CRDs means no sets. A kind that holds no known hash and cannot be listed is named in
+    ``forbidden_kinds``; of one namespace PodGangMaps and PodGangs, too. Any other failure to read is raised: an API
+    outage must never look like "no pods". With ``search`` each object is searched for hashes in places that are not
+    known, with ``phases`` two more short lists show which pods run. Raises
+    :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have.
     """
     try:
         return _read_kinds(cluster, search=search, phases=phases)
@@ -50,10 +50,10 @@ def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | Non
         sets = lists.read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=cluster.is_cluster, installed=False)
-    gang_maps = lists.if_there(kinds.POD_GANG_MAPS, parse.pod_gang_map)
+    gang_maps = (lists.if_allowed if only else lists.if_there)(kinds.POD_GANG_MAPS, parse.pod_gang_map)
     groups = lists.read(kinds.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
-    # If there are maps, PodGangs hold a hash that the migration rewrites, so they must be readable.
-    gangs = (lists.if_there if gang_maps else lists.if_allowed)(kinds.POD_GANGS, parse.pod_gang)
+    # If there are maps, PodGangs hold a hash that the migration rewrites, so a run must read them.
+    gangs = (lists.if_there if gang_maps and not only else lists.if_allowed)(kinds.POD_GANGS, parse.pod_gang)
     cliques = lists.read(kinds.POD_CLIQUES, parse.pod_clique)
     pods = lists.read(kinds.PODS, parse.pod)
     lists.refuse()

@@ -44,10 +44,10 @@ class VerifyResult:
     sets: int
     stored: int
     compared: bool  # with the time of a record
-    problems: tuple[verification.Problem, ...] = ()
-    noticed: tuple[verification.Problem, ...] = ()  # what is no problem
-    older: int | None = None
-    younger: int | None = None
+    problems: tuple[verification.Problem, ...]
+    noticed: tuple[verification.Problem, ...]  # what is no problem
+    older: int | None
+    younger: int | None
 
 
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
@@ -56,15 +56,16 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     That ends with the problems of the last snapshot once ``wait`` is over or a problem cannot settle. With
     ``after_upgrade`` an operator of the target must run and no other, and an update that began since the run and is
     open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators count.
+    The record of a run that did not end is a problem at any time.
     """
-    found_records = records(cluster) if options.after_upgrade else []  # before, they do not matter
-    last = next((one for one in reversed(found_records) if is_same_target(one, options)), None)
+    snapshot, found_records = read_snapshot(cluster), records(cluster)
+    of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))
+    last = next(of_target, None)
     since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline, before = context.clock() + options.wait, None
     for attempts in count(1):
-        snapshot = read_snapshot(cluster)
         after, target = options.after_upgrade, options.plan.target.scheme
         found = list(verification.problems_of(snapshot, target, after_upgrade=after, since=since, scheme=scheme))
         found += _found(cluster, snapshot, found_records, options, context.now())
@@ -77,6 +78,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         if not settling or context.clock() + _INTERVAL > deadline:
             break
         context.sleep(_INTERVAL)
+        snapshot = read_snapshot(cluster)
     noticed = tuple(problem for problem in found if problem.late)
     for problem in noticed:
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)

@@ -12,6 +12,7 @@ from migrator.errors import LostReply, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
+from tests.faults.operators import ALPHA_9
 from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, kill, raising, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import finished, killed
@@ -310,3 +311,26 @@ def test_ctrl_c_at_our_own_lease_is_no_other_ending() -> None:
         lambda step: step.target == f"leases/{OWN_LEASE}" and (world.record_state, world.holder) == ("done", ""), strike
     )
     assert (world.run(released).code, world.holder) == (DONE, "")
+
+
+@pytest.mark.parametrize("state", ["writing", "done"])
+def test_a_closing_run_reads_again_what_an_operator_may_have_changed_that_it_stops(state: str) -> None:
+    """By the record it waits for its Lease, but its election was switched off meanwhile: no 0 beside what it began."""
+    world, acted = World(cluster.grown()), list[str]()
+    world.checker.after_write = world.checker.before_write = lambda _: None  # type: ignore[method-assign]
+
+    def begin(image: str) -> None:
+        if image == cluster.OLD_IMAGE and world.grove() == world.after:
+            acted.extend(world.operate(cluster.SOURCE, ALPHA_9, replacing=1))
+
+    def start(_: Step) -> None:
+        world.on_awake, world.elects = begin, False
+        world.deploy(replicas=1)
+
+    reads_last = when(
+        lambda step: world.grove() == world.after and world.record_state == state and step.target == "pods/",
+        start,
+        times=1,
+    )
+    ending = world.run(reads_last)
+    assert (ending.code, world.replicas, len(acted)) == (STUCK, 0, 1), str(ending)

@@ -223,3 +223,14 @@ def test_a_run_that_died_early_leaves_no_record_of_an_earlier_one(source: str, i
     ending = world.run(revert=True)
     assert (ending.code, "--from" in str(ending.error)) == (NO_RECORD, True), str(ending)
     world.revert(replicas=0, source=cluster.SOURCE)
+
+
+def test_a_revert_does_not_mind_a_label_that_was_missing_before_the_run() -> None:
+    """A pod without its hash label was allowed: the old operator replaces it as it would have done before."""
+    world = World(cluster.grown())
+    name = next(key[2] for key in world.before if key[0] == "Pod" and key[2].startswith("web-0-frontend"))
+    world.store.edit(kinds.PODS, "default", name, lambda body: body["metadata"]["labels"].pop(cluster.HASH_LABEL))
+    before = world.grove()
+    assert world.run(allow=frozenset({"GM-101"})).code == DONE
+    ending = world.run(revert=True)
+    assert (ending.code, world.grove() == before) == (DONE, True), str(ending)

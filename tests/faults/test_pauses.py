@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from migrator import kinds
+from migrator import __version__, kinds
 from migrator.errors import Rejected, Reverted
-from migrator.run.leases import PARKED
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
-from tests.faults.operators import ALPHA_9, ALPHA_11
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -129,6 +130,41 @@ def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> Non
     assert ending.code == DONE, str(ending)
 
 
+@pytest.mark.parametrize("pauses", [True, False])
+def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pauses: bool) -> None:
+    """A node is drained in the pause or after the upgrade; alpha.12-rc1 updates every PodClique without progress."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    for before in (pauses, not pauses):
+        if before:
+            users.act(world, "evict", 4, 1, born=1)
+        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        world.advance(60)
+        assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
+    assert len(world.grove().keys() - world.before.keys()) == 1
+    ending = world.start().verify()
+    assert ending.code == DONE, str(ending)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(*, dies: bool) -> None:
+    """It was to migrate a set that came back from a backup; `verify` still judges what happened since the first one."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    first, world.seconds = world.record, 86400.0
+    for item in world.before.values():
+        if cluster.set_of(item) == "web":
+            world.store.put(item)
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    if dies:
+        assert world.run(stopped).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set()))
+    began = [json.loads(record)["started"] for record in (first, world.record)]
+    assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)
+
+
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
 def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[str, Any]) -> None:
     """A dead run left them; 3 would say that the old operator may run."""
@@ -137,7 +173,8 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     world.advance(LONGER_THAN_A_LEASE)
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
-    assert (ending.code, "Keep the operator at zero" in str(ending)) == (STUCK, True), str(ending)
+    said = str(ending)
+    assert (ending.code, "Keep the operator at zero" in said, "again" in said) == (STUCK, True, False), said
 
 
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
@@ -149,6 +186,19 @@ def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: 
     ending = world.run(revert=True, **options)
     said = str(ending)
     assert (ending.code, f"run --revert --to {cluster.TARGET}" in said, "again" in said) == (STUCK, True, False), said
+
+
+def test_a_revert_of_what_a_newer_version_has_written_names_that_version() -> None:
+    """Another laptop has a newer one, and this one does not know its target: the same command needs that version."""
+    world = World()
+    assert world.run().code == DONE
+    newer = world.record.replace(cluster.TARGET, "v0.1.0-alpha.99").replace(__version__, "9.8.7")
+    annotations = {RECORD: newer}
+    world.store.edit(
+        kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
+    )
+    ending = world.run(revert=True)
+    assert (ending.code, "version 9.8.7" in str(ending)) == (REFUSED, True), str(ending)
 
 
 def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:

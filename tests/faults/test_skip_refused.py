@@ -10,7 +10,7 @@ import pytest
 from migrator import kinds
 from migrator.errors import Unreachable
 from tests.faults import cluster, users
-from tests.faults.operators import would_roll
+from tests.faults.operators import ALPHA_9, would_roll
 from tests.faults.process import DONE, KILLED, STUCK, At, Step, kill, when
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -92,3 +92,22 @@ def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run(*, rerun: 
     assert (ending.code, world.record_state) == (DONE, "done"), str(ending)
     changed = {key for key, item in world.after.items() if world.grove()[key] != item}
     assert changed == {("PodCliqueSet", "default", "web")}
+
+
+def test_a_set_that_is_in_flight_is_waited_for_before_it_is_left_out() -> None:
+    """With --wait: the old operator rolls an edit out within a minute, and then no set is refused any more."""
+    world = World(cluster.grown())
+    edit(world, "web")
+    world.later(60, lambda: world.operate(cluster.SOURCE, ALPHA_9))
+    ending = world.run(skip_refused=True, wait=600.0)
+    assert (ending.code, would_roll(world.grove(), cluster.TARGET)) == (DONE, frozenset()), str(ending)
+
+
+def test_nobody_waits_for_an_operator_that_is_at_zero() -> None:
+    """The same command again, as a hook does: what was left out cannot end now."""
+    world = World(cluster.grown())
+    edit(world, "web")
+    assert world.run(skip_refused=True).code == DONE
+    began = world.seconds
+    assert world.run(skip_refused=True, wait=600.0).code == DONE
+    assert world.seconds - began < 60

@@ -236,10 +236,5 @@ def store_on(
         configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
         return math.inf, math.inf
 
-    transport = Transport(
-        read,
-        longest=longest,
-        deadline=deadline,
-        timing=Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5),
-    )
-    return KubeCluster(transport, dry_run=dry_run)
+    timing = Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5, longest=longest)
+    return KubeCluster(Transport(read, deadline, timing), dry_run=dry_run)

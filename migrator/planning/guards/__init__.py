@@ -60,7 +60,7 @@ def accepted(
         if finding.overridable and finding.code in allow:
             why = f"allowed by --allow {finding.code}"
         elif unchanged:
-            why = "only a warning: nothing is written to this set"
+            why = "nothing is to be written to this set"
         if why and finding.severity is model.Severity.REFUSAL:
             message = f"{finding.message} ({why})"
             yield replace(finding, severity=model.Severity.WARNING, message=message, remedy="")
@@ -77,3 +77,6 @@ def not_checked(snapshot: Snapshot) -> Iterator[model.NotChecked]:
         )
     if snapshot.only is not None:
         yield cluster.OTHER_SETS.unjudged(f"you are allowed to list namespace {snapshot.only} only")
+        yield from (
+            cluster.NOT_LISTED.unjudged(f"you are not allowed to list {one}") for one in snapshot.forbidden_kinds
+        )

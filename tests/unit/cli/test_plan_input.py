@@ -99,6 +99,13 @@ def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None
     invoke("verify", *TO)
 
 
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_the_result_of_a_command_that_draws_no_table_is_text(command: str, invoke: Invoke) -> None:
+    """That is its default, too."""
+    invoke.on(MemoryCluster())
+    assert invoke(command, *TO, "-o", "text").out == invoke(command, *TO).out != ""
+
+
 def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     """JSON has what a plan has for each target; the table has one line each and names no build that nobody runs."""
     found = invoke("plan", "-f", DUMP, "-o", "json").json
@@ -109,7 +116,7 @@ def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     assert (found["outlook"]["podCliqueSets"], found["outlook"]["pods"], found["outlook"]["gpus"]) == (3, 25, 134)
     lines = invoke("plan", "-f", DUMP).out.splitlines()
     assert lines[2] == "sets      3 PodCliqueSets, 25 pods, 134 GPUs."
-    assert "v0.1.0-alpha.12-rc1   1.4        25    134                     0" in lines
+    assert "v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1     25    134                     0" in lines
     newest = [release.name for release in releases() if not release.from_main][-1]
     assert lines[-1] == f"next      grove-migrator plan -f {DUMP} --to {newest}"
     lines = invoke("plan", "-f", DUMP, "-n", "inference").out.splitlines()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import Forbidden
-from migrator.kinds import LEASES
+from migrator.kinds import LEASES, POD_CLIQUE_SETS
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
+from migrator.planning.webhooks import expression
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
+from testbed import operator_installation as installation
 from tests.support.command_line import Invoke
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
 from tests.support.memory_store import Request
@@ -64,9 +66,23 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
     assert text.splitlines()[-1].endswith(last)
 
 
-def test_after_a_run_the_commands_are_those_that_it_printed(site: Site, invoke: Invoke) -> None:
-    """The whole way: the CRDs and why, the upgrade, the verification."""
-    printed = invoke(*RUN).out.partition("next      ")[2].partition("undo ")[0]
+@pytest.mark.usefixtures("site")
+def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
+    """Nothing has begun, so there is nothing to put in order, and no line says that this failed."""
+    events = [event["event"] for event in invoke("run", "--to", OLD, "--revert", code=2).events]
+    assert events == ["stage", "failed"]
+
+
+@pytest.mark.parametrize("skipped", [(), ("--skip-refused",)])
+def test_after_a_run_the_commands_are_those_that_it_printed(
+    skipped: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
+    """The whole way: the CRDs and why, the upgrade, the verification; also if a refused set was left out."""
+    if skipped:
+        body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
+        body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+        site.store.put(body)
+    printed = invoke(*RUN, *skipped).out.partition("next      ")[2].partition("undo ")[0]
     assert site.replicas == 0
     assert invoke("plan").out.partition("next      ")[2] == printed
     assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
@@ -92,11 +108,23 @@ def test_missing_permissions_are_told_at_once_with_their_account(
     site.store.fail(Forbidden("list pods: HTTP 403 Forbidden"), times=99, verb="list")
     said = invoke(*command, code=1).message
     assert said.startswith("account system:serviceaccount:grove-system:grove-migrator: list ")
-    assert (
-        ". It cannot list podgangmaps.grove.io, podcliquescalinggroups.grove.io, podcliques.grove.io, pods either"
-        in said
-    )
+    maps = "" if "-n" in command else "podgangmaps.grove.io, "  # a plan of one namespace does without them
+    assert f". It cannot list {maps}podcliquescalinggroups.grove.io, podcliques.grove.io, pods either" in said
     assert ("plan that one with -n" in said) is (command == ("plan",))
+
+
+def test_a_plan_names_the_account_that_a_webhook_must_leave_out(site: Site, invoke: Invoke) -> None:
+    """The command of GM-202 holds as it is printed, and once it was run there is nothing to warn of."""
+    account = "system:serviceaccount:grove-system:grove-migrator"
+    _, found = installation.webhook()
+    found["metadata"]["name"], (hook,) = "podclique-validating-webhook", found["webhooks"]
+    rule = {"apiGroups": ["grove.io"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["podcliques"]}
+    site.store.put({**found, "webhooks": [{**hook, "rules": [rule]}]})
+    warnings = invoke("plan", "--to", NEW, "-o", "json").json["warnings"]
+    assert [account in one["remedy"] for one in warnings if one["code"] == "GM-202"] == [True]
+    left_out = [{"name": "grove-migrator", "expression": expression(account)}]
+    site.store.put({**found, "webhooks": [{**hook, "rules": [rule], "matchConditions": left_out}]})
+    assert "GM-202" not in invoke("plan", "--to", NEW).out
 
 
 def test_a_verification_names_first_what_decides(site: Site, invoke: Invoke) -> None:

@@ -119,6 +119,16 @@ def test_a_kind_that_may_not_be_listed_is_named() -> None:
         read(World().grow(maps=True), PodGang=forbidden)
 
 
+@pytest.mark.parametrize("kind", ["PodGangMap", "PodGang"])
+def test_with_one_namespace_no_kind_of_gangs_must_be_listed(kind: str) -> None:
+    """Its sets are planned without it, and it is named."""
+    store = store_of(World().grow(maps=True), {"PodCliqueSet": Forbidden("in the whole cluster")})
+    (resource,) = (resource for resource in RESOURCES if resource.kind == kind)
+    store.fail(Forbidden("forbidden"), times=2, resource=resource)
+    (named,) = read_snapshot(store, namespace="default").forbidden_kinds
+    assert named.startswith(f"{kind.lower()}s.")
+
+
 def test_every_object_that_is_read_is_searched_for_hashes() -> None:
     """Of each kind, in a field that no operator is known to use; a reading that is not told to search finds none."""
     world = World().grow(maps=True)

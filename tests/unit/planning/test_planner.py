@@ -144,7 +144,7 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
     assert (tree.state, tree.changes, refusals(tree.findings)) == (SetState.DONE, (), [])
     assert {finding.code for finding in tree.findings} == {"GM-101", "GM-102"}
     for finding in tree.findings:
-        assert finding.message.endswith("(only a warning: nothing is written to this set)")
+        assert finding.message.endswith("(nothing is to be written to this set)")
 
 
 @table(
@@ -157,6 +157,14 @@ def test_a_kind_that_may_not_be_listed_refuses(options: PlanOptions, refused: li
     """It may hold hashes; ``plan`` only warns, as for all that forbids no set."""
     snapshot = replace(World().grow().snapshot(), forbidden_kinds=("podgangs.scheduler.grove.io",))
     assert refusals(make_plan(snapshot, options, Known(now=NOW)).findings) == refused
+
+
+def test_with_one_namespace_a_kind_that_may_not_be_listed_is_not_checked() -> None:
+    """No role of a namespace can grant a kind of the cluster, so it is no warning that advises to grant it."""
+    one = replace(World().grow().snapshot(), forbidden_kinds=("clustertopologies.grove.io",), only="default")
+    plan = make_plan(one, options_of(), Known(now=NOW))
+    unjudged = [(unseen.code, unseen.reason) for unseen in plan.not_checked]
+    assert (plan.findings, unjudged[1:]) == ((), [("GM-137", "you are not allowed to list clustertopologies.grove.io")])
 
 
 def test_plan_warns_of_what_only_a_run_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

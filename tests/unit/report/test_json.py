@@ -88,6 +88,14 @@ def test_json_findings_are_sorted_by_object_and_field() -> None:
     assert [(w["name"], w["field"]) for w in document["warnings"]] == [("a", "/a"), ("a", "/b"), ("b", None)]
 
 
+def test_json_advisories_are_sorted_by_object_and_id() -> None:
+    """As findings are: what is about no namespace comes first."""
+    of_set, of_crd = Ref("PodCliqueSet", "x", "z"), Ref("CustomResourceDefinition", "", "ct")
+    found = (("GM-306", of_set), ("GM-305", of_set), ("GM-312", of_crd))
+    made = replace(plan(), advisories=tuple(KNOWN_ISSUES[code].advice(ref) for code, ref in found))
+    assert [said["id"] for said in json.plan_json(made)["advisories"]] == ["GM-312", "GM-305", "GM-306"]
+
+
 def test_json_says_of_an_issue_what_is_to_be_done_about_this_object() -> None:
     """Not what its entry says of all objects; where that is said, and how sure it is, are the entry's."""
     issue = KNOWN_ISSUES["GM-312"]

@@ -234,7 +234,7 @@ def test_a_plan_says_what_to_do_next() -> None:
 
 
 def test_the_first_look_fits_one_screen() -> None:
-    """What is there, what blocks a run, a row for each newer release, and one command; older releases are one line."""
+    """What is there, what blocks a run, a row for each scheme of newer releases, and one command; older: one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
     targets = list(plans_for_all_releases(snapshot, options_of()))
@@ -252,9 +252,8 @@ def test_the_first_look_fits_one_screen() -> None:
     ]
     assert "blocked   GM-1" in text
     assert "Not shown, as they are not newer: v0.1.0-alpha.1 to v0.1.0-alpha.9.\n" in text
-    assert [line.split()[0] for line in lines if line.startswith("v0.1.0-")][:3] == [
-        f"v0.1.0-alpha.{number}" for number in (10, 11, "12-rc1")
-    ]
+    rows = [line.split("   ")[0] for line in lines if line.startswith("v0.1.0-")]
+    assert rows == ["v0.1.0-alpha.10 to v0.1.0-alpha.12-rc1"]
     assert lines[-1] == "next      grove-migrator plan --to v0.1.0-alpha.12-rc1"
 
 

@@ -183,18 +183,19 @@ def test_a_restart_that_is_no_crash_loop_is_forgiven(migrated: Site, seconds_ago
     migrated.verified()
 
 
-def test_a_record_that_cannot_be_read_counts_after_the_upgrade_only(migrated: Site) -> None:
-    """Hashes alone are verified without it; after an upgrade it is needed, and its loss is not passed over."""
+@pytest.mark.parametrize("after", [False, True])
+def test_a_record_that_cannot_be_read_is_not_passed_over(migrated: Site, *, after: bool) -> None:
+    """It proves a run, which may not have ended."""
     migrated.change_record(lambda _: "{")
-    assert not migrated.verified(after=False).compared
     with pytest.raises(Unreadable, match="cannot be read"):
-        migrated.verified()
+        migrated.verified(after=after)
 
 
-def test_the_record_of_a_run_that_did_not_end_fails(migrated: Site) -> None:
-    """In any namespace: it is to be run again, which closes the record."""
+@pytest.mark.parametrize("after", [False, True])
+def test_the_record_of_a_run_that_did_not_end_fails(migrated: Site, *, after: bool) -> None:
+    """In any namespace: it is to be run again, which closes the record and lets an operator start."""
     migrated.change_record(lambda text: text.replace("done", "writing"))
-    migrated.fails("did not end, and may have written: run it again")
+    migrated.fails("did not end, and may have written: run it again", after=after)
 
 
 def test_without_a_record_only_values_and_operators_are_verified(migrated: Site) -> None:
@@ -249,7 +250,7 @@ def test_a_reason_is_logged_once(migrated: Site) -> None:
 
 def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
     """A pod that was replaced does not come back: the rest of --wait is not waited for."""
-    migrated.change(_begun(LATER, ended=True))
+    migrated.change(_begun(LATER, ended=True), kinds.POD_CLIQUE_SETS, "web")
     migrated.make_a_pod_anew()
     waited = migrated.clock()
     replaced = "PodClique default/web-0-front: 1 pod of 1 replaced by an update that began at 2026-04-01 00:00:00"

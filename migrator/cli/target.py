@@ -1,4 +1,4 @@
-"""The schemes that ``--from`` and ``--to`` name, or that the program of the next operator has."""
+"""The target: what ``--to`` names, or the scheme that the program of the next operator has."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def require_target(target: str | None, to_binary: str | None, target_image: str 
 
 def _agreed(name: str | None, path: str) -> str:
     """The scheme of an operator's program, which is certain and agrees with ``name``."""
-    operator = read(path)
+    operator = read_program(path)
     scheme = operator.scheme.name
     if operator.doubt:
         raise errors.InputError(
@@ -61,7 +61,7 @@ def _agreed(name: str | None, path: str) -> str:
     return scheme
 
 
-def read(path: str) -> Operator:
+def read_program(path: str) -> Operator:
     """Read an operator's program.
 
     Raises ``InputError`` for an unreadable file, and ``Refused`` for an operator that is known but cannot be migrated
