@@ -71,7 +71,6 @@ class Running:
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
         return self._err.read_text(encoding="utf-8")
 
     def until_it_writes(self, pods: int = 1) -> None:

@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed import workloads
 from testbed.controlplane.client import Client, Object, eventually
 from testbed.controlplane.crds import apply_crds
-from testbed.controlplane.server import ControlPlane, Options
+from testbed.controlplane.server import ControlPlane
 from testbed.controlplane.trees import plant
 from testbed.gangs import MAPPED
 from testbed.trees import State
@@ -38,18 +38,15 @@ _DEPLOYMENT: Final = ("apps/v1", "Deployment")
 
 
 def documents(name: str) -> list[Object]:
-    """The objects of one file below manifests/."""
     return [found for found in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")) if found]
 
 
 def made(api_version: str, kind: str, name: str, namespace: str | None = NAMESPACE, **rest: Any) -> Object:
-    """A small object of a kind."""
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
 def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
-    """The objects of these kinds."""
     return [item for item in objects if item["kind"] in kinds]
 
 
@@ -61,7 +58,6 @@ def by_name(objects: Sequence[Object]) -> dict[tuple[str, str], Object]:
 
 
 def job_of(file: str = "job.yaml") -> Object:
-    """The Job of one file below manifests/."""
     [job] = of_kind(documents(file), "Job")
     return job
 
@@ -72,14 +68,12 @@ def rights() -> list[Object]:
 
 
 def arguments(job: Object) -> list[str]:
-    """The command line of a Job."""
     [container] = job["spec"]["template"]["spec"]["containers"]
     found: list[str] = container["args"]
     return found
 
 
 def kubeconfig_of(server: ControlPlane, token: str, path: Path) -> Path:
-    """Write a kubeconfig of whom a token belongs to."""
     path.write_text(server.kubeconfig.read_text(encoding="utf-8").replace(server.token, token), encoding="utf-8")
     return path
 
@@ -95,15 +89,12 @@ class Operated:
         return self.client.list("v1", "Pod", NAMESPACE, selector=selector)
 
     def deployment(self) -> Object:
-        """The operator's Deployment."""
         return self.client.get(*_DEPLOYMENT, installation.NAME, NAMESPACE)
 
     def replicas(self) -> int:
-        """How many replicas the operator's Deployment asks for."""
         return int(self.deployment()["spec"]["replicas"])
 
     def start_operator(self) -> None:
-        """Scale the operator to one replica."""
         self._scale(1)
 
     def stop_operator(self) -> None:
@@ -156,18 +147,12 @@ class Site(Operated):
             self.client.delete(item)
         eventually(lambda: not self.client.list("v1", "Pod", WORKLOADS), what="pods of sets are left", seconds=SECONDS)
 
-    def expire(self) -> None:
-        """Let the Lease of a process that is gone be over at once: the next one would wait for a minute."""
-        for item in self.client.list(*_LEASE, NAMESPACE):
-            self.client.patch(item, {"spec": {"holderIdentity": ""}})
-
     def records(self) -> list[str]:
         """The names of the Leases that have a record of ours."""
         found = [item["metadata"] for item in self.client.list(*_LEASE, NAMESPACE)]
         return [metadata["name"] for metadata in found if RECORD in (metadata.get("annotations") or {})]
 
     def pods(self) -> list[Object]:
-        """The pods of all sets."""
         return self.client.list("v1", "Pod", WORKLOADS)
 
     def objects(self) -> dict[tuple[str, str], Object]:
@@ -196,18 +181,11 @@ class ServedSite(Site):
         super().__init__(server.client())
         self.server = server
 
-    @classmethod
-    @contextmanager
-    def started(cls, directory: Path) -> Iterator[ServedSite]:
-        """A server, with our manifests applied."""
-        options = Options(controller_manager=True, audit_log=directory / "audit.jsonl")
-        with ControlPlane(directory, options) as server:
-            site = cls(server)
-            site.prepare()
-            site.grant()
-            eventually(site._policies_hold, what="the policies are not in force")
-            yield site
-            site.client.close()
+    def prepare(self) -> None:
+        """Apply our manifests too."""
+        super().prepare()
+        self.grant()
+        eventually(self._policies_hold, what="the policies are not in force")
 
     def fill(self, *sets: Object) -> None:
         """Begin anew: an operator of alpha.9 that runs, and sets as it leaves them."""

@@ -1,4 +1,4 @@
-"""Webhooks of the operator that fail closed while it is at zero: refused, or opened by hand as the page says."""
+"""What denies patches on a real API server: it is found before the stop, and the operator's webhooks are opened."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
-from testbed.controlplane.client import eventually
+from testbed.controlplane.client import Object, eventually
 from tests.cluster.site import NEW, ServedSite
 from tests.cluster.webhooks import AUTHORIZER, GUARD, KIND, conditions, denied, served
 from tests.support.command_line import Invoke
@@ -62,3 +63,69 @@ def test_a_condition_of_somebody_else_is_not_overwritten(
     with pytest.raises(AssertionError, match="The request is invalid"):
         Shell(tmp_path / "shell", site.server.kubeconfig).paste(command(0, *guarded))
     assert conditions(site.client) == [theirs]
+
+
+_WEBHOOK: Final = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: deny.example.test}
+webhooks:
+  - name: deny.example.test
+    admissionReviewVersions: [v1]
+    clientConfig: {url: "https://127.0.0.1:9/nobody-answers"}
+    failurePolicy: Fail
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: serving}}
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+    sideEffects: None
+"""
+_POLICY: Final = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny.example.test}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [grove.io], apiVersions: ["*"], operations: [UPDATE], resources: [podcliques/status]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny.example.test}
+spec: {policyName: deny.example.test, validationActions: [Deny]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "change"),
+    [
+        (_WEBHOOK, "Pod", {"metadata": {"labels": {"x": "y"}}}),
+        (_POLICY, "PodClique", {"status": {"observedGeneration": 99}}),
+    ],
+    ids=["a webhook", "a policy"],
+)
+def test_a_patch_that_is_certain_to_be_denied_is_found_before_the_stop(
+    site: ServedSite, invoke: Invoke, text: str, kind: str, change: Object
+) -> None:
+    """Exit 3, GM-202 and the name of what denied it; nothing is changed, and the operator was never stopped."""
+    site.fill()
+    denying = list(yaml.safe_load_all(text))
+    for item in denying:
+        site.client.apply(item)
+    one = next(item for (found, _), item in site.objects().items() if found == kind)
+
+    def is_denied() -> bool:
+        to = "status" if "status" in change else None
+        return site.client.patch(one, change, subresource=to, dry_run=True).status >= 400
+
+    eventually(is_denied, what="nothing is denied")
+    operator = site.deployment()["metadata"]["generation"]
+    try:
+        with site.frozen():
+            failed = invoke(*RUN, "--kubeconfig", site.server.kubeconfig, code=3).failure
+    finally:
+        for item in reversed(denying):
+            site.client.delete(item)
+    eventually(lambda: not is_denied(), what="something is still denied")
+    assert "GM-202" in failed["message"]
+    assert "deny.example.test" in failed["message"]
+    assert site.deployment()["metadata"]["generation"] == operator

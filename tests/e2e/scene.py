@@ -45,7 +45,6 @@ class Scene(Site):
         return self.kind.helm(*words)
 
     def succeed(self, *words: str) -> None:
-        """One command of Helm that must succeed."""
         done = self.helm(*words)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -58,7 +57,6 @@ class Scene(Site):
         eventually(lambda: not self.client.list(*pods), what="pods of the releases are left", seconds=SECONDS)
 
     def tag(self) -> str:
-        """The tag of the operator's image."""
         return str(self.deployment()["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
 
     def runs_operators(self, replicas: int, release: str = OLD) -> None:
@@ -130,7 +128,6 @@ class Scene(Site):
         self.client.create(job)
 
     def job(self, name: str = JOB) -> Object:
-        """A Job."""
         return self.client.get("batch/v1", "Job", name, NAMESPACE)
 
     def finish(self, name: str = JOB) -> list[Ended]:

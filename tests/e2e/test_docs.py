@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import shlex
@@ -124,6 +125,14 @@ def anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     return made | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+
+
+def test_every_test_has_a_docstring() -> None:
+    """It names the behaviour, as CONTRIBUTING.md asks; ruff asks for none of helpers, so it cannot of tests."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        functions = [one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.FunctionDef)]
+        bare = [one.name for one in functions if one.name.startswith("test_") and not ast.get_docstring(one)]
+        assert bare == [], path
 
 
 def test_the_verbs_of_the_readme_are_verbs_of_the_makefile() -> None:

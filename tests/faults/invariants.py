@@ -58,7 +58,6 @@ class HashTable:
         self._pairs: dict[tuple[str, str | None], set[HashPair]] = {}
 
     def learn(self, sets: Iterable[Object]) -> None:
-        """Take in the present specs of these sets."""
         for pcs in sets:
             for clique, pair in self.present(pcs).items():
                 self._pairs.setdefault((pcs["metadata"]["name"], clique), set()).add(pair)
@@ -91,7 +90,6 @@ def hash_fields(key: Key, item: Object) -> Iterator[tuple[HashField, str]]:
 
 
 def all_hash_fields(objects: Objects) -> dict[HashField, str]:
-    """The hash fields of all objects, each with its value."""
     return {hash_field: value for key, item in objects.items() for hash_field, value in hash_fields(key, item)}
 
 
@@ -105,7 +103,6 @@ class InvariantChecker:
     _before: dict[str, Object | None] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """Take in the specs of the sets as they are now."""
         self.table.learn(self.world.store.everything(kinds.POD_CLIQUE_SETS))
 
     def before_write(self, write: Step) -> None:
@@ -208,12 +205,10 @@ def hidden(objects: Objects) -> list[str]:
 
 
 def by_pod_clique(pods: frozenset[str] | list[str]) -> Counter[str]:
-    """How many of these pods each PodClique has."""
     return Counter(name.rpartition("-")[0] for name in pods)
 
 
 def more(here: Counter[str], there: Counter[str], only: Callable[[str], bool] = lambda _name: True) -> dict[str, str]:
-    """Where there is more here than there."""
     return {
         name: f"{number} instead of {there[name]}"
         for name, number in here.items()

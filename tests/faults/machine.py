@@ -127,7 +127,6 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.clusters.upgraded)
     @rule()
     def next_cluster(self) -> None:
-        """Begin again with two new clusters."""
         self.clusters = ShadowedCluster(cluster.grown(), self.clusters.next_line)
 
     # --- migrators --------------------------------------------------------------------------------------------------
@@ -139,7 +138,6 @@ class Machine(RuleBasedStateMachine):
         allowed=st.booleans(),
     )
     def migrate(self, found: list[RunFault], *, skip_refused: bool, allowed: bool) -> None:
-        """A run with one or two faults."""
         more: dict[str, Any] = {"skip_refused": skip_refused}
         if allowed:
             more["allow"] = frozenset({"GM-101", "GM-102"})
@@ -148,7 +146,6 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.clusters.pending)
     @rule(write=st.integers(1, 55), moment=st.sampled_from(MOMENTS))
     def die(self, write: int, moment: Moment) -> None:
-        """A run that is killed at a write."""
         self._run([RunFault("a kill", write, moment)])
 
     @precondition(lambda self: self.clusters.pending)
@@ -177,7 +174,6 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.clusters.upgraded)
     @rule(found=st.lists(run_faults, min_size=1, max_size=2))
     def revert(self, found: list[RunFault]) -> None:
-        """A revert with one or two faults."""
         self._run(found, revert=True)
 
     @precondition(lambda self: not self.clusters.upgraded)
@@ -222,10 +218,10 @@ class Machine(RuleBasedStateMachine):
         self.clusters.look()
 
 
-def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool = True) -> Counter[int]:
+def explore(*, examples: int, steps: int, seed: int | None = None) -> Counter[int]:
     """Let the machine run; returns how many runs ended with each exit code, and raises what an invariant raises.
 
-    Without a ``seed`` the examples are the same every time. ``shrink`` finds the shortest history that fails.
+    Without a ``seed`` the examples are the same every time. Of histories that fail the shortest is told.
     """
     tally = Counter[int]()
 
@@ -242,7 +238,7 @@ def explore(*, examples: int, steps: int, seed: int | None = None, shrink: bool 
             derandomize=seed is None,
             database=None,
             deadline=None,
-            phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+            phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),

@@ -59,7 +59,6 @@ class Operator:
 
     @property
     def deleted(self) -> list[str]:
-        """The names of the pods that it has replaced."""
         return self._tree.deleted
 
     def reconcile(self, replacing: int = FOREVER) -> list[str]:
@@ -101,7 +100,6 @@ class OneSet:
 
     @property
     def status(self) -> Object:
-        """The set's own."""
         status: Object = self.pcs.setdefault("status", {})
         return status
 
@@ -111,7 +109,6 @@ class OneSet:
         return (self.pcs["spec"].get("updateStrategy") or {}).get("type") == "OnDelete"
 
     def pods(self, clique: Object) -> list[Object]:
-        """Those of a PodClique."""
         return self.tree.owned("Pod", clique)
 
     def template_of(self, clique: Object) -> str | None:
@@ -142,7 +139,6 @@ class OneSet:
 
 
 def _reconcile(one: OneSet) -> None:
-    """One reconcile of the set and of everything below."""
     _compare_generation(one)
     if one.tree.left > 0:
         sync(one.tree, one.pcs, one.hashes)

@@ -167,6 +167,5 @@ def clique_of(item: Object) -> str:
 
 
 def hash_of(item: Object) -> str | None:
-    """The pod template hash that a PodClique or a pod has as its label."""
     value = item["metadata"].get("labels", {}).get(LABEL_POD_TEMPLATE_HASH)
     return value if isinstance(value, str) else None

@@ -61,7 +61,6 @@ class Step:
 
     @property
     def is_grove(self) -> bool:
-        """Whether it is a write to an object of Grove's."""
         return self.write > 0 and self.resource in cluster.RESOURCES.values()
 
 
@@ -296,9 +295,13 @@ def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:
     return when(lambda step: (step.write, step.moment) == (number, moment), action)
 
 
+def kill(step: Step) -> None:
+    step.process.kill()
+
+
 def kill_at(number: int, moment: Moment) -> At:
     """Kill the process at its write of that number."""
-    return do_at(number, moment, lambda step: step.process.kill())
+    return do_at(number, moment, kill)
 
 
 def raising(error: Callable[[], BaseException]) -> Callable[[object], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from migrator.cluster import LONGEST_WRITE
@@ -65,23 +66,12 @@ class Fault:
     of: Callable[[Step], bool] = lambda _step: True
 
     def may(self, step: Step) -> bool:
-        """Whether it can happen there."""
         return step.kind in self.kinds and step.moment in self.moments and self.of(step)
 
 
 def _patches(step: Step) -> bool:
     """Only a patch has tests and a version."""
     return step.verb == "patch"
-
-
-def _is_grove(step: Step) -> bool:
-    """Among the writes to Grove's objects the operator is stopped."""
-    return step.is_grove
-
-
-def _lists_sets(step: Step) -> bool:
-    """Of other kinds an object may be absent, so that 404 is no fault."""
-    return step.target == f"{POD_CLIQUE_SETS.plural}/"
 
 
 def _jump(by: timedelta) -> Callable[[Process], object]:
@@ -105,7 +95,12 @@ _ALL: Final = (
     Fault("a rejection", raising(lambda: Rejected("is invalid: spec: forbidden")), _SENT),
     Fault("a failed test", raising(lambda: TestFailed("a test does not hold")), _SENT, of=_patches),
     Fault("a conflict", raising(lambda: Conflict("modified")), frozenset({"write"}), of=_patches),
-    Fault("a missing kind", raising(lambda: NotFound("no such resource")), frozenset({"read"}), of=_lists_sets),
+    Fault(
+        "a missing kind",  # of sets: of other kinds an object may be absent, so that 404 is no fault
+        raising(lambda: NotFound("no such resource")),
+        frozenset({"read"}),
+        of=lambda step: step.target == f"{POD_CLIQUE_SETS.plural}/",
+    ),
     Fault("a bug of ours", raising(lambda: ValueError("timeout"))),
     Fault("too little memory", raising(MemoryError)),
     Fault("SIGTERM", lambda process: process.stop.set(), moments=MOMENTS),
@@ -113,29 +108,32 @@ _ALL: Final = (
     Fault("a short pause", lambda process: process.world.advance(_SHORTER_THAN_A_HOLD)),
     Fault("a long pause", lambda process: process.world.advance(LONGER_THAN_A_LEASE), moments=MOMENTS),
     Fault("a theft of the Leases", lambda process: process.world.steal_leases(), moments=MOMENTS),
-    Fault(RESTORED, lambda process: process.world.deploy(replicas=1), frozenset({"write"}), MOMENTS, of=_is_grove),
+    Fault(
+        RESTORED,
+        lambda process: process.world.deploy(replicas=1),
+        frozenset({"write"}),
+        MOMENTS,
+        of=lambda step: step.is_grove,  # among these the operator is stopped
+    ),
     Fault("a clock that jumps ahead", _jump(_YEAR)),
     Fault("a clock that jumps back", _jump(-_YEAR)),
 )
 FAULTS: Final = {fault.name: fault for fault in _ALL}
 
 
-def _forget(process: Process) -> None:
-    process.world.forget_record()
+def _forget(process: Process, *, and_end: bool) -> None:
+    process.world.rewrite_record()
+    if and_end:
+        process.stop.set()
 
 
-def _forget_and_tell_to_end(process: Process) -> None:
-    _forget(process)
-    process.stop.set()
-
-
-#: Not among the others, because a revert needs the record.
-FORGOTTEN: Final = Fault("a deleted record", _forget, moments=MOMENTS)
-FORGOTTEN_AND_TOLD_TO_END: Final = Fault("a deleted record and SIGTERM", _forget_and_tell_to_end, moments=MOMENTS)
+#: The record is deleted, and perhaps the process told to end: not among the others, as a revert needs the record.
+FORGOTTEN: Final = {
+    and_end: Fault("a deleted record", partial(_forget, and_end=and_end), moments=MOMENTS) for and_end in (False, True)
+}
 
 
 def able(command: Command, name: str) -> list[Step]:
-    """The steps at which a fault can happen."""
     return [step for step in steps(command) if FAULTS[name].may(step)]
 
 
@@ -174,7 +172,7 @@ def forgotten(command: Command, where: Step, *, told_to_end: bool, keeps_lease: 
     world = prepared(command)
     world.keeps_lease = keeps_lease
 
-    process = world.start(at=strikes(FORGOTTEN_AND_TOLD_TO_END if told_to_end else FORGOTTEN, where))
+    process = world.start(at=strikes(FORGOTTEN[told_to_end], where))
     ending = perform(process, command)
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)

@@ -62,7 +62,6 @@ class ShadowedCluster:
 
     @property
     def sets(self) -> dict[str, Object]:
-        """The PodCliqueSets beside migrators, by name."""
         return {key[2]: pcs for key, pcs in self.here.items() if key[0] == "PodCliqueSet"}
 
     @property
@@ -212,7 +211,6 @@ class ShadowedCluster:
             none("not as without us", invariants.differences(self.here, self.there))
 
     def check_ending(self, ending: Ending, *, revert: bool) -> None:
-        """Check that what an ending claims is true."""
         assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, KILLED}, str(ending)
         # The run was killed or lost the Lease after everything was done and recorded.
         closed = ending.code in {KILLED, STUCK} and self.world.record_state == "done" and self.translated()
@@ -242,5 +240,4 @@ def committed(translated: Iterable[invariants.HashField]) -> set[str]:
 
 
 def set_in(name: str) -> str:
-    """The set that a pod or a PodClique of this name belongs to."""
     return name.partition("-")[0]

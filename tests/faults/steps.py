@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
-from tests.faults import cluster
-from tests.faults.process import Ending, Process, Step
+from tests.faults.process import Ending, Process, Step, kill_at
 from tests.faults.world import Command, World
 
 COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
-GROVE: Final = frozenset(cluster.RESOURCES.values())
 
 
 def prepared(command: Command) -> World:
     """A cluster in which the command makes sense, and in which awake operators must know the hashes that they see."""
-    world = World()
-    if command != "forward":
-        assert world.run().code == 0
+    world = World() if command == "forward" else finished()
     if command == "verify":
-        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        world.advance(60)
+        world.upgrade()
     world.forbid_unknown_hashes()
     return world
 
 
 def perform(process: Process, command: Command) -> Ending:
-    """Do it."""
     return process.verify() if command == "verify" else process.run(revert=command == "revert")
 
 
@@ -38,34 +33,44 @@ def steps(command: Command) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def undisturbed() -> list[Step]:
-    """The writes of a run that nothing disturbs, oldest first."""
-    return [step for step in steps("forward") if step.write and step.moment == "before"]
+def writes(command: Command = "forward") -> list[Step]:
+    """The writes of a command, each before and after it took effect."""
+    return [step for step in steps(command) if step.write]
 
 
 def of_trees() -> list[Step]:
-    """Those to Grove's objects."""
-    return [write for write in undisturbed() if write.resource in GROVE]
+    """Those of a run to Grove's objects, before they take effect."""
+    return [step for step in writes() if step.is_grove and step.moment == "before"]
 
 
 def first(plural: str, subresource: str = "") -> int:
     """The number of the first write to objects of this kind."""
-    found = (w for w in undisturbed() if w.resource is not None and w.resource.plural == plural)
+    found = (w for w in writes() if w.resource is not None and w.resource.plural == plural)
     return next(write.write for write in found if write.subresource == subresource)
 
 
-def points() -> list[Step]:
-    """Those of them that differ in what they write or in what was written before."""
-    writes = undisturbed()
-    kinds = [(write.resource, write.subresource) for write in writes]
-    second = first("pods") + 1
-    return [
-        write
-        for number, write in enumerate(writes)
-        if number == 0 or kinds[number] != kinds[number - 1] or write.write in {second, len(writes)}
-    ]
+def different_writes(command: Command = "forward") -> list[Step]:
+    """The writes that differ in what they write or in what was written before."""
+    found = writes(command)
+    chosen = {found[0].write, first("pods") + 1, found[-1].write}
+    for one, other in pairwise(found):
+        if (one.resource, one.subresource) != (other.resource, other.subresource):
+            chosen.add(other.write)
+    return [step for step in found if step.write in chosen]
 
 
-def tree_points() -> list[Step]:
-    """Of those, the writes to Grove's objects."""
-    return [write for write in points() if write.resource in GROVE]
+def writes_to_sets(command: Command = "forward") -> list[Step]:
+    """Those of them that are to Grove's objects."""
+    return [step for step in different_writes(command) if step.is_grove]
+
+
+def finished(*, elects: bool = True) -> World:
+    """A run has ended well, and the operator is at zero."""
+    world = World(elects=elects)
+    assert world.run().code == 0
+    return world
+
+
+def killed(number: int = 12, world: World | None = None) -> World:
+    """A run died after so many writes to Grove's objects, and its Lease has expired."""
+    return (world or World()).die(kill_at(of_trees()[number].write, "after"))

@@ -13,66 +13,46 @@ from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, kill_at, raising, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, kill, raising, when
 from tests.faults.products import FAULTS, strikes
-from tests.faults.steps import of_trees
+from tests.faults.steps import finished, killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 _HALF, _LAST = 8, -1  # of the writes to Grove's objects
 
 
-def _kill(step: Step) -> None:
-    step.process.kill()
-
-
 def _at_grove_write(number: int) -> At:
     """Kill the process after so many writes of its own to Grove's objects."""
-    found = list[Step]()
-
-    def at(step: Step) -> None:
-        found.extend([step] if step.is_grove and step.moment == "after" else [])
-        if len(found) == number:
-            step.process.kill()
-
-    return at
+    return when(lambda step: step.moment == "after" and sum(s.is_grove for s in step.process.applied) == number, kill)
 
 
-def _killed(world: World, at: At) -> World:
-    assert world.run(at).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
-    assert world.holder == PARKED
-    return world
-
-
-def _killed_at(number: int, *, forgotten: bool = False) -> World:
-    world = _killed(World(), kill_at(of_trees()[number].write, "after"))
-    if forgotten:
-        world.forget_record()
-    return world
-
-
-def closes(world: World, moment: str = "after") -> Callable[[Step], bool]:
+def closes(world: World) -> Callable[[Step], bool]:
     """Whether a step is the write to the record that comes once every hash is the target's."""
 
     def is_that(step: Step) -> bool:
-        saves = step.target == f"leases/{OWN_LEASE}" and step.write > 0 and step.moment == moment
-        done = world.record_state == ("done" if moment == "after" else "writing") and world.grove() == world.after
-        return saves and done and world.holder == PARKED
+        saved = (step.target, step.moment, step.write > 0) == (f"leases/{OWN_LEASE}", "after", True)
+        return saved and (world.record_state, world.holder) == ("done", PARKED) and world.grove() == world.after
 
     return is_that
 
 
 def _closed() -> World:
     world = World()
-    return _killed(world, when(closes(world), _kill))
+    return world.die(when(closes(world), kill))
+
+
+def _forgotten(number: int) -> World:
+    world = killed(number)
+    world.rewrite_record()
+    return world
 
 
 #: What a killed run leaves: the operator's Lease is parked, the operator at zero.
 LEFT: Final[dict[str, Callable[[], World]]] = {
-    "half of the writes": lambda: _killed_at(_HALF),
-    "half of the writes, and no record": lambda: _killed_at(_HALF, forgotten=True),
-    "every write": lambda: _killed_at(_LAST),
-    "every write, and no record": lambda: _killed_at(_LAST, forgotten=True),
+    "half of the writes": lambda: killed(_HALF),
+    "half of the writes, and no record": lambda: _forgotten(_HALF),
+    "every write": lambda: killed(_LAST),
+    "every write, and no record": lambda: _forgotten(_LAST),
     "a closed record": _closed,
 }
 
@@ -83,6 +63,7 @@ _STRIKING: Final = [name for name in FAULTS if "theft" not in name]
 def left(what: str, image: str = "", *, replicas: int = 1) -> World:
     """That cluster, in which somebody then starts an operator of this image, if any; none may be let loose."""
     world = LEFT[what]()
+    assert world.holder == PARKED
     if image:
         world.deploy(replicas=replicas, image=image)
         world.advance(3)
@@ -144,9 +125,7 @@ def test_a_controller_that_starts_the_old_operator_beside_a_parked_lease(what: s
 def test_a_revert_does_not_take_a_lost_record_for_nothing_written(what: str, moment: str) -> None:
     """A rerun is killed as it stops the old operator: then a revert starts that one only beside old hashes."""
     world = left(what, cluster.OLD_IMAGE)
-    scales = when(lambda step: (step.subresource, step.moment) == ("scale", moment), _kill)
-    assert world.run(scales).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world.die(when(lambda step: (step.subresource, step.moment) == ("scale", moment), kill))
     known = world.run(revert=True)
     assert known.code in {DONE, STUCK}, str(known)
     assert known.code == STUCK or (world.grove() == world.undone, world.replicas) == (True, 1)
@@ -173,41 +152,40 @@ def test_an_old_operator_that_starts_as_the_record_is_closed_is_stopped_again(
     assert (world.grove() == world.after, world.record_state) == (True, "done")
 
 
+LASTS: Final = pytest.mark.parametrize("lasts", [False, True], ids=["once", "always"])
+
+
 @pytest.mark.parametrize("error", [partial(Unreachable, "HTTP 503"), KeyboardInterrupt], ids=["an outage", "Ctrl-C"])
-@pytest.mark.parametrize("lasts", [False, True], ids=["once", "always"])
+@LASTS
 def test_a_lease_that_cannot_be_released_is_no_success(error: Callable[[], BaseException], *, lasts: bool) -> None:
     """One failure is retried: 0. A lasting one is 6, because the operator would wait; a rerun releases the Lease."""
     world = World()
-    of_lease = when(
-        lambda step: (
-            step.target == f"leases/{cluster.LEASE}" and step.moment == "before" and world.record_state == "done"
-        ),
+    of_lease = (f"leases/{cluster.LEASE}", "before", "done")
+    releases = when(
+        lambda step: (step.target, step.moment, world.record_state) == of_lease,
         raising(error),
         times=10**6 if lasts else 1,
     )
-    ending = world.run(of_lease)
+    ending = world.run(releases)
     assert (ending.code, world.holder) == ((STUCK, PARKED) if lasts else (DONE, "")), str(ending)
     assert ("for up to an hour" in str(ending)) == lasts
     world.advance(LONGER_THAN_A_LEASE)
     assert (world.run().code, world.holder) == (DONE, "")
 
 
+@LASTS
 @pytest.mark.parametrize("name", ["an outage", "a rejection", "two signals"])
-def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(name: str) -> None:
+def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(name: str, *, lasts: bool) -> None:
     """Every set was made again since, and the scale-up fails: it is tried again, and 0 means that it runs."""
-    for lasts in (False, True):
-        world = World()
-        assert world.run().code == DONE
-        users.make_again(world)
-        scales = when(
-            lambda step: (step.subresource, step.moment) == ("scale", "before") and step.write > 0,
-            lambda step: FAULTS[name].strike(step.process),
-            times=10**6 if lasts else 1,
-        )
-        ending = world.run(scales, revert=True)
-        assert (ending.code, world.replicas, bool(world.record)) == ((STUCK, 0, True) if lasts else (DONE, 1, False)), (
-            lasts
-        )
+    world = finished()
+    users.make_again(world)
+    scales = when(
+        lambda step: (step.subresource, step.moment) == ("scale", "before") and step.write > 0,
+        lambda step: FAULTS[name].strike(step.process),
+        times=10**6 if lasts else 1,
+    )
+    ending = world.run(scales, revert=True)
+    assert (ending.code, world.replicas, bool(world.record)) == ((STUCK, 0, True) if lasts else (DONE, 1, False))
 
 
 def test_of_two_operators_none_is_stopped_beside_a_parked_lease() -> None:
@@ -229,12 +207,9 @@ def test_of_two_operators_none_is_stopped_beside_a_parked_lease() -> None:
 @pytest.mark.parametrize("elects", [True, False], ids=["", "no leader election"])
 def test_beside_a_half_revert_the_targets_operator_is_not_started(*, elects: bool, again: bool) -> None:
     """The revert was killed, and the next command is told to end: at zero, because some hashes are old again."""
-    world = World(elects=elects)
-    assert world.run().code == DONE
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(20)
-    assert world.run(_at_grove_write(6), revert=True).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = finished(elects=elects)
+    world.upgrade()
+    world.die(_at_grove_write(6), revert=True)
     told = when(lambda step: step.kind == "dry run" and step.verb == "patch", lambda step: step.process.stop.set())
     ending = world.run(told, revert=again)
     assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
@@ -247,22 +222,19 @@ def test_beside_a_half_revert_the_targets_operator_is_not_started(*, elects: boo
 def test_the_record_that_was_read_before_the_lock_counts_no_more(name: str, times: int, *, elects: bool) -> None:
     """Another run writes half and dies meanwhile, and its record cannot be read: 6, it stays, and a revert restores."""
     world = World(elects=elects)
-    saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", _kill)
+    saves = when(lambda step: step.target == f"leases/{OWN_LEASE}" and world.record_state == "stopping", kill)
     assert world.run(saves).code == KILLED
     world.hand_lease_to("", seconds=1, name=OWN_LEASE)
     world.forbid_unknown_hashes()
     met = list[str]()
 
     def at(step: Step) -> None:
-        if step.moment == "before" and not met and step.target == f"leases/{OWN_LEASE}":
+        if (step.moment, step.target) != ("before", f"leases/{OWN_LEASE}"):
+            return
+        if not met:
             met.append("another run")
             assert world.run(_at_grove_write(_HALF)).code == KILLED
-        elif (
-            step.moment == "before"
-            and 0 < len(met) <= times
-            and step.kind == "read"
-            and step.target == f"leases/{OWN_LEASE}"
-        ):
+        elif len(met) <= times and step.kind == "read":
             met.append(name)
             FAULTS[name].strike(step.process)
 
@@ -311,8 +283,7 @@ def test_a_revert_after_a_lost_record_computes_the_old_hashes(*, killed: bool) -
     world = left("half of the writes, and no record", cluster.OLD_IMAGE)
     assert world.run(_at_grove_write(3) if killed else None).code == (KILLED if killed else DONE)
     world.advance(LONGER_THAN_A_LEASE)
-    ending = world.run(revert=True)
-    assert (ending.code, world.grove() == world.undone, world.replicas) == (DONE, True, 1), str(ending)
+    world.revert(replicas=1)
 
 
 def test_an_error_does_not_contradict_itself() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import product
-from typing import Any, Final
 
 import pytest
 from structlog import ReturnLogger, wrap_logger
@@ -22,11 +20,8 @@ from tests.faults.operators import ALPHA_9, would_roll
 from tests.faults.process import (
     DONE,
     FAILED,
-    KILLED,
-    MOMENTS,
     REFUSED,
     STUCK,
-    At,
     Ending,
     Step,
     do_at,
@@ -34,7 +29,7 @@ from tests.faults.process import (
     raising,
     when,
 )
-from tests.faults.steps import GROVE, first, of_trees, steps, tree_points
+from tests.faults.steps import first, killed, of_trees, steps, writes_to_sets
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.memory_objects import timestamp
 from tests.support.tables import table
@@ -42,24 +37,12 @@ from tests.support.tables import table
 OUTAGE = partial(Unreachable, "HTTP 503, at every request")
 
 
-def number_is(number: int) -> Callable[[Step], bool]:
-    """Whether a step is about to happen that has this number."""
-    return lambda step: (step.number, step.moment) == (number, "before")
-
-
-def half_written(**options: Any) -> World:
-    """A run was killed in the middle of a set."""
-    world = World(**options)
-    assert world.run(kill_at(of_trees()[5].write, "after")).code == KILLED
-    return world
-
-
 # --- what cannot be read is not known --------------------------------------------------------------------------------
 
 
 def test_sets_that_have_all_disappeared_were_not_read() -> None:
     """One empty list, though the record has sets: a revert does not end with 0 and leave everything migrated."""
-    world = half_written()
+    world = killed(5)
     sets = world.store.everything(kinds.POD_CLIQUE_SETS)
 
     def vanish(step: Step) -> None:
@@ -78,10 +61,10 @@ def test_an_operator_that_the_last_look_sees_is_kept_out() -> None:
     """The old operator is started after the last write to a set, and a look sees it: it is stopped again, and 0."""
     for number in range(of_trees()[-1].number + 1, steps("forward")[-1].number + 1):
         world, looks = World(), list[Step]()
-        start = when(number_is(number), lambda _, w=world: w.deploy(replicas=1), times=1)
 
-        def at(step: Step, start: At = start, looks: list[Step] = looks, number: int = number) -> None:
-            start(step)
+        def at(step: Step, world: World = world, looks: list[Step] = looks, number: int = number) -> None:
+            if (step.number, step.moment) == (number, "before"):
+                world.deploy(replicas=1)
             looks += [step] if step.number >= number and step.target.startswith("deployments/") else []
 
         ending = world.start(at=at).run()
@@ -99,8 +82,7 @@ def test_a_rerun_that_cannot_read_knows_nothing(
     target: str, error: Callable[[], Exception], times: int, code: int
 ) -> None:
     """A rerun of half-written sets meets an error before it has seen them: 0 if it gets over it, else the advice."""
-    world = half_written()
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed(5)
     fails = when(lambda step: step.target == target or not target, raising(error), times=times)
     ending = world.run(fails)
     assert ending.code in {DONE, STUCK, code}, str(ending)
@@ -111,8 +93,7 @@ def test_a_rerun_that_cannot_read_knows_nothing(
 @pytest.mark.parametrize("state", [None, "none", "other", "sleeping"])
 def test_a_damaged_record_proves_a_run(state: str | None) -> None:
     """A record of half-written sets that is no JSON, or in a state that no run writes: 6, and nothing is written."""
-    world = half_written()
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed(5)
 
     def damage(body: Object) -> None:
         text = json.loads(world.record)
@@ -129,8 +110,8 @@ def test_a_damaged_record_proves_a_run(state: str | None) -> None:
 
 def test_a_killed_run_keeps_operators_out_for_an_hour() -> None:
     """Killed in mid-write, an operator that is started waits for an hour; a rerun needs no more than the own Lease."""
-    world = half_written()
-    awake: list[str] = []
+    world = killed(5)
+    awake = list[str]()
     world.on_awake = awake.append
     world.deploy(replicas=1)
     for _ in range(330):
@@ -144,7 +125,7 @@ def test_a_killed_run_keeps_operators_out_for_an_hour() -> None:
 
 def test_the_wait_after_a_takeover_is_explained() -> None:
     """After a kill the rerun says that it waits for late writes of the dead run, and not for itself."""
-    world, said = half_written(), LogCapture()
+    world, said = killed(5), LogCapture()
     rerun = world.start(log=wrap_logger(ReturnLogger(), processors=[said]))
     assert rerun.run().code == DONE
     events = [str(event) for event in said.entries]
@@ -159,13 +140,9 @@ def test_the_expected_downtime_is_the_plans() -> None:
     """A gang that would be ended in 8 minutes does not refuse a run of seconds; one in 4 minutes does."""
     for minutes, code in ((4, REFUSED), (8, DONE)):
         world = World()
-        breached = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": timestamp(world.now())}
-        pcs = world.store.read(kinds.POD_CLIQUE_SETS, "default", "web")
-        pcs["spec"]["template"]["terminationDelay"] = f"{minutes}m0s"
-        clique = world.store.read(kinds.POD_CLIQUES, "default", "web-0-frontend")
-        clique["status"]["conditions"] = [breached]
-        world.store.put(pcs)
-        world.store.put(clique)
+        delay = {"terminationDelay": f"{minutes}m0s"}
+        world.edit("web", lambda pcs, delay=delay: pcs["spec"]["template"].update(delay))
+        users.breach(world, "web", world.now())
         ending = world.run()
         assert ending.code == code, (minutes, str(ending))
 
@@ -185,17 +162,6 @@ def test_a_controller_that_scales_the_operator_up_is_named(begins: int, code: in
     assert world.lies(ending) == []
 
 
-def replaced(world: World, image: str, *, another: bool = False) -> None:
-    """Others change the Deployment that was stopped, and a set is edited, so that the run is refused."""
-    world.deploy(replicas=0, image=image)
-    if another:
-        old = world.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
-        world.store.drop(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
-        old["metadata"] = {key: old["metadata"][key] for key in ("name", "namespace", "labels")}
-        world.store.put(old)
-    users.act(world, "edit", 0, 2, born=0)
-
-
 @table(
     "image another code replicas",
     ("Another registry, the same release: it gets its replicas.", (f"mirror.test/{cluster.OLD_IMAGE}", False, 3, 1)),
@@ -206,24 +172,24 @@ def replaced(world: World, image: str, *, another: bool = False) -> None:
 def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas: int, *, another: bool) -> None:
     """The run is refused behind the fence, and the Deployment is not the one that it stopped."""
     world = World()
-    ending = world.run(do_at(first("deployments", "scale"), "after", lambda _: replaced(world, image, another=another)))
+
+    def change(_: Step) -> None:
+        world.deploy(replicas=0, image=image, anew=another)
+        users.act(world, "edit", 0, 2, born=0)  # so that the run is refused
+
+    ending = world.run(do_at(first("deployments", "scale"), "after", change))
     assert (ending.code, world.replicas) == (code, replicas), str(ending)
     assert replicas or (image in str(ending) and cluster.OLD_IMAGE in str(ending)), str(ending)
 
 
-DENIED: Final = "policy.example.test"
+INVALID = Rejected("status.x: Invalid value")
+DENIED = Rejected("denied the request", denied_by="policy.example.test")
 
 
 @table(
     "kind subresource error said",
-    (
-        "A rule rejects statuses of PodCliques.",
-        ("podcliques", "status", Rejected("status.x: Invalid value"), "Invalid"),
-    ),
-    (
-        "A policy of somebody else denies labels of pods: it is named, and not Grove's authorizer.",
-        ("pods", "", Rejected(f'admission webhook "{DENIED}" denied the request', denied_by=DENIED), DENIED),
-    ),
+    ("A rule rejects statuses of PodCliques.", ("podcliques", "status", INVALID, "Invalid")),
+    ("A policy that is not Grove's authorizer denies labels of pods.", ("pods", "", DENIED, "policy.example.test")),
 )
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     kind: str, subresource: str, error: Rejected, said: str
@@ -243,16 +209,10 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     assert "authorizer" not in str(ending)
 
 
-def unelected() -> World:
-    """A cluster whose operator elects no leader, and requests that take as long as in practice."""
-    world = World(elects=False)
-    world.latency = 0.05
-    return world
-
-
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:
     """It is scaled up in mid-write: seen and stopped within 2 seconds, and the run ends with 0; it had warned of it."""
-    world, said, warned, acted = unelected(), LogCapture(), list[bool](), list[str]()
+    world, said, warned, acted = World(elects=False), LogCapture(), list[bool](), list[str]()
+    world.latency = 0.05  # as in practice
     world.on_awake = lambda image: acted.append(image) if world.grove() != world.before else None
 
     def at(step: Step) -> None:
@@ -283,17 +243,14 @@ def test_an_operator_without_leader_election_that_cannot_be_stopped_undoes_every
 
 def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
     """A run was killed, somebody upgraded, and no Lease keeps that operator out: 0; only writes need it stopped."""
-    for killed in of_trees():
-        world = World(elects=False)
-        assert world.run(kill_at(killed.write, "after")).code == KILLED
-        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        world.advance(LONGER_THAN_A_LEASE)
+    for number in range(len(of_trees())):
+        world = killed(number, World(elects=False))
+        world.upgrade()
         world.operate(cluster.TARGET)
         process = world.start()
         ending = process.run()
-        wrote = any(step.resource in GROVE for step in process.writes)
         assert ending.code == DONE, str(ending)
-        assert wrote or (users.stops(process.writes), world.replicas) == (0, 1)
+        assert process.wrote or (users.stops(process.writes), world.replicas) == (0, 1)
 
 
 # --- what users do at any write --------------------------------------------------------------------------------------
@@ -301,27 +258,22 @@ def test_a_rerun_beside_the_targets_operator_ends_well() -> None:
 
 def among_writes(action: Callable[[World], object], whose: str) -> Iterator[tuple[World, Ending]]:
     """Runs in which a user acts on one set at a write, each before or after it: all other sets are migrated."""
-    for step, moment in product(tree_points(), MOMENTS):
+    for step in writes_to_sets():
         world = World()
-        ending = world.run(do_at(step.write, moment, lambda _, world=world: action(world)))
+        ending = world.run(do_at(step.write, step.moment, lambda _, world=world: action(world)))
         found, wanted = (
             {key: item for key, item in objects.items() if cluster.set_of(item) != whose}
             for objects in (world.grove(), world.after)
         )
-        assert found == wanted, (step.write, moment, str(ending))
+        assert found == wanted, (step.write, step.moment, str(ending))
         yield world, ending
-
-
-def of_set(objects: Mapping[cluster.Key, Object], name: str) -> dict[cluster.Key, Object]:
-    """What labels and statuses one set has."""
-    return cluster.hashes({key: item for key, item in objects.items() if cluster.set_of(item) == name})
 
 
 def test_an_edit_is_never_blessed() -> None:
     """W2: an edit of a set that a run has begun ends with 6 and names it; after a revert only the edit costs pods."""
 
     def edit(world: World) -> None:
-        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", lambda pcs: cluster.edit(pcs, "router"))
+        world.edit("web", lambda pcs: cluster.edit(pcs, "router"))
 
     for world, ending in among_writes(edit, "web"):
         assert (ending.code, world.replicas, "default/web" in str(ending)) == (STUCK, 0, True), str(ending)
@@ -335,10 +287,11 @@ def test_a_scale_is_no_edit() -> None:
     """`kubectl scale`: 0, and every hash is the target's."""
 
     def scale(world: World) -> None:
-        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", lambda pcs: pcs["spec"].update(replicas=2))
+        world.edit("web", lambda pcs: pcs["spec"].update(replicas=2))
 
     for world, ending in among_writes(scale, "web"):
-        assert (ending.code, of_set(world.grove(), "web") == of_set(world.after, "web")) == (DONE, True), str(ending)
+        hashes = map(cluster.hashes, (world.grove(), world.after))
+        assert (ending.code, next(hashes) == next(hashes)) == (DONE, True), str(ending)
 
 
 def test_a_set_that_is_being_deleted_is_left_alone() -> None:
@@ -346,7 +299,7 @@ def test_a_set_that_is_being_deleted_is_left_alone() -> None:
 
     def delete(world: World) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now()), "generation": 2}  # the server moves the generation
-        world.store.edit(kinds.POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
+        world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
 
     assert {ending.code for _, ending in among_writes(delete, "disagg")} == {DONE}
 
@@ -356,8 +309,7 @@ def test_a_pod_that_is_deleted_by_hand_fails_no_check() -> None:
     evict = partial(users.act, kind="evict", choice=3, number=1, born=0)
     for world, ending in among_writes(evict, "patient"):
         assert ending.code == DONE, str(ending)
-        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        world.advance(60)
+        world.upgrade()
         assert world.operate(cluster.TARGET) == []
         verified = world.start().verify()
         assert verified.code == DONE, str(verified)

@@ -9,7 +9,6 @@ import pytest
 
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
-from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at
 from tests.faults.steps import first, of_trees
@@ -25,18 +24,28 @@ def world() -> World:
     return made
 
 
-def put(*objects: Object) -> Callable[[World], object]:
-    """Others create these objects."""
-    return lambda world: [world.store.put(item) for item in objects]
+def installs(image: str) -> Callable[[World], object]:
+    """Others install an operator in another namespace, where no Lease of ours keeps it out."""
+    elsewhere = (
+        installation.deployment(image, namespace="elsewhere", observed=True),
+        installation.config_map(namespace="elsewhere"),
+        installation.pod(image, namespace="elsewhere"),
+    )
+    return lambda world: [world.store.put(item) for item in elsewhere]
 
 
-def deployed(image: str) -> Callable[[World], object]:
-    """Others upgrade the operator."""
+def sneaks(world: World) -> None:
+    """Others run a pod of the old operator without its Deployment, as `kubectl run` does."""
+    world.store.put(installation.pod(cluster.OLD_IMAGE, name="sneaky"))
+
+
+def deploys(image: str) -> Callable[[World], object]:
     return lambda world: world.deploy(replicas=1, image=image)
 
 
 @table(
     "appears code said",
+<<<<<<< HEAD
     (
         "A pod of the old operator without replicas, as `kubectl run` makes one, is named, and waits.",
         (put(installation.pod(cluster.OLD_IMAGE, name="sneaky")), STUCK, "sneaky"),
@@ -54,6 +63,13 @@ def deployed(image: str) -> Callable[[World], object]:
             *(STUCK, ""),
         ),
     ),
+=======
+    ("A pod of the old operator without replicas is named, and waits.", (sneaks, STUCK, "sneaky")),
+    ("The next release waits for its Lease, and finds its own hashes.", (deploys(cluster.NEW_IMAGE), DONE, "")),
+    ("So does an image that --target-image names.", (deploys("registry.example/op:own"), DONE, "")),
+    ("Any other image is a stranger's, and is stopped once more.", (deploys("registry.example/op:x"), DONE, "")),
+    ("A Lease keeps no operator of another namespace out.", (installs(cluster.NEW_IMAGE), STUCK, "")),
+>>>>>>> tests2
 )
 def test_an_operator_that_appears_among_the_writes(
     world: World, appears: Callable[[World], object], code: int, said: str
@@ -110,8 +126,7 @@ def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
     idle = World(replicas=0)
     assert idle.run(stop_operator=False).code == DONE
     assert (idle.grove() == idle.after, idle.replicas) == (True, 0)
-    assert idle.run(stop_operator=False, revert=True).code == DONE
-    assert (idle.grove() == idle.undone, idle.replicas) == (True, 0)
+    idle.revert(replicas=0, stop_operator=False)
 
 
 def test_a_living_holder_is_not_waited_for_for_ever() -> None:
@@ -132,9 +147,8 @@ def test_a_living_holder_is_not_waited_for_for_ever() -> None:
 
 def test_the_operator_of_the_old_hashes_is_no_target() -> None:
     """``--target-image`` is its image, such as ``:latest``: it would be started beside hashes that it does not know."""
-    world = World(cluster.grown())
-    world.deploy(replicas=1, image=(latest := installation.image("latest")))
-    world.advance(20)
+    world, latest = World(cluster.grown()), installation.image("latest")
+    world.upgrade(latest)
     ending = world.run(target_image=latest)
     assert (ending.code, world.replicas, world.grove() == world.before) == (NO_RECORD, 1, True), str(ending)
     assert "--target-image" in str(ending)

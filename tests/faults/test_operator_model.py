@@ -1,14 +1,19 @@
-"""The model of an operator that other tests rely on does what Grove's operators do, rule by rule."""
+"""The model of an operator does what Grove's operators do, rule by rule; and a plan counts what it replaces."""
 
 from __future__ import annotations
+
+from itertools import product
+from typing import Final
 
 import pytest
 
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.planning.model import SetState
 from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.cluster import Key
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN, Line, Operator, would_roll
+from tests.support.builders import ENDED, OLD, World, clique
 
 LINES = pytest.mark.parametrize("line", [ALPHA_9, ALPHA_11, ALPHA_12_RC1, MAIN], ids=lambda line: line.name)
 
@@ -20,17 +25,14 @@ def objects() -> dict[Key, Object]:
 
 
 def pod_clique(objects: dict[Key, Object], name: str) -> Object:
-    """A PodClique, to be changed."""
     return objects["PodClique", "default", name]
 
 
 def pods(objects: dict[Key, Object], prefix: str) -> list[Object]:
-    """The pods whose names begin so, to be changed."""
     return [item for key, item in objects.items() if key[0] == "Pod" and key[2].startswith(prefix)]
 
 
 def names(objects: dict[Key, Object], *prefixes: str) -> frozenset[str]:
-    """Their names."""
     return frozenset(pod["metadata"]["name"] for prefix in prefixes for pod in pods(objects, prefix))
 
 
@@ -120,3 +122,51 @@ def test_an_operator_that_is_stopped_has_begun_no_more(objects: dict[Key, Object
     assert "updateEndedAt" not in status["updateProgress"]
     assert len(operator.settle()) == 1
     assert "updateEndedAt" in status["updateProgress"]
+
+
+#: What a place may hold: a hash of a scheme, one of an older template, or nothing.
+_VALUES: Final = (cluster.SOURCE, cluster.TARGET, OLD, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [("v0.1.0-alpha.11", ALPHA_11), ("v0.1.0-alpha.12-rc1", ALPHA_12_RC1), ("main-fcc3b3bb", MAIN)],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_plan_counts_every_pod_that_the_operator_replaces(target: str, line: Line) -> None:
+    """Whatever a set, its standalone PodClique and a pod hold: without the migration, and with it and overrides."""
+    for state in product((cluster.SOURCE, cluster.TARGET, "", None), *[_VALUES] * 3):
+        world = _world(*state)
+        plan = world.decide(target=target, allow=("GM-101", "GM-102"))
+        assert plan.disruption.pods >= _replaced(world, line), state
+        if plan.state is not SetState.REFUSED:
+            world.apply(plan.changes)
+            assert plan.remaining.pods == _replaced(world, line), state
+
+
+def _world(of_set: str | None, of_clique: str | None, of_update: str | None, of_pod: str | None) -> World:
+    """Two pods of one clique under the source, one of them finished, in which some places hold something else."""
+    world = World().grow(cliques=[clique("front")], groups={}, progress=(), scheme=cluster.SOURCE)
+    hashes = {scheme: world.hashes(scheme) for scheme in (cluster.SOURCE, cluster.TARGET)}
+
+    def generation(value: str | None) -> str | None:
+        return hashes[value].generation if value in hashes else value
+
+    def template(value: str | None) -> str | None:
+        return hashes[value].templates["front"] if value in hashes else value
+
+    status = world.of("PodClique", "web-0-front")["status"]
+    world.pcs["status"]["currentGenerationHash"] = generation(of_set)
+    status["currentPodCliqueSetGenerationHash"] = generation(of_clique)
+    status["currentPodTemplateHash"] = template(of_clique)
+    if of_update is not None:
+        found = {"podCliqueSetGenerationHash": generation(of_update), "podTemplateHash": template(of_update)}
+        status["updateProgress"] = {**ENDED, **found}
+    world.of("Pod", "web-0-front-0")["metadata"]["labels"][LABEL_POD_TEMPLATE_HASH] = template(of_pod) or ""
+    world.of("Pod", "web-0-front-1")["status"] = {"phase": "Succeeded"}
+    return world
+
+
+def _replaced(world: World, line: Line) -> int:
+    objects = {(o["kind"], o["metadata"]["namespace"], o["metadata"]["name"]): o for o in world.objects}
+    return len(would_roll(objects, cluster.TARGET, line))

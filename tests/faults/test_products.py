@@ -8,10 +8,11 @@ import pytest
 
 from migrator.kinds import PODS
 from migrator.run.leases import OWN_LEASE
-from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step, kill_at
+from tests.faults import cluster
+from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step
 from tests.faults.products import FAULTS, FORGOTTEN, RESTORED, able, forgotten, overtaken, strikes, suffer
-from tests.faults.steps import COMMANDS, of_trees, points, steps
-from tests.faults.world import LONGER_THAN_A_LEASE, Command, World
+from tests.faults.steps import COMMANDS, different_writes, killed, steps, writes, writes_to_sets
+from tests.faults.world import Command, World
 from tests.support.tables import table
 
 #: In a bounded run one step of so many.
@@ -32,77 +33,24 @@ def test_a_fault_at_any_step_is_told_truthfully(command: Command, name: str, eve
         suffer(command, name, step, back=(step.number + len(step.moment)) % 2 == 0)
 
 
-def writes(command: Command) -> list[Step]:
-    """Every write, before and after it took effect."""
-    return [step for step in steps(command) if step.write]
-
-
-def different_writes(command: Command) -> list[Step]:
-    """Those of them that differ from the one before."""
-    return [step for step in writes(command) if step.write in {point.write for point in points()}]
-
-
-def writes_to_sets(command: Command) -> list[Step]:
-    """Those of them that are to Grove's objects."""
-    return [step for step in different_writes(command) if step.is_grove]
-
-
 def closed_record(command: Command) -> list[Step]:
     """After the operator's Lease is given back."""
     return [step for step in steps(command) if step.target == f"leases/{OWN_LEASE}"][-3:-2]
 
 
-ERRORS = (
-    *("a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"),
-    *("a void token", "a bug of ours", "two signals"),
-)
-
-
 @table(
     "command name back where codes",
-    (
-        "Killed at every write, before or after it took effect: no value is ever a third one, and a rerun ends well.",
-        ("forward", "a kill", False, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write, then reverted with the same flags: the very objects of before, target values included.",
-        ("forward", "a kill", True, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write of a revert: the next one ends with the very objects of before, and the operator back.",
-        ("revert", "a kill", True, writes, {KILLED}),
-    ),
-    (
-        "Killed at every write of a revert: a run ends with everything migrated, and then a revert with nothing.",
-        ("revert", "a kill", False, writes, {KILLED}),
-    ),
-    (
-        "The reply to any one write gets lost, applied or not: the run reads what happened and goes on to its end.",
-        ("forward", "a lost reply", False, different_writes, {DONE}),
-    ),
-    (
-        "Any one write arrives after it was given up: the run waits that long, reads what happened, and goes on.",
-        ("forward", "a write that arrives late", False, different_writes, {DONE}),
-    ),
-    (
-        "Asked to stop at any write: what is begun is finished.",
-        ("forward", "SIGTERM", False, different_writes, {DONE, FAILED, STUCK}),
-    ),
-    (
-        "Paused at any write to a set until others have taken the Leases: nothing more is written.",
-        ("forward", "a theft of the Leases", False, writes_to_sets, {STUCK}),
-    ),
-    (
-        "GitOps puts the old operator's replicas back once, at any write: it waits, and is stopped again.",
-        ("forward", RESTORED, False, writes_to_sets, {DONE}),
-    ),
-    *(
-        (
-            "Once the record is closed, all that was asked for was read: that is exit 0.",
-            (command, "two signals", False, closed_record, {DONE}),
-        )
-        for command in ("forward", "revert")
-    ),
+    ("A run that is killed at any write can be run again.", ("forward", "a kill", False, writes, {KILLED})),
+    ("It can be reverted with the same flags instead.", ("forward", "a kill", True, writes, {KILLED})),
+    ("A revert that is killed at any write can be run again.", ("revert", "a kill", True, writes, {KILLED})),
+    ("It can be followed by a run instead.", ("revert", "a kill", False, writes, {KILLED})),
+    ("A reply is lost: the run reads what happened.", ("forward", "a lost reply", False, different_writes, {DONE})),
+    ("A write arrives late: the run waits.", ("forward", "a write that arrives late", False, different_writes, {DONE})),
+    ("SIGTERM: what is begun is finished.", ("forward", "SIGTERM", False, different_writes, {DONE, FAILED, STUCK})),
+    ("Others take the Leases: it ends.", ("forward", "a theft of the Leases", False, writes_to_sets, {STUCK})),
+    ("GitOps starts the old operator: it is stopped again.", ("forward", RESTORED, False, writes_to_sets, {DONE})),
+    ("Two signals once a run's record is closed: done.", ("forward", "two signals", False, closed_record, {DONE})),
+    ("Two signals once a revert's record is closed: done.", ("revert", "two signals", False, closed_record, {DONE})),
 )
 def test_a_fault_at_certain_steps(
     command: Command, name: str, where: Callable[[Command], Sequence[Step]], codes: set[int], *, back: bool
@@ -111,7 +59,13 @@ def test_a_fault_at_certain_steps(
     assert {suffer(command, name, step, back=back) for step in where(command) if FAULTS[name].may(step)} == codes
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"),
+        *("a void token", "a bug of ours", "two signals"),
+    ],
+)
 def test_an_error_at_any_write_is_told_truthfully(name: str) -> None:
     """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
     for step in different_writes("forward"):
@@ -142,17 +96,15 @@ def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_op
     """A run died after its last patch, and somebody starts two old operators: exit 0 only once they are stopped."""
 
     def half_migrated() -> World:
-        world = World()
-        assert world.run(kill_at(of_trees()[-1].write, "after")).code == KILLED
-        world.deploy(replicas=2)
-        world.advance(LONGER_THAN_A_LEASE)
+        world = killed(-1)
+        world.upgrade(cluster.OLD_IMAGE, replicas=2)
         return world
 
     found = list[Step]()
     assert half_migrated().run(found.append).code == DONE
     for where in (step for step in found if step.moment == "before"):
         world = half_migrated()
-        ending = world.run(strikes(FORGOTTEN, where))
+        ending = world.run(strikes(FORGOTTEN[False], where))
         assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
 
 
@@ -164,15 +116,13 @@ def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
-def test_a_run_that_has_released_its_leases_can_be_undone(first: Command, second: Command) -> None:
-    """A run reports what it last saw; a second one that begins after that is free to undo it."""
+def test_a_run_that_is_overtaken_at_its_end_claims_nothing(first: Command, second: Command) -> None:
+    """It stands still among its last steps until a second one has done the opposite: exit 0 would be a lie.
+
+    Once it has released its Leases, it reports what it last saw, and the second one is free to undo that.
+    """
     release = [step for step in steps(first) if step.target.startswith("leases/")][-1]
     overtaken(first, second, release, alive=True)
-
-
-@pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
-def test_a_run_that_is_overtaken_at_its_end_claims_nothing(first: Command, second: Command) -> None:
-    """It stands still among its last steps until a second one has done the opposite: exit 0 would be a lie."""
     for step in steps(first)[-12:]:
         overtaken(first, second, step, alive=False)
 

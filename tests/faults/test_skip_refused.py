@@ -9,54 +9,37 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import Unreachable
-from tests.faults import cluster
+from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, would_roll
-from tests.faults.process import DONE, KILLED, STUCK, At, Step, when
+from tests.faults.process import DONE, KILLED, STUCK, At, Step, kill, when
 from tests.faults.world import LONGER_THAN_A_LEASE, World
-from tests.support.memory_objects import timestamp
 
 NAME = "disagg"
 
 
 def midway(action: Callable[[Step], object]) -> At:
     """Act once a few values of the set are written, and most are not."""
-    sent: list[Step] = []
 
     def is_fourth(step: Step) -> bool:
-        if step.moment == "before" and step.is_grove and step.name.startswith(NAME):
-            sent.append(step)
-        return len(sent) == 4
+        sent = [write for write in step.process.writes if write.is_grove and write.name.startswith(NAME)]
+        return step.moment == "before" and len(sent) == 4
 
     return when(is_fourth, action, times=1)
 
 
 def breach(world: World) -> None:
     """A gang of the set is to be terminated in two minutes (the delay is four hours), which GM-116 refuses."""
-    since = timestamp(world.now() - timedelta(hours=3, minutes=58))
-    condition = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": since}
-    world.store.edit(
-        kinds.POD_CLIQUES,
-        "default",
-        f"{NAME}-0-frontend",
-        lambda body: body["status"].update(conditions=[condition]),
-    )
+    users.breach(world, NAME, world.now() - timedelta(hours=3, minutes=58))
 
 
 def edit(world: World, name: str) -> None:
-    """A user changes an image of a set."""
-    world.store.edit(kinds.POD_CLIQUE_SETS, "default", name, lambda pcs: cluster.edit(pcs, "frontend"))
-
-
-def of_set(world: World) -> dict[cluster.Key, object]:
-    """The objects of the set."""
-    return {key: item for key, item in world.grove().items() if key[2].startswith(NAME)}
+    world.edit(name, lambda pcs: cluster.edit(pcs, "frontend"))
 
 
 def test_a_half_written_set_that_is_refused_later_is_not_left_out() -> None:
     """Killed in the middle of a set, and the rerun refuses that set: 6, and not 0 beside a set of two schemes."""
     world = World()
-    assert world.run(midway(lambda step: step.process.kill()), skip_refused=True).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world.die(midway(kill), skip_refused=True)
     breach(world)
     ending = world.run(skip_refused=True)
     assert (ending.code, world.record_state) == (STUCK, "writing"), str(ending)
@@ -87,11 +70,6 @@ def test_a_set_that_is_edited_while_it_is_written_costs_the_pods_of_the_edit() -
     assert {name for name in lost if not name.startswith(f"{NAME}-0-frontend")} == set()
 
 
-def is_written(step: Step) -> bool:
-    """Whether the set ``web`` has its last new hash."""
-    return step.resource == kinds.POD_CLIQUE_SETS and (step.name, step.moment) == ("web", "after")
-
-
 @pytest.mark.parametrize("rerun", [False, True])
 def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run(*, rerun: bool) -> None:
     """All of its hashes are the new ones: the next operator rolls out the edit, as its owner wants."""
@@ -103,7 +81,9 @@ def test_a_set_that_is_edited_once_it_is_written_does_not_end_the_run(*, rerun: 
         edit(world, "web")
         raise Unreachable("no answer")
 
-    ending = world.run(when(is_written, interrupt, times=1), skip_refused=True)
+    committed = (kinds.POD_CLIQUE_SETS, "web", "after")
+    last = when(lambda step: (step.resource, step.name, step.moment) == committed, interrupt, times=1)
+    ending = world.run(last, skip_refused=True)
     if rerun:
         assert ending.code == KILLED
         edit(world, "web")

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from migrator.cluster import Deadline
-from migrator.errors import AGAIN, Interrupted, Refused, Rejected, Reverted
+from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
-from migrator.kinds import POD_CLIQUE_SETS
 from migrator.planning.model import Severity
-from migrator.run import migration
-from migrator.run.context import Context, RunOptions
-from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.context import RunOptions
+from migrator.run.leases import OWN_LEASE
 from migrator.run.preview import preview
-from migrator.run.record import Record
+from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
-from tests.faults.steps import GROVE, first, of_trees
+from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
-from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.faults.world import World
 from tests.support.builders import options_of
-from tests.support.clock import Clock, context_of
+from tests.support.clock import context_of
 from tests.support.memory_objects import timestamp
-from tests.support.memory_site import NEW, Site
 from tests.support.tables import table
 
 
@@ -40,9 +34,7 @@ from tests.support.tables import table
 )
 def test_a_refused_rerun_gives_back_the_operator_that_a_dead_run_stopped(replicas: int, *, late: bool) -> None:
     """Killed after the scale-down; what refuses the rerun needs the operator, so that comes back: exit 3."""
-    world = World()
-    assert world.run(kill_at(first("deployments", "scale"), "after")).code == KILLED
-    world.advance(30)
+    world = World().die(kill_at(first("deployments", "scale"), "after"))
     if late:
         world.deploy(replicas=replicas)
     else:
@@ -99,7 +91,7 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
     world, steps = World(), list[str]()
 
     def at(step: Step) -> None:
-        if step.moment == "after" and step.resource in GROVE:
+        if step.moment == "after" and step.is_grove:
             steps.append("patch")
         if step.moment == "before" and step.verb == "list" and step.target == "deployments/" and "patch" in steps:
             steps.append("look")
@@ -114,11 +106,9 @@ def test_slow_reads_of_operators_do_not_hold_up_the_patches() -> None:
 
 def test_a_half_written_cluster_never_ends_with_3() -> None:
     """A dead run left it half-written, and the rerun is refused without the right to stop the operator: 6."""
-    world = World()
-    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world = killed()
     world.deploy(replicas=1)
-    ending = world.run(stop_operator=False)
-    assert ending.code == STUCK, str(ending)
+    assert world.run(stop_operator=False).code == STUCK
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -193,8 +183,7 @@ def test_the_way_back_after_a_finished_migration_is_a_migration() -> None:
 
 def test_a_half_written_migration_of_other_schemes_refuses_before_anything() -> None:
     """Another direction cannot finish it: nothing is touched, and the exit code says that something is left."""
-    world = World(cluster.grown())
-    assert world.run(kill_at(first("podcliques", "status"), "after")).code == KILLED
+    world = killed(world=World(cluster.grown()))
     before, replicas = world.grove(), world.replicas
     ending = world.run(source=cluster.SOURCE, target="legacy-1.33")
     assert ending.code == STUCK, str(ending)
@@ -214,8 +203,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 
     world = World(cluster.grown())
     assert found() == []
-    world.run(kill_at(first("podcliques", "status"), "after"))
-    world.advance(LONGER_THAN_A_LEASE)
+    killed(world=world)
     assert found() == [("GM-205", Severity.WARNING)]
     world.store.put(installation.deployment(cluster.OLD_IMAGE, replicas=0, namespace="other", observed=True))
     assert found() == [("GM-203", Severity.WARNING), ("GM-205", Severity.WARNING)]
@@ -228,9 +216,7 @@ def test_a_plan_warns_of_what_a_run_refuses() -> None:
 )
 def test_a_late_write_of_a_killed_run_is_seen_by_the_next(*, revert: bool) -> None:
     """The last run died at its first patch, which the cluster applies while the next one waits for its Lease."""
-    world = World()
-    if not revert:
-        assert world.run().code == DONE
+    world = World() if revert else finished()
     begun, died = world.grove(), list[Step]()
     patched, wanted = (world.after, world.undone) if revert else (world.before, world.after)
 
@@ -256,7 +242,7 @@ def test_a_set_with_a_hash_in_an_unknown_place_is_left_out_behind_the_fence_too(
     def mark(body: JSONObject) -> None:
         body["metadata"]["annotations"] = {"example.com/made-from": body["status"]["currentGenerationHash"]}
 
-    world.store.edit(POD_CLIQUE_SETS, "default", "web", mark)
+    world.edit("web", mark)
     before = world.grove()
     ending = world.run(skip_refused=True)
     assert ending.code == DONE, str(ending)
@@ -270,7 +256,7 @@ def test_a_set_that_is_deleted_at_the_end_may_hold_anything() -> None:
 
     def leave(_: Step) -> None:
         stamp = {"deletionTimestamp": timestamp(world.now())}
-        world.store.edit(POD_CLIQUE_SETS, "default", "disagg", lambda pcs: pcs["metadata"].update(stamp))
+        world.edit("disagg", lambda pcs: pcs["metadata"].update(stamp))
         users.act(world, "mark", 0, 1, born=0)
 
     assert "disagg" in users.marks(world, 0)
@@ -296,64 +282,60 @@ def test_a_rule_that_is_made_during_the_stop_refuses_before_the_first_patch() ->
 # --- what a run would do, before it begins ----------------------------------------------------------------------------
 
 
-OPTIONS = RunOptions(options_of(target=NEW), stop_operator=True)
-
-
-def context() -> Context:
-    """A clock that stands still, and a log that nobody reads."""
-    return context_of(lambda: 0.0, lambda: datetime(2026, 1, 1, tzinfo=UTC), "here", sleep=lambda _: None)
+def ahead(world: World, *, stop_operator: bool = True) -> Observation:
+    options = RunOptions(options_of(target=cluster.TARGET), stop_operator=stop_operator)
+    return look_ahead(world.store, options, context_of(lambda: world.seconds, world.now))
 
 
 def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     """Operator, sets and the number of patches are those of the run that follows."""
-    site = Site()
-    ahead = look_ahead(site.store, OPTIONS, context())
-    assert ahead.operator is not None
-    found = (ahead.operator.replicas, len([*ahead.patches]), ahead.open, ahead.writes)
-    assert found == (1, 43, None, True)
-    assert site.store.writes() == []
-    assert migration.run(site.store, OPTIONS, context()).patches == 43
-    after = look_ahead(site.store, OPTIONS, context())
+    world = World()
+    found, version = ahead(world), world.store.version
+    assert found.operator is not None
+    patches = len([*found.patches])
+    assert (found.operator.replicas, found.open, found.writes) == (1, None, True)
+    process = world.start()
+    assert (world.store.version, process.run().code) == (version, DONE)
+    assert sum(step.is_grove for step in process.applied) == patches
+    after = ahead(world)
     assert ([*after.patches], after.open, after.writes) == ([], None, False)
-
-
-def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
-    """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
-    waits = replace(OPTIONS, stop_operator=False, wait=60.0)
-    with pytest.raises(Refused, match="GM-122"):
-        migration.run(Site().store.in_dry_run(), waits, replace(context(), sleep=lambda _: pytest.fail("it waits")))
-
-
-def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
-    """Sets that were not tried are neither proven nor wrong."""
-
-    class SecondTime(threading.Event):
-        asked = 0
-
-        def is_set(self) -> bool:
-            self.asked += 1
-            return self.asked > 1
-
-    with pytest.raises(Interrupted, match="after 1 of 3 sets"):
-        migration.run(Site().store.in_dry_run(), OPTIONS, replace(context(), stop=SecondTime()))
-
-
-def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
-    """Every patch takes as long as the whole run may: after the first proofs no set is begun, however long the wait."""
-    clock, site = Clock(), Site()
-    site.store.before.append(lambda request: clock.advance(5.0 if request.verb == "patch" else 0.0))
-    limited = replace(context_of(clock, clock.now, sleep=clock.sleep), deadline=Deadline(clock, 5.0))
-    clock.advance(60.0)
-    with pytest.raises(Interrupted, match="after 0 of 3 sets"):
-        migration.run(site.store.in_dry_run(), OPTIONS, limited)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
-    site = Site()
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    opened = Record("dead", "1.0", "auto", NEW, now)
-    metadata = {"name": OWN_LEASE, "namespace": "grove-system", "annotations": {RECORD: opened.text()}}
-    site.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
-    ahead = look_ahead(site.store, replace(OPTIONS, stop_operator=False), context())
-    assert (ahead.open is not None, ahead.writes) == (True, True)
+    found = ahead(World().die(kill_at(3, "after")), stop_operator=False)
+    assert (found.open is not None, found.writes) == (True, True)
+
+
+def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
+    """A live operator that may not be stopped is refused at once, whatever ``--wait`` says."""
+    world = World()
+    ending = world.run(dry_run=True, stop_operator=False, wait=3600.0)
+    assert (ending.code, "GM-122" in str(ending), world.seconds < 60) == (REFUSED, True, True), str(ending)
+
+
+def is_tried(step: Step) -> bool:
+    """Whether a patch of an object of Grove's is about to be sent."""
+    return (step.verb, step.moment) == ("patch", "before") and step.target.split("/")[0] in {"pods", "podcliques"}
+
+
+def test_a_rehearsal_that_is_told_to_end_is_no_success() -> None:
+    """Sets that were not tried are neither proven nor wrong."""
+    tells = when(lambda step: is_tried(step) and "/patient" in step.target, lambda step: step.process.stop.set())
+    ending = World().run(tells, dry_run=True)
+    assert (ending.code, "after 2 of 3 sets" in str(ending)) == (FAILED, True), str(ending)
+
+
+def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait() -> None:
+    """An update ends after minutes; then every patch takes 5 s, so that after the first proofs no set is begun."""
+    world = World()
+    world.latency = 0.0
+    begin_update(world)
+
+    def at(step: Step) -> None:
+        if step.kind == "sleep" and world.seconds > 200:
+            world.edit("web", lambda pcs: pcs["spec"]["template"]["cliques"][0].pop("annotations", None))
+        world.advance(5.0 if is_tried(step) else 0.0)
+
+    ending = world.run(at, dry_run=True, wait=3600.0, timeout=10.0)
+    assert (ending.code, "after 0 of 3 sets" in str(ending)) == (FAILED, True), str(ending)

@@ -8,41 +8,27 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import Rejected, Unreachable
+from tests.cluster.webhooks import AUTHORIZER, GUARD, configuration
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, At, Step
+from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, At, Moment, Step, kill_at
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
-NAMES = ("podclique-validating-webhook", "authorizer-webhook")
-HOOK = "podclique.validating.webhooks.grove.io"
+NAMES = (GUARD[0], AUTHORIZER[0])
 CONFIGURATIONS = kinds.VALIDATING_WEBHOOK_CONFIGURATIONS
 ALLOW = frozenset({"GM-202"})
 ACCOUNT = "system:serviceaccount:grove-system:grove-migrator"
 
 
-def configuration(name: str, group: str = "grove.io", version: str = "v1alpha1", resource: str = "podcliques") -> Any:
-    """A configuration of the operator with one webhook."""
-    rule = {"operations": ["UPDATE"], "apiGroups": [group], "apiVersions": [version], "resources": [resource]}
-    service = {"name": cluster.DEPLOYMENT, "namespace": cluster.NAMESPACE}
-    hook = {"name": HOOK if resource == "podcliques" else "authorizer.webhooks.grove.io", "failurePolicy": "Fail"}
-    return {
-        "apiVersion": CONFIGURATIONS.api_version,
-        "kind": CONFIGURATIONS.kind,
-        "metadata": {"name": name},
-        "webhooks": [{**hook, "rules": [rule], "clientConfig": {"service": service}}],
-    }
-
-
 def guarded(*, authorizer: bool = True) -> World:
     """A cluster of alpha.14, with Grove's authorizer on."""
     world = World(cluster.grown())
-    world.store.put(configuration(NAMES[0]))
+    world.store.put(configuration(*GUARD))
     if authorizer:
-        world.store.put(configuration(NAMES[1], "", "v1", "pods"))
+        world.store.put(configuration(*AUTHORIZER))
     return world
 
 
 def conditions(world: World) -> list[Any]:
-    """The matchConditions of both webhooks."""
     found = [world.store.read(CONFIGURATIONS, "", name) for name in world.store.names(CONFIGURATIONS)]
     return [one for body in found for one in body["webhooks"][0].get("matchConditions") or ()]
 
@@ -74,7 +60,6 @@ def answering(world: World, *, spreads: float = 0.0, more: At = lambda _step: No
 
 
 def run(world: World, more: At = lambda _step: None, *, spreads: float = 0.0, **options: Any) -> Any:
-    """One run against that API server."""
     return world.start(at=answering(world, spreads=spreads, more=more)).run(**options)
 
 
@@ -101,35 +86,23 @@ def test_with_the_flag_a_migration_and_its_revert_succeed(spreads: float, *, aut
 
 def test_the_condition_is_added_after_our_record_and_before_the_stop() -> None:
     """So that a killed run shows that it was there, and nobody waits for an operator that is at zero."""
-    world, order = guarded(), list[str]()
-
-    def note(step: Step) -> None:
-        if step.write and step.moment == "after":
-            order.append(step.target)
-
-    assert run(world, note, allow=ALLOW).code == DONE
-    opened = order.index(f"{CONFIGURATIONS.plural}/{NAMES[0]}")
-    assert order.index("leases/grove-migrator") < opened < order.index("deployments/grove-operator/scale")
-    closed = len(order) - 1 - order[::-1].index(f"{CONFIGURATIONS.plural}/{NAMES[0]}")
-    assert closed < len(order) - 1 - order[::-1].index(f"leases/{cluster.LEASE}")
+    met, opening = list[Step](), f"{CONFIGURATIONS.plural}/{NAMES[0]}"
+    assert run(guarded(), met.append, allow=ALLOW).code == DONE
+    order = [step.target for step in met if step.write and step.moment == "after"]
+    first, last = order.index, order[::-1].index
+    assert first("leases/grove-migrator") < first(opening) < first("deployments/grove-operator/scale")
+    assert last(f"leases/{cluster.LEASE}") < last(opening)
 
 
 @pytest.mark.parametrize("revert", [False, True])
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_rerun_or_a_revert_removes_what_a_killed_run_left(moment: str, *, revert: bool) -> None:
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_rerun_or_a_revert_removes_what_a_killed_run_left(moment: Moment, *, revert: bool) -> None:
     """Killed at its writes, one in four; the condition concerns our account alone meanwhile."""
     total = list[Step]()
-    assert run(
-        guarded(), lambda step: total.extend([step] if step.write and step.moment == "before" else []), allow=ALLOW
-    )
-    for number in range(1, len(total) + 1, 4):
+    assert run(guarded(), total.append, allow=ALLOW).code == DONE
+    for number in range(1, max(step.write for step in total) + 1, 4):
         world = guarded()
-
-        def die(step: Step, number: int = number) -> None:
-            if (step.write, step.moment) == (number, moment):
-                step.process.kill()
-
-        assert run(world, die, allow=ALLOW).code == KILLED
+        assert run(world, kill_at(number, moment), allow=ALLOW).code == KILLED
         world.advance(LONGER_THAN_A_LEASE)
         ending = run(world, allow=ALLOW, revert=revert)
         assert (ending.code, conditions(world)) == (DONE, []), (number, str(ending))
@@ -164,10 +137,8 @@ def test_a_server_that_drops_the_condition_is_told_before_the_stop() -> None:
 
     def drop(step: Step) -> None:
         if step.resource == CONFIGURATIONS and step.moment == "after":
-            for name in world.store.names(CONFIGURATIONS):
-                world.store.edit(
-                    CONFIGURATIONS, "", name, lambda body: body["webhooks"][0].pop("matchConditions", None)
-                )
+            where = (CONFIGURATIONS, "", NAMES[0])
+            world.store.edit(*where, lambda body: body["webhooks"][0].pop("matchConditions", None))
 
     ending = run(world, drop, allow=ALLOW)
     assert (ending.code, world.replicas, world.record) == (FAILED, 1, ""), str(ending)

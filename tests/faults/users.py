@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from migrator import kinds
@@ -12,6 +13,7 @@ from testbed.trees import Object
 from tests.faults import cluster
 from tests.faults.process import At, Step
 from tests.faults.world import World
+from tests.support.memory_objects import timestamp
 
 NAMES: Final = ("web", "disagg", "patient")
 FOREIGN: Final = "f0re16n"
@@ -54,16 +56,21 @@ def in_flight(pcs: Object) -> None:
 
 def begin_update(world: World) -> None:
     """An edit is in flight, which refuses."""
-    world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", in_flight)
+    world.edit("web", in_flight)
+
+
+def breach(world: World, name: str, since: datetime) -> None:
+    """Too few pods of a set have been available since then, so that its gang is going to be terminated."""
+    condition = {"type": "MinAvailableBreached", "status": "True", "lastTransitionTime": timestamp(since)}
+    clique = (kinds.POD_CLIQUES, "default", f"{name}-0-frontend")
+    world.store.edit(*clique, lambda body: body["status"].update(conditions=[condition]))
 
 
 def set_named(choice: int) -> str:
-    """The name of the set that is chosen."""
     return str(_pick(NAMES, choice))
 
 
 def marks(world: World, choice: int) -> set[str]:
-    """The set of which a pod would be marked."""
     return {name.partition("-")[0] for _, name in pod_chosen(world, choice)}
 
 
@@ -88,14 +95,8 @@ def planted() -> list[Object]:
 
 
 def _edit(world: World, name: str, choice: int, change: Callable[[Object], object]) -> None:
-    """Change one clique of a set, if that exists."""
     if ("PodCliqueSet", "default", name) in world.grove():
-        world.store.edit(
-            kinds.POD_CLIQUE_SETS,
-            "default",
-            name,
-            lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)),
-        )
+        world.edit(name, lambda pcs: change(_pick(pcs["spec"]["template"]["cliques"], choice)))
 
 
 def _scale(world: World, choice: int, replicas: int) -> None:

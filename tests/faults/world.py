@@ -60,7 +60,6 @@ class World:
         self._controllers.step()
 
     def now(self) -> datetime:
-        """The wall clock."""
         return _START + timedelta(seconds=self.seconds)
 
     def advance(self, seconds: float) -> None:
@@ -72,11 +71,9 @@ class World:
         self._controllers.step()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Let something happen in a while."""
         self._late.append((self.seconds + seconds, action))
 
     def grove(self) -> dict[cluster.Key, Object]:
-        """Grove's objects."""
         return cluster.by_key(self.store.everything(*cluster.RESOURCES.values()))
 
     def lies(self, ending: Ending, command: Command = "forward") -> list[str]:
@@ -104,17 +101,14 @@ class World:
 
     @property
     def replicas(self) -> int:
-        """What the operator's Deployment asks for."""
         return int(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)["spec"]["replicas"])
 
     @property
     def image(self) -> str:
-        """What the operator's Deployment would run."""
         return image_of(self.store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT))
 
     @property
     def holder(self) -> str:
-        """Who holds the operator's Lease."""
         return str((self.lease().get("spec") or {}).get("holderIdentity") or "")
 
     @property
@@ -122,12 +116,11 @@ class World:
         """What runs have recorded."""
         return str((self.lease(OWN_LEASE).get("metadata", {}).get("annotations") or {}).get(RECORD, ""))
 
-    def forget_record(self) -> None:
-        """Somebody removes the annotation that is the record."""
+    def rewrite_record(self, text: str = "") -> None:
+        """Somebody puts another record in place of the one that is there, or removes it."""
         if self.record:
-            self.store.edit(
-                kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].pop("annotations")
-            )
+            found = {"annotations": {RECORD: text} if text else {}}
+            self.store.edit(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(found))
 
     @property
     def record_state(self) -> str | None:
@@ -177,15 +170,30 @@ class World:
             self.hand_lease_to("thief", name=name)
         self.advance(LONGER_THAN_A_LEASE)
 
-    def deploy(self, *, replicas: int, image: str | None = None) -> None:
-        """Change the operator's Deployment as Helm, GitOps or a person would."""
+    def deploy(self, *, replicas: int, image: str | None = None, anew: bool = False) -> None:
+        """Change the operator's Deployment as Helm, GitOps or a person would, or delete it and make it ``anew``."""
 
         def change(body: JSONObject) -> None:
             body["spec"]["replicas"] = replicas
+            if anew:
+                body["metadata"]["uid"] = "another"
             if image is not None:
                 body["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
         self.store.edit(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, change)
+
+    def revert(self, at: At | None = None, *, replicas: int, **options: Any) -> None:
+        """Run a revert: it ends with 0, every hash is old, and the operator has so many replicas."""
+        ending = self.run(at, revert=True, **options)
+        assert (ending.code, self.grove() == self.undone, self.replicas) == (DONE, True, replicas), str(ending)
+
+    def upgrade(self, image: str = cluster.NEW_IMAGE, *, replicas: int = 1) -> None:
+        """Change the operator's image, and let the new one start."""
+        self.deploy(replicas=replicas, image=image)
+        self.advance(20)
+
+    def edit(self, name: str, change: Callable[[JSONObject], object]) -> None:
+        self.store.edit(kinds.POD_CLIQUE_SETS, "default", name, change)
 
     def operate(self, scheme: str, line: Line = ALPHA_11, *, replacing: int | None = None) -> list[str]:
         """Let an operator of that scheme reconcile, and end it once so many pods were replaced; returns their names."""
@@ -200,12 +208,18 @@ class World:
         return replaced
 
     def start(self, **options: Any) -> Process:
-        """A migrator that has not begun yet."""
         return Process(self, **options)
 
     def run(self, at: At | None = None, **options: Any) -> Ending:
         """Run one migrator to its end, or to its death."""
         return self.start(at=at).run(**options)
+
+    def die(self, at: At, **options: Any) -> World:
+        """Run one migrator that is killed, and let its Lease expire."""
+        ending = self.run(at, **options)
+        assert ending.code == KILLED, str(ending)
+        self.advance(LONGER_THAN_A_LEASE)
+        return self
 
 
 @dataclass
@@ -221,7 +235,6 @@ class Controllers:
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
     def step(self) -> None:
-        """Go on to the present."""
         store = self.world.store
         body = store.read(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT)
         if (body.get("status") or {}).get("observedGeneration") != body["metadata"]["generation"]:
@@ -285,7 +298,6 @@ def _differences(what: str, found: dict[cluster.Key, Object], wanted: dict[clust
 
 
 def image_of(deployment: JSONObject) -> str:
-    """The image that the pods of a Deployment run."""
     return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
 

@@ -85,7 +85,6 @@ class Build:
         return digest.hexdigest()
 
     def rows(self) -> Iterator[Row]:
-        """The linked libraries on which a hash depends."""
         sums = dict(re.findall(r"(?m)^(\S+ \S+) (h1:\S+)$", (self.directory / "go.sum").read_text(encoding="utf-8")))
         for found in self.packages():
             if found["ImportPath"] in LAYOUT_OF:
@@ -94,7 +93,6 @@ class Build:
                 yield module, version, sums[f"{module} {version}"], LAYOUT_OF[found["ImportPath"]] or self.minor
 
     def answers(self) -> tuple[bytes, bytes]:
-        """The layout and the hashes that it prints."""
         self._go("build", "-o", "oracle", ".")
         return answers(self.directory / "oracle", self.minor)
 
@@ -120,7 +118,6 @@ def answers(executable: Path, minor: str) -> tuple[bytes, bytes]:
 
 @cache
 def expected(minor: str) -> tuple[bytes, bytes]:
-    """What the checked-in oracle prints."""
     return answers(oracle(minor).binary(), minor)
 
 
@@ -164,7 +161,6 @@ def rows(base: Path) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Rewrite the table."""
     with TemporaryDirectory() as base:
         found = sorted(set(rows(Path(base))), key=lambda row: [row[0], *map(int, re.findall(r"\d+", row[1])), row[1]])
     TABLE.write_text("".join(f"{' '.join(row)}\n" for row in found), encoding="utf-8")

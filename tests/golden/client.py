@@ -20,7 +20,6 @@ def line(identity: str, kind: str, text: bytes) -> bytes:
 
 
 def ask(minor: str, lines: Iterable[bytes], command: str = "hash") -> list[Reply]:
-    """Return the replies to all lines, in their order."""
     printed = subprocess.run(
         [oracle(minor).binary(), command], input=b"\n".join(lines) + b"\n", check=True, capture_output=True
     )

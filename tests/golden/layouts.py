@@ -27,7 +27,6 @@ def rendered() -> dict[Path, str]:
 
 
 def layout(minor: str) -> dict[str, Any]:
-    """Return the whole layout of a minor, as its oracle prints it."""
     printed = subprocess.run([oracle(minor).binary(), "layout"], check=True, capture_output=True)
     content: dict[str, Any] = json.loads(printed.stdout)
     return content

@@ -27,11 +27,8 @@ def _seed(batch: int) -> int:
 
 @table(
     "kind count",
-    ("Python and Go agree on random templates under every scheme, and on which are errors.", ("input", TEMPLATES)),
-    (
-        "Python and Go agree on the generation hash and all template hashes of random PodCliqueSets.",
-        ("pcs", POD_CLIQUE_SETS),
-    ),
+    ("Templates, and which of them are errors, under every scheme.", ("input", TEMPLATES)),
+    ("The generation hash and all template hashes of PodCliqueSets.", ("pcs", POD_CLIQUE_SETS)),
 )
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_inputs_hash_as_in_go(batch: int, kind: str, count: int) -> None:

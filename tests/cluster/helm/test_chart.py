@@ -16,6 +16,7 @@ from testbed.controlplane.client import Object
 from tests.cluster.helm.wrapper import OURS, template, wrapper
 from tests.cluster.site import NAMESPACE, arguments, by_name, documents, of_kind
 from tests.support.pages import all_blocks, text_of
+from tests.support.tables import table
 
 OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
 HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
@@ -48,7 +49,6 @@ def weight(item: Object) -> int:
 
 
 def place(item: Object) -> tuple[str, str, str]:
-    """Kind, name and namespace of an object."""
     return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
 
 
@@ -161,7 +161,10 @@ def test_the_exemption_from_webhooks_is_flag_right_and_policy() -> None:
 
 
 def test_every_value_arrives(tmp_path: Path) -> None:
-    """Image by digest, pull secrets, resources, placement, priority, and how to find the operator."""
+    """Image by digest, pull secrets, resources, placement, priority, and how to find the operator.
+
+    What may be named 123 stays a name.
+    """
     values = {
         "target": NEW,
         "image": {"repository": "example.test/gm", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
@@ -170,8 +173,8 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         "nodeSelector": {"pool": "system"},
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
-        "priorityClassName": "high",
-        "operator": {"namespace": "dynamo-system", "deployment": "other"},
+        "priorityClassName": "789",
+        "operator": {"namespace": "456", "deployment": "123"},
         "targetImage": "example.test/grove-operator:ours",
         "extraArguments": ["--skip-refused"],
     }
@@ -187,13 +190,13 @@ def test_every_value_arrives(tmp_path: Path) -> None:
     assert container["resources"] == values["resources"]
     assert container["args"][-3:] == [
         "--skip-refused",
-        "--operator=dynamo-system/other",
+        "--operator=456/123",
         "--target-image=example.test/grove-operator:ours",
     ]
     [role] = of_kind(objects, "Role")
-    assert role["metadata"]["namespace"] == "dynamo-system"
+    assert role["metadata"]["namespace"] == "456"
     named = {rule["resources"][0]: rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
-    assert named["deployments/scale"] == ["other"]
+    assert named["deployments/scale"] == ["123"]
     assert {"grove-migrator", "grove-operator-leader-election"} <= set(named["leases"])
     for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert [subject["namespace"] for subject in binding["subjects"]] == ["tools"]
@@ -237,18 +240,11 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
 @pytest.mark.parametrize(("page", "commands"), [("upgrade", ["run", "verify", "run"]), ("dynamo", ["run", "verify"])])
 def test_the_pages_install_what_the_chart_can_be(page: str, commands: list[str]) -> None:
     """Each command of a page that installs our chart renders with its values as they stand."""
-    typed = [shlex.split(line) for block in all_blocks(text_of(page)) for line in _joined(block)]
-    ours = [words for words in typed if words[:3] == ["helm", "upgrade", "--install"]]
-    jobs = [of_kind(template("helm4", OURS, *_values(words)), "Job")[-1] for words in ours]
+    lines = [line for block in all_blocks(text_of(page)) for line in block.replace("\\\n", "").splitlines()]
+    ours = [words for words in map(shlex.split, lines) if words[:3] == ["helm", "upgrade", "--install"]]
+    values = [[value for name, value in pairwise(words) if name == "--set"] for words in ours]
+    jobs = [of_kind(template("helm4", OURS, *found), "Job")[-1] for found in values]
     assert [arguments(item)[0] for item in jobs] == commands
-
-
-def _joined(block: str) -> list[str]:
-    return block.replace("\\\n", "").splitlines()
-
-
-def _values(words: list[str]) -> list[str]:
-    return [value for name, value in pairwise(words) if name == "--set"]
 
 
 def test_a_target_without_a_name_is_read_from_its_binary() -> None:
@@ -262,25 +258,28 @@ def test_a_target_without_a_name_is_read_from_its_binary() -> None:
     assert "--target-image=example.test/op:x" in arguments(mounted)
 
 
-def test_the_program_of_a_release_is_compared_with_the_table() -> None:
-    """A hook that mounts the image also names it: the program refuses a release's tag on another scheme."""
-    image = f"example.test/grove-operator:{NEW}"
-    mounted = job(template("helm4", OURS, *HOOKED, f"targetBinary.image={image}"))
-    assert {"--to-binary=/target/grove-operator", f"--target-image={image}"} < set(arguments(mounted))
+_NEXT: Final = f"example.test/grove-operator:{NEW}"
+_BINARY: Final = "--to-binary=/target/grove-operator"
 
 
-def test_a_tag_with_a_digest_is_named_by_its_tag() -> None:
-    """As Kubernetes takes it: repository:tag@digest."""
-    hook = job(template("helm4", OURS, *HOOK, f"operator.image.tag={NEW}@sha256:{'0' * 64}"))
-    assert arguments(hook)[1] == f"--to={NEW}"
-
-
-def test_a_scheme_that_was_read_on_a_laptop_is_named() -> None:
-    """Where no kubelet mounts an image, mode hook takes the scheme by name, and the image that it is of."""
-    image = "example.test/grove-operator:v0.1.0-alpha.15"
-    values = ("target=legacy-1.37", f"targetImage={image}", "operator.image.tag=v0.1.0-alpha.15")
-    hook = arguments(job(template("helm4", OURS, *HOOK, *values)))
-    assert (hook[:2], f"--target-image={image}" in hook) == (["run", "--to=legacy-1.37"], True)
+@table(
+    "values words",
+    (
+        "A mounted image is also named, so that a release's tag on another scheme is refused.",
+        ((f"operator.image.tag={NEW}", f"targetBinary.image={_NEXT}"), (_BINARY, f"--target-image={_NEXT}")),
+    ),
+    ("The tag before a digest is the target.", ((f"operator.image.tag={NEW}@sha256:{'0' * 64}",), (f"--to={NEW}",))),
+    (
+        "A scheme that was read on a laptop is the target, and its image is named.",
+        (
+            ("operator.image.tag=next", "target=legacy-1.37", "targetImage=example.test/grove-operator:next"),
+            ("--to=legacy-1.37", "--target-image=example.test/grove-operator:next"),
+        ),
+    ),
+)
+def test_a_hook_takes_its_target_from_the_operators_image(values: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """The command line has these words."""
+    assert set(words) < set(arguments(job(template("helm4", OURS, *HOOK, *values))))
 
 
 @pytest.mark.parametrize(
@@ -321,16 +320,6 @@ def test_a_subchart_runs_before_the_operator_or_not_at_all(mode: str, tmp_path: 
     chart = wrapper("grove", tmp_path, NEW)
     values = (f"grove-migrator.mode={mode}", f"grove-migrator.target={NEW}", f"grove-migrator.from={OLD}")
     template("helm4", chart, *values, fails=f"mode {mode} is for a release of its own: in a chart that installs")
-
-
-def test_names_that_look_like_numbers_stay_names() -> None:
-    """A Deployment, a namespace and a priority class may be named 123."""
-    values = ("operator.deployment=123", "operator.namespace=456", "priorityClassName=789")
-    objects = template("helm4", OURS, f"target={NEW}", *values, strings=True)
-    [role] = of_kind(objects, "Role")
-    assert role["rules"][0]["resourceNames"] == ["123"]
-    assert role["metadata"]["namespace"] == "456"
-    assert job(objects)["spec"]["template"]["spec"]["priorityClassName"] == "789"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ HELMS_HOOKS = {
 
 
 def example(path: str) -> Any:
-    """A file of examples/."""
     return yaml.safe_load((EXAMPLES / path).read_text(encoding="utf-8"))
 
 

@@ -40,7 +40,6 @@ def chart(directory: Path, seconds: int, **rest: Any) -> Path:
 
 
 def upgrade(helm: str, server: ControlPlane, chart: Path, *flags: str) -> None:
-    """Install or upgrade the release."""
     where = ("--namespace", NAMESPACE, "--create-namespace", "--kubeconfig", server.kubeconfig)
     done = attempt(PROGRAMS[helm].binary(), "upgrade", "--install", "grove", chart, *where, *flags)
     assert done.returncode == 0, done.stderr

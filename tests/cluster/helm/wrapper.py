@@ -32,9 +32,9 @@ OTHER_CRDS: Final = (
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
-def settings(values: Sequence[str], flag: str = "--set") -> list[str]:
+def settings(values: Sequence[str]) -> list[str]:
     """Values of a chart, as arguments of Helm."""
-    return [word for value in values for word in (flag, value)]
+    return [word for value in values for word in ("--set", value)]
 
 
 def template(
@@ -45,14 +45,11 @@ def template(
     file: Path | None = None,
     fails: str = "",
     upgrade: bool = True,
-    strings: bool = False,
 ) -> list[Object]:
     """What a chart renders with these values; or, if it is to fail, nothing, once the message has these words."""
     more = [*(["--values", str(file)] if file else []), *(["--is-upgrade"] if upgrade else [])]
     where = ("--namespace", namespace, "--kube-version", KUBERNETES)
-    given = settings(values, "--set-string" if strings else "--set")
-    command = (PROGRAMS[helm].binary(), "template", "grove-migrator", chart, *where, *given, *more)
-    done = attempt(*command)
+    done = attempt(PROGRAMS[helm].binary(), "template", "grove-migrator", chart, *where, *settings(values), *more)
     if fails:
         assert done.returncode != 0
         assert fails in done.stderr

@@ -48,22 +48,18 @@ class Request:
 
 
 def replace(path: str, value: object) -> list[Object]:
-    """A JSON Patch of one replacement."""
     return [{"op": "replace", "path": path, "value": value}]
 
 
 def add(path: str, value: object) -> list[Object]:
-    """A JSON Patch of one addition."""
     return [{"op": "add", "path": path, "value": value}]
 
 
 def remove(path: str) -> list[Object]:
-    """A JSON Patch of one removal."""
     return [{"op": "remove", "path": path}]
 
 
 def created(item: Object) -> Request:
-    """The request that creates an object."""
     return Request("create", f"{item['kind']}/{item['metadata']['name']}", item, method="POST")
 
 

@@ -19,24 +19,20 @@ GRANTS: Final = grants(RIGHTS)
 COMMAND: Final = arguments(job_of())
 
 
-def test_the_jobs_command_line_migrates_as_the_jobs_account(site: ServedSite, account: Invoke) -> None:
-    """With exactly these rights the run ends well: every value new and nothing else, the operator at zero."""
-    site.fill()
-    with site.unharmed():
-        assert account(*COMMAND, "-o", "json").json["patches"] > 0
-    assert (site.replicas(), site.operators()) == (0, [])
-    assert site.records() == ["grove-migrator"]
-
-
-def test_every_request_is_within_the_rules_and_every_rule_is_needed(
+def test_the_jobs_command_line_needs_every_rule_and_no_other(
     site: ServedSite, account: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the audit log of a run with lost replies, and of its revert: nothing beside the rules, and no rule unused."""
+    """With exactly these rights every value is new and nothing else, the operator at zero; and a revert restores all.
+
+    By the audit log, though replies are lost: nothing beside the rules, and no rule unused.
+    """
     site.fill()
     monkeypatch.setattr(KubeCluster, "patch", _first_of_each_kind_twice())
     before = len(asked(site))
     with site.frozen():
-        account(*COMMAND)
+        with site.unharmed():
+            assert account(*COMMAND, "-o", "json").json["patches"] > 0
+        assert (site.replicas(), site.operators(), site.records()) == (0, [], ["grove-migrator"])
         account(*COMMAND, "--revert", "--yes")
     assert used(asked(site)[before:], GRANTS) == set(GRANTS)
 

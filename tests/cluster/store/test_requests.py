@@ -18,7 +18,6 @@ pytestmark = pytest.mark.controlplane
 
 
 def config_map(name: str, **metadata: object) -> JSONObject:
-    """A ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
 
 

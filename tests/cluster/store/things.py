@@ -25,7 +25,6 @@ Both = KubeCluster | MemoryCluster
 
 
 def check(path: str, value: object) -> Op:
-    """A test."""
     return Op("test", path, value)
 
 

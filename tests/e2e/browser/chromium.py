@@ -38,7 +38,6 @@ _PATIENCE: Final = 60.0  # seconds
 
 
 def find() -> str | None:
-    """Where a Chromium is, if there is one."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
@@ -53,7 +52,6 @@ class Page:
         self._send("Network.enable")
 
     def close(self) -> None:
-        """Let go of the page."""
         self._socket.close()
 
     def look(self, path: Path, *, width: int, scheme: str = "light", media: str = "screen") -> None:

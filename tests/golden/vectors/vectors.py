@@ -35,7 +35,6 @@ class Vector:
 
 
 def read(path: Path) -> list[Vector]:
-    """Return all vectors of a file."""
     header, *lines = gzip.decompress(path.read_bytes()).rstrip(b"\n").split(b"\n")
     schemes = json.loads(header)["schemes"]
     vectors = []

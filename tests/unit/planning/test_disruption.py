@@ -1,6 +1,6 @@
 """What the next operator recreates if nobody migrates.
 
-``tests/faults/test_plan_counts.py`` compares what is counted of a standalone PodClique with the model of an operator.
+``tests/faults/test_operator_model.py`` compares what is counted of a PodClique with the model of an operator.
 """
 
 from __future__ import annotations
