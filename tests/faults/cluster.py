@@ -98,19 +98,6 @@ def trees() -> list[Object]:
     return objects
 
 
-<<<<<<< HEAD
-=======
-def operator(*, replicas: int, elects: bool) -> list[Object]:
-    """The old operator's Deployment, its configuration and its namespace."""
-    text = installation.configuration(lease_seconds=15)
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        installation.config_map(text if elects else text.replace("enabled: true", "enabled: false")),
-        installation.deployment(OLD_IMAGE, replicas=replicas),
-    ]
-
-
->>>>>>> tests2
 def edit(pcs: Object, clique: str, image: str = "another:2") -> None:
     """Give one clique of a set another image, as a user does."""
     found = next(item for item in pcs["spec"]["template"]["cliques"] if item["name"] == clique)

@@ -28,7 +28,6 @@ def installs(image: str) -> Callable[[World], object]:
     """Others install an operator in another namespace, where no Lease of ours keeps it out."""
     elsewhere = (
         installation.deployment(image, namespace="elsewhere", observed=True),
-        installation.config_map(namespace="elsewhere"),
         installation.pod(image, namespace="elsewhere"),
     )
     return lambda world: [world.store.put(item) for item in elsewhere]
@@ -45,31 +44,11 @@ def deploys(image: str) -> Callable[[World], object]:
 
 @table(
     "appears code said",
-<<<<<<< HEAD
-    (
-        "A pod of the old operator without replicas, as `kubectl run` makes one, is named, and waits.",
-        (put(installation.pod(cluster.OLD_IMAGE, name="sneaky")), STUCK, "sneaky"),
-    ),
-    ("The next release waits for its Lease, and finds its own hashes.", (deployed(cluster.NEW_IMAGE), DONE, "")),
-    ("So does an image that --target-image names.", (deployed("registry.example/op:own"), DONE, "")),
-    ("Any other image is a stranger's, and is stopped once more.", (deployed("registry.example/op:x"), DONE, "")),
-    (
-        "A Lease keeps no operator of another namespace out.",
-        (
-            put(
-                installation.deployment(cluster.NEW_IMAGE, namespace="elsewhere", observed=True),
-                installation.pod(cluster.NEW_IMAGE, namespace="elsewhere"),
-            ),
-            *(STUCK, ""),
-        ),
-    ),
-=======
     ("A pod of the old operator without replicas is named, and waits.", (sneaks, STUCK, "sneaky")),
     ("The next release waits for its Lease, and finds its own hashes.", (deploys(cluster.NEW_IMAGE), DONE, "")),
     ("So does an image that --target-image names.", (deploys("registry.example/op:own"), DONE, "")),
     ("Any other image is a stranger's, and is stopped once more.", (deploys("registry.example/op:x"), DONE, "")),
     ("A Lease keeps no operator of another namespace out.", (installs(cluster.NEW_IMAGE), STUCK, "")),
->>>>>>> tests2
 )
 def test_an_operator_that_appears_among_the_writes(
     world: World, appears: Callable[[World], object], code: int, said: str
