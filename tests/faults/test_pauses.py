@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -175,6 +175,17 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     ending = world.run(dry_run=True, **options)
     said = str(ending)
     assert (ending.code, STAY_AT_ZERO in said, "again" in said) == (STUCK, True, False), said
+
+
+def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None:
+    """A run died before it gave the operator's Lease back, the upgrade went on, and a set was edited."""
+    world = World(elects=False)
+    world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    users.begin_update(world)
+    ending = world.run()
+    said = str(ending)
+    assert (ending.code, "let the target's operator run" in said, "at zero" in said) == (STUCK, True, False), said
 
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
