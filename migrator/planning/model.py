@@ -197,7 +197,7 @@ class Plan:
         )
 
 
-def refused(plan: Plan, *, skip_refused: bool, half_way: bool = False) -> Refused | None:
+def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None:
     """The error for the first refusal, if there is one; ``skip_refused`` if refused sets were to be left out.
 
     ``half_way``: no operator may run, so nothing says that it would end the refusal.
