@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, raising, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -146,8 +146,8 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
     assert ending.code == DONE, str(ending)
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(*, dies: bool) -> None:
+@pytest.mark.parametrize("ends", ["killed", "stopped", "rejected"])
+def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) -> None:
     """It was to migrate a set that came back from a backup; `verify` still judges what happened since the first one."""
     world = World(cluster.grown())
     assert world.run().code == DONE
@@ -157,10 +157,12 @@ def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(*, dies: bo
             world.store.put(item)
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     world.advance(60)
-    if dies:
+    if ends == "killed":
         assert world.run(stopped).code == KILLED
         world.advance(LONGER_THAN_A_LEASE)
-    ending = world.run(when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set()))
+    interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())
+    rejected = when(lambda step: step.is_grove, raising(lambda: Rejected("is invalid")))
+    ending = world.run(rejected if ends == "rejected" else interrupted)
     began = [json.loads(record)["started"] for record in (first, world.record)]
     assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)
 
