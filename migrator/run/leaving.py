@@ -139,10 +139,11 @@ def _must_go_back(run: Session, error: BaseException, record: Record) -> bool:
     return lasting or (isinstance(error, Exception) and not isinstance(error, MigratorError))
 
 
-def _beside_target(run: Session, record: Record) -> bool:
+def _beside_target(run: Session, record: Record | None) -> bool:
     """Whether an operator of the target ran before this run or runs now: then it relies on the target's hashes."""
     installed = run.seen.operator
-    images = {was.image for was in (record.operator, record.stopped) if was is not None}
+    stopped = (record.operator, record.stopped) if record is not None else ()
+    images = {was.image for was in stopped if was is not None}
     images |= {*(installed.images if installed is not None else ()), *run.seen.found.others.values()}
     return any(map(run.options.is_target, images))
 
@@ -160,9 +161,10 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
         named = other if isinstance(error, errors.Refused) else flags
         if named:  # the error names the command that is next
             next_step = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
+        reverts = run.options.revert or (record is not None and record.revert)
         if run.closed and not isinstance(error, ForeignOperator):
             next_step = LOCKED_OUT
-        if record is not None and not run.options.revert and not record.revert and _beside_target(run, record):
+        elif not reverts and _beside_target(run, record):
             next_step = _beside_target_next(run)
     true = HalfWay(f"{_said(error)}. {next_step}")
     true.details = getattr(error, "details", {})

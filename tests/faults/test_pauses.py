@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, raising, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -146,27 +145,6 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
     assert ending.code == DONE, str(ending)
 
 
-@pytest.mark.parametrize("ends", ["killed", "stopped", "rejected"])
-def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) -> None:
-    """It was to migrate a set that came back from a backup; `verify` still judges what happened since the first one."""
-    world = World(cluster.grown())
-    assert world.run().code == DONE
-    first, world.seconds = world.record, 86400.0
-    for item in world.before.values():
-        if cluster.set_of(item) == "web":
-            world.store.put(item)
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(60)
-    if ends == "killed":
-        assert world.run(stopped).code == KILLED
-        world.advance(LONGER_THAN_A_LEASE)
-    interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())
-    rejected = when(lambda step: step.is_grove, raising(lambda: Rejected("is invalid")))
-    ending = world.run(rejected if ends == "rejected" else interrupted)
-    began = [json.loads(record)["started"] for record in (first, world.record)]
-    assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)
-
-
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
 def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[str, Any]) -> None:
     """A dead run left them; 3 would say that the old operator may run."""
@@ -177,6 +155,17 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     ending = world.run(dry_run=True, **options)
     said = str(ending)
     assert (ending.code, STAY_AT_ZERO in said, "again" in said) == (STUCK, True, False), said
+
+
+def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None:
+    """A run died before it gave the operator's Lease back, the upgrade went on, and a set was edited."""
+    world = World(elects=False)
+    world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    users.begin_update(world)
+    ending = world.run()
+    said = str(ending)
+    assert (ending.code, "let the target's operator run" in said, "at zero" in said) == (STUCK, True, False), said
 
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
