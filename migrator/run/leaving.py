@@ -92,7 +92,8 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         return half_way(run, error, next_step=next_step)
     run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
-        earlier = replace(record, state=State.DONE, stopped=None, revert=False)
+        started = run.last_wrote or record.started
+        earlier = replace(record, started=started, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
     restored = f"{_said(error)}. Every old hash was restored: you can start an operator of {scheme}"
     return errors.Reverted(restored) if scheme else _unchanged(error)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from migrator import __version__, errors
@@ -69,6 +70,7 @@ class Session:
         self.is_rehearsal = cluster.dry_run
         self.stops = 0
         self.wrote = self.closed = False
+        self.last_wrote: datetime | None = None  # when the run before did that this one takes the place of
         self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
         self._operators = dict[str, leases.Lease]()  # the operators' Leases of all namespaces, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
@@ -158,7 +160,8 @@ class Session:
         )
         if untouched and run.run != self.context.run_id:  # of a run that died before it wrote
             run = replace(run, run=self.context.run_id, elects=seen.elects)
-        if untouched and changes.get("state") is State.WRITING:  # until now, an earlier run was the last that wrote
+        if changes.get("state") is State.WRITING and run.run == self.context.run_id and not self.wrote:
+            self.last_wrote = self.last_wrote or run.started  # an earlier run was the last that wrote, until now
             run = replace(run, started=now)
         if last is None:  # what is recorded tells nothing of this run
             run = replace(run, operator=None, repeats=False)

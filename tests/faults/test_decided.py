@@ -363,3 +363,22 @@ def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
     ending = world.run(lambda _: None if world.grove() != wanted else world.deploy(replicas=1), revert=revert)
     assert (ending.code, world.grove() == wanted) == (STUCK, True), str(ending)
     assert said in str(ending)
+
+
+def test_what_an_old_operator_rolled_back_before_a_run_is_no_matter_of_its_migration() -> None:
+    """It was stopped by hand, and OnDelete had kept new hashes: the second run has a time of its own all the same."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    world.upgrade()
+    world.operate(cluster.TARGET, ALPHA_11)
+    world.upgrade(cluster.OLD_IMAGE)
+    world.advance(3600)
+    assert world.operate(cluster.SOURCE, ALPHA_9)
+    world.checker.learn()
+    world.deploy(replicas=0)
+    world.advance(3600)
+    assert world.run().code == DONE
+    world.upgrade()
+    world.operate(cluster.TARGET, ALPHA_11)
+    ending = world.start().verify()
+    assert ending.code == DONE, str(ending)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
 
 import pytest
 
-from migrator.errors import LostReply, Unreachable
+from migrator.errors import LostReply, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, At, Step, kill, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, At, Step, kill, raising, when
 from tests.faults.products import FAULTS, strikes
 from tests.faults.steps import finished, killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
@@ -334,3 +335,24 @@ def test_a_closing_run_reads_again_what_an_operator_may_have_changed_that_it_sto
     )
     ending = world.run(reads_last)
     assert (ending.code, world.replicas, len(acted)) == (STUCK, 0, 1), str(ending)
+
+
+@pytest.mark.parametrize("ends", ["killed", "stopped", "rejected"])
+def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) -> None:
+    """It was to migrate a set that came back from a backup; `verify` still judges what happened since the first one."""
+    world = World(cluster.grown())
+    assert world.run().code == DONE
+    first, world.seconds = world.record, 86400.0
+    for item in world.before.values():
+        if cluster.set_of(item) == "web":
+            world.store.put(item)
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(60)
+    if ends == "killed":
+        assert world.run(when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)).code == KILLED
+        world.advance(LONGER_THAN_A_LEASE)
+    interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())
+    rejected = when(lambda step: step.is_grove, raising(lambda: Rejected("is invalid")))
+    ending = world.run(rejected if ends == "rejected" else interrupted)
+    began = [json.loads(record)["started"] for record in (first, world.record)]
+    assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)

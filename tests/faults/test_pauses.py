@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -144,25 +143,6 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
     assert len(world.grove().keys() - world.before.keys()) == 1
     ending = world.start().verify()
     assert ending.code == DONE, str(ending)
-
-
-@pytest.mark.parametrize("dies", [False, True])
-def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(*, dies: bool) -> None:
-    """It was to migrate a set that came back from a backup; `verify` still judges what happened since the first one."""
-    world = World(cluster.grown())
-    assert world.run().code == DONE
-    first, world.seconds = world.record, 86400.0
-    for item in world.before.values():
-        if cluster.set_of(item) == "web":
-            world.store.put(item)
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(60)
-    if dies:
-        assert world.run(stopped).code == KILLED
-        world.advance(LONGER_THAN_A_LEASE)
-    ending = world.run(when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set()))
-    began = [json.loads(record)["started"] for record in (first, world.record)]
-    assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)
 
 
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])

@@ -12,7 +12,7 @@ from migrator.planning.webhooks import expression
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
 from testbed import operator_installation as installation
-from tests.support.command_line import Invoke
+from tests.support.command_line import Invoke, objects
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
 from tests.support.tables import table
 from tests.unit.report.test_table import finding, plan, tree_plan
@@ -80,6 +80,19 @@ def test_after_a_run_the_commands_are_those_that_it_printed(
     assert "newer" not in said
     assert printed.startswith(removal(TOPOLOGY_KINDS[0]))
     assert application(NEW) in printed
+
+
+def test_after_a_run_no_upgrade_is_offered_once_the_old_operator_took_all_of_it_back(
+    site: Site, invoke: Invoke
+) -> None:
+    """Every set is refused for an edit that it rolls out, and none holds a new hash: the upgrade recreates all pods."""
+    invoke(*RUN)
+    for item in objects():
+        if item["kind"] == "PodCliqueSet":
+            item["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+        site.store.put(item)
+    site.install(OLD, 1)
+    assert "helm upgrade" not in invoke("plan").out
 
 
 def test_an_operator_that_nobody_may_see_is_not_called_absent(site: Site, invoke: Invoke) -> None:
