@@ -17,7 +17,7 @@ from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
 from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill, kill_at, raising, when
-from tests.faults.steps import finished, killed, of_trees
+from tests.faults.steps import finished, killed, of_trees, writes
 from tests.faults.world import World
 from tests.support.tables import table
 
@@ -112,17 +112,19 @@ def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
     assert world.grove() not in (world.before, world.after)
 
 
+@pytest.mark.parametrize("revert", [False, True])
 @pytest.mark.parametrize("kind", [kinds.PODS, kinds.POD_CLIQUES])
-def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: kinds.Resource) -> None:
-    """Hole 5: the next operator would replace that pod: 6, the set is named, and nothing is called a mere warning."""
-    world = World()
+def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: kinds.Resource, *, revert: bool) -> None:
+    """Hole 5: an operator would replace that pod: 6, the set is named, and nothing is called a mere warning."""
+    world = finished() if revert else World()
+    last = [step for step in writes("revert" if revert else "forward") if step.is_grove][-1]
     world.checker.after_write = lambda _write: None  # type: ignore[method-assign]
     name = next(key[2] for key in world.before if key[0] == kind.kind and key[2].startswith("web-0-frontend"))
 
     def strip(_: Step) -> None:
         world.store.edit(kind, "default", name, lambda body: body["metadata"]["labels"].pop(cluster.HASH_LABEL))
 
-    ending = world.run(do_at(of_trees()[-1].write, "after", strip))
+    ending = world.run(do_at(last.write, "after", strip), revert=revert)
     assert (ending.code, "default/web" in str(ending), "warning" in str(ending)) == (STUCK, True, False), str(ending)
 
 
