@@ -71,6 +71,11 @@ class Observation:
         return self.record if self.record is not None and self.record.is_open else None
 
     @property
+    def writing(self) -> Record | None:
+        """That of a run that may have written."""
+        return self.open if self.open is not None and self.open.state is State.WRITING else None
+
+    @property
     def elects(self) -> bool:
         """Whether the operator waits for its Lease, as far as it is known.
 
@@ -159,7 +164,7 @@ class Observation:
     @property
     def refused(self) -> errors.Refused | None:
         """The error for the first refusal, if there is one."""
-        half_way = self.dirty or (self.open is not None and self.open.state is State.WRITING)
+        half_way = self.dirty or self.writing is not None
         return model.refused(self.plan, skip_refused=self.options.plan.skip_refused, half_way=half_way)
 
     @property
@@ -187,16 +192,12 @@ class Observation:
     @property
     def other_migration(self) -> bool:
         """Whether the open record is of another target and may have written."""
-        run = self.open
-        return run is not None and run.state is State.WRITING and not is_same_target(run, self.options)
+        return self.writing is not None and not is_same_target(self.writing, self.options)
 
     @property
     def recorded(self) -> Scheme | None:
         """The source by the record of a run to this target that may have written; ``None`` if that was not certain."""
-        run = self.open
-        if run is None or run.state is not State.WRITING or self.other_migration:
-            return None
-        return run.source_scheme
+        return None if self.writing is None or self.other_migration else self.writing.source_scheme
 
     def check_target_image(self) -> None:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
@@ -324,7 +325,7 @@ def check_there(snapshot: objects.Snapshot, seen: Observation) -> None:
     if not snapshot.installed and (seen.operator is not None or seen.record is not None):
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise errors.ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
-    if seen.open is not None and seen.open.state is State.WRITING and not snapshot.trees:
+    if seen.writing is not None and not snapshot.trees:
         raise errors.ClusterError(
             "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, delete the "
             "record: docs/upgrade.md has the command"
