@@ -71,7 +71,6 @@ def _rehearse(run: Session) -> RunResult:
     try:
         return _rehearsed(run)
     except errors.MigratorError as error:
-        run.judge()  # the operator was read before the sets
         if not run.seen.dirty:
             raise
         raise leaving.half_way(run, error) from error
@@ -111,7 +110,7 @@ def _migrate(run: Session) -> None:
     run.look_at_operators()
     if waited or run.seen.record != known:
         run.read()
-        run.judge()  # another run may have ended meanwhile
+        run.judge_again()  # another run may have ended meanwhile
     if refusal := run.seen.refused:
         raise refusal
     if model.pending(run.seen.plan) or run.seen.wrong_operator:

@@ -85,6 +85,8 @@ class Session:
             self.seen = look_around(self.unfenced, self.seen)
             self._operators = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
         self.read(search=search)
+        if not self._judged:
+            self.judge_again()
 
     def look_at_operators(self) -> None:
         """The operator and the record; while we hold our own Lease, nobody else writes that."""
@@ -109,6 +111,13 @@ class Session:
         new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
         dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
         self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
+
+    def judge_again(self) -> None:
+        """Judge by the sets, too, and read them again if these alone show a run that died: it left none out."""
+        was_dirty = self.seen.dirty
+        self.judge()
+        if self.seen.dirty and not was_dirty and self.options.plan.skip_refused:
+            self.read()
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what that shows.
