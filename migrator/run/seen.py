@@ -17,13 +17,13 @@ from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import named, release_in
+from migrator.releases.table import knows, named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
-from migrator.run.record import Record, State, parse
+from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
@@ -188,6 +188,23 @@ class Observation:
         likely = last.source_scheme if last is not None and has_written else of_operator
         found = planner.certain_source(plans, self.options.plan, likely)
         return found.name if found is not None and (found == likely or not has_written) else ""
+
+    def old_operator(self, record: Record, *, untouched: bool, just_stopped: bool) -> OperatorBefore | None:
+        """The Deployment of the old hashes: the one that was stopped, if it certainly is, or else the recorded one.
+
+        ``untouched``: no run has written yet.
+        """
+        stopped, recorded = record.stopped, record.operator
+        if stopped is None:
+            return recorded
+        is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
+        if is_first and not any(map(planner.holds_target, self.plan.set_plans)):
+            return stopped  # no hash is new yet, so it knows those that are there
+        if knows(stopped.image, {record.scheme}):
+            return stopped
+        # One tag such as `latest` may be another program now, and a later revert would start that.
+        same_tag = just_stopped and recorded is not None and stopped.image == recorded.image
+        return None if same_tag and (self.dirty or record.revert) else recorded
 
     @property
     def other_migration(self) -> bool:

@@ -20,7 +20,7 @@ from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows, named, release_in
+from migrator.releases.table import named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
@@ -153,39 +153,38 @@ class Session:
 
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
-        seen, plan, now = self.seen, self.options.plan, self.known_leases.server_time
+        plan, untouched = self.options.plan, not (self.seen.dirty or self.wrote)
+        record = self._record_so_far(untouched=untouched)
+        if changes.get("state") is State.WRITING and record.run == self.context.run_id and not self.wrote:
+            self.last_wrote = self.last_wrote or record.started  # an earlier run was the last that wrote, until now
+            record = replace(record, started=self.known_leases.server_time)
+        record = replace(record, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
+        record = replace(record, scheme=self.seen.scheme, **changes)
+        old = self.seen.old_operator(record, untouched=untouched, just_stopped=changes.get("stopped") is not None)
+        self.save(replace(record, operator=old))
+
+    def _record_so_far(self, *, untouched: bool) -> Record:
+        """The record of the run that did not end, this one or one that died; otherwise a new one."""
+        seen, plan = self.seen, self.options.plan
         last = seen.record if seen.record is not None and is_same_target(seen.record, self.options) else None
-        untouched = not (seen.dirty or self.wrote)
-        run = seen.open or Record(
-            run=self.context.run_id,
-            version=__version__,
-            source=str(plan.source or AUTO),
-            target=str(plan.target),
-            started=last.started if last is not None else now,
-            state=State.STOPPING if untouched else State.WRITING,
-            elects=seen.elects,
-            operator=last.operator if last is not None else None,
-            repeats=last is not None,
-        )
-        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote
-            run = replace(run, run=self.context.run_id, elects=seen.elects)
-        if changes.get("state") is State.WRITING and run.run == self.context.run_id and not self.wrote:
-            self.last_wrote = self.last_wrote or run.started  # an earlier run was the last that wrote, until now
-            run = replace(run, started=now)
-        if last is None:  # what is recorded tells nothing of this run
-            run = replace(run, operator=None, repeats=False)
-        run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
-        run = replace(run, scheme=seen.scheme, **changes)
-        if (was := run.stopped) is not None:
-            # It is the old operator if nothing new was written yet, or if its release knows the old hashes.
-            is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
-            is_first = is_first and not any(map(holds_target, seen.plan.set_plans))
-            knows_old = is_first or knows(was.image, {run.scheme})
-            # One tag such as `latest` may be another program now, and a later revert would start that.
-            same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image
-            doubtful = same and (seen.dirty or run.revert)
-            run = replace(run, operator=was if knows_old else None if doubtful else run.operator)
-        self.save(run)
+        if seen.open is None:
+            return Record(
+                run=self.context.run_id,
+                version=__version__,
+                source=str(plan.source or AUTO),
+                target=str(plan.target),
+                started=last.started if last is not None else self.known_leases.server_time,
+                state=State.STOPPING if untouched else State.WRITING,
+                elects=seen.elects,
+                operator=last.operator if last is not None else None,
+                repeats=last is not None,
+            )
+        record = seen.open
+        if untouched and record.run != self.context.run_id:  # that run died before it wrote: it is ours from now on
+            record = replace(record, run=self.context.run_id, elects=seen.elects)
+        if last is None:  # it was to another target: only what it stopped is to be started again
+            record = replace(record, operator=None, repeats=False)
+        return record
 
     def save(self, record: Record | None) -> None:
         """Replace the record, or remove it."""
