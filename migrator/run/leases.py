@@ -155,12 +155,12 @@ class Leases:
         self._log = context.log
         self._held: Lease | None = None
         self._record = ""  # what it holds, whatever others do to the annotation
-        self._parked = -math.inf  # when this run parked the operator's, or renewed that
+        self._parked_at = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
         self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
         self._why_lost = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
-        self._last = datetime.min.replace(tzinfo=UTC)
+        self._last_time = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] = lambda: None
         self._lock = threading.RLock()  # the renewals' thread and ours write one object
 
@@ -215,21 +215,19 @@ class Leases:
     def obtain(self) -> str:
         """Take our own Lease if it is free; returns what is in the way, empty once it may be used."""
         if self.taken:
-            self.seconds_left()
-            left = self._quiet_until - self._clock()
-            return "" if left <= 0 else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
+            return self._late_writes()
         for _ in range(_ATTEMPTS):
             began, found = self._clock(), read(self._store, self.namespace, OWN_LEASE)
             if self._asked is not None and self._asked[0].term == found.term:
                 self._hold(found, self._asked[1])  # the reply to our acquisition was lost
-                return self.obtain()
+                return self._late_writes()
             if why := self._obstacle(OWN_LEASE, found, began):
                 return why
             sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
             self._asked = Lease(spec=spec), sent
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._hold(self._replace(OWN_LEASE, found, spec), sent)
-                return self.obtain()
+                return self._late_writes()
         raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
 
     def park(self) -> str:
@@ -239,17 +237,16 @@ class Leases:
         """
         for _ in range(_ATTEMPTS):
             began, found = self._clock(), read(self._store, self.namespace, OPERATOR_LEASE)
-            if found.holder == PARKED and self._clock() < self._parked + _PARK_AGAIN:
-                return self.obtain()
+            if found.holder == PARKED and self._clock() < self._parked_at + _PARK_AGAIN:
+                return self._late_writes()
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
-            if self.taken:
-                self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
+            self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
-                self._parked = began
+                self._parked_at = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
-                return self.obtain()
+                return self._late_writes()
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
@@ -282,7 +279,7 @@ class Leases:
         sent = self._clock()
         self._due = sent + RETRY_EVERY
         try:
-            self._write(Op("add", "/spec/renewTime", self._moving()), attempts=1)
+            self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
             self._sent, self._due = sent, sent + RENEW_EVERY
         except errors.MigratorError as error:
             self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
@@ -309,6 +306,12 @@ class Leases:
         taken_over = self._wait_for_late_writes(OWN_LEASE)
         self._log.info("lease_held", lease=f"{self.namespace}/{OWN_LEASE}", taken_over=taken_over)
         self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
+
+    def _late_writes(self) -> str:
+        """What is in the way although a Lease is ours: writes of a holder that had not released it."""
+        self.seconds_left()
+        is_quiet = self._clock() >= self._quiet_until
+        return "" if is_quiet else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
 
     def _wait_for_late_writes(self, name: str) -> bool:
         waited = self._seen.pop(name, None)
@@ -338,12 +341,12 @@ class Leases:
 
     def _spec(self, before: Lease, holder: str, seconds: int) -> dict[str, Any]:
         """A new term; what else the Lease holds stays."""
-        moment = self._moving()
+        moment = self._later_time()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
         transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.version else 0
         return {**before.spec, "holderIdentity": holder, **times, "leaseTransitions": transitions}
 
-    def _moving(self) -> str:
+    def _later_time(self) -> str:
         """A time later than every one before: contenders see by the change that we are alive."""
-        self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
+        self._last_time = moment = max(self._context.now(), self._last_time + timedelta(microseconds=1))
         return micro_time(moment)
