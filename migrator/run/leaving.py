@@ -17,7 +17,7 @@ from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
-from migrator.releases.table import knows, release_in
+from migrator.releases.table import knows
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.session import Session
@@ -60,12 +60,12 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
 
 def _has_begun(run: Session) -> bool:
     """Whether there may be something to put in order, of this run or of an earlier one."""
-    return run.seen.open is not None or run.wrote or run.stops > 0
+    return run.seen.open_record is not None or run.wrote or run.stops > 0
 
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
-    record, may_have_written = run.seen.open, run.seen.dirty or _left_something(run)
+    record, may_have_written = run.seen.open_record, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
         unchanged = not may_have_written and _records_show_nothing(run, error)
         return _unchanged(error) if unchanged else half_way(run, error)
@@ -116,10 +116,10 @@ def _another_operator(run: Session, was: OperatorBefore | None) -> str:
 
 def _records_show_nothing(run: Session, error: BaseException) -> bool:
     """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
-    record = run.seen.open
+    record = run.seen.open_record
     if record is not None:
         return record.state is State.STOPPING and not (run.stops or isinstance(error, errors.LeaseHeld))
-    return not (run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
+    return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
 
 
 def _left_something(run: Session) -> bool:
@@ -130,7 +130,7 @@ def _left_something(run: Session) -> bool:
 
 def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
-    plan, left = run.seen.plan, run.seen.open or run.seen.dirty or run.wrote
+    plan, left = run.seen.plan, run.seen.open_record or run.seen.dirty or run.wrote
     return bool(left) and not (pending(plan) or plan.refusals) and not isinstance(error, ForeignOperator | SetConflict)
 
 
@@ -157,7 +157,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     """The error for what is half-way, or not known; the record keeps what happened."""
     if isinstance(error, HalfWay):
         return error
-    record = run.seen.open
+    record = run.seen.open_record
     true = HalfWay(f"{_said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
     true.details = getattr(error, "details", {})
     if record is not None and run.leases is not None and run.leases.held:
@@ -168,7 +168,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
 
 def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     """What the cluster is like, and the one thing that is next; without ``is_read`` the sets may have changed since."""
-    record = run.seen.open
+    record = run.seen.open_record
     if run.closed and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     reverts = run.options.revert or (record is not None and record.revert)
@@ -190,7 +190,7 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
-    record = run.seen.open
+    record = run.seen.open_record
     known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
@@ -217,7 +217,7 @@ def _next_step(run: Session) -> str:
     held = errors.MAY_DIFFER
     if plans and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
-    release = release_in(seen.operator.image) if seen.operator is not None else None
+    release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN

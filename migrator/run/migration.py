@@ -80,7 +80,7 @@ def _rehearsed(run: Session) -> RunResult:
     if refusal := run.seen.refused:
         raise refusal
     admission.prove(run.unfenced, run.seen)
-    if run.seen.opened and run.seen.blocking:
+    if run.seen.to_open:
         run.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
         return run.result
     try:
@@ -97,8 +97,8 @@ def _migrate(run: Session) -> None:
     """Look, and do what is to be done; nothing is touched if that is nothing, or refused."""
     _look_until_idle(run)
     refusal = run.seen.refused
-    if refusal is not None and run.seen.open is None:  # beside a run that died only our Lease lets us put in order
-        raise refusal
+    if refusal is not None and run.seen.open_record is None:
+        raise refusal  # what a run that died has left is put in order, which needs our Lease
     if refusal is None and _nothing_to_do(run):
         run.log.info("nothing_to_do", sets=len(run.seen.trees))
         return
@@ -139,10 +139,10 @@ def _look_until_idle(run: Session) -> None:
 
 
 def _nothing_to_do(run: Session) -> bool:
-    """Whether every value is as asked, and no earlier run has left anything to put in order."""
+    """Whether every value is as asked, and no earlier run left anything: for a revert not even a finished record."""
     seen = run.seen
-    record = seen.record if run.options.revert else seen.open  # a revert also removes that of a run that has ended
-    return not (record or model.pending(seen.plan) or seen.locked_out or any(one.ours for one in seen.webhooks))
+    record = seen.record if run.options.revert else seen.open_record
+    return not (record or model.pending(seen.plan) or seen.parked or any(one.ours for one in seen.webhooks))
 
 
 def _write_until_read_back(run: Session) -> None:
@@ -200,7 +200,7 @@ def _close(run: Session) -> None:
     while run.seen.wrong_operator:  # it waits for its Lease, or has just started: it is stopped while stops are left
         run.fence()
         _write_until_read_back(run)
-    record, installed = run.seen.open, run.seen.operator
+    record, installed = run.seen.open_record, run.seen.operator
     if run.options.revert:
         _restore_old_operator(run)
     elif record is not None:
