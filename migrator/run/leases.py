@@ -98,6 +98,11 @@ class Lease:
         )
 
     @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return bool(self.version)
+
+    @property
     def holder(self) -> str:
         """``spec.holderIdentity``; empty when released or never held."""
         return str(self.spec.get("holderIdentity") or "")
@@ -133,7 +138,7 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
     """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
     asked = cluster.in_dry_run()
-    if read(cluster, namespace, name).version:
+    if read(cluster, namespace, name).exists:
         asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
     else:
         asked.create(LEASES, namespace, _body(namespace, name, {}))
@@ -314,27 +319,31 @@ class Leases:
         return "" if is_quiet else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
 
     def _wait_for_late_writes(self, name: str) -> bool:
-        waited = self._seen.pop(name, None)
-        if waited is not None:
-            self._quiet_until = max(self._quiet_until, waited[1] + waited[0].seconds + QUIET)
-        return waited is not None
+        """Begin the quiet period after a Lease whose holder had not released it; false if there was none."""
+        if (seen := self._seen.pop(name, None)) is None:
+            return False
+        lease, since = seen
+        self._quiet_until = max(self._quiet_until, since + lease.seconds + QUIET)
+        return True
 
     def _obstacle(self, name: str, found: Lease, began: float) -> str:
         """Who holds a Lease; empty if it is free. The holder of a deleted one goes on until its next renewal fails."""
         seen = self._seen.get(name)
-        if found.version and found.holder in {"", PARKED}:
+        if found.exists and found.holder in {"", PARKED}:
             if not found.holder:  # released, so none of its writes is late
                 self._seen.pop(name, None)
             return ""
-        if not found.version and seen is None:
+        if not found.exists and seen is None:
             return ""
-        if seen is None or (found.version and seen[0].spec != found.spec):
+        if seen is None or (found.exists and seen[0].spec != found.spec):
             seen = self._seen[name] = found, self._clock()
-        return "" if began >= seen[1] + seen[0].seconds else f"Lease {name} is held by {seen[0].holder}"
+        lease, since = seen
+        has_expired = began >= since + lease.seconds
+        return "" if has_expired else f"Lease {name} is held by {lease.holder}"
 
     def _replace(self, name: str, found: Lease, spec: Mapping[str, Any]) -> Lease:
         """Write a Lease as it was found; a faster writer lets this fail."""
-        if found.version:
+        if found.exists:
             ops = Op("test", "/metadata/resourceVersion", found.version), Op("add", "/spec", spec)
             return Lease.of(self._store.patch(LEASES, self.namespace, name, ops))
         return Lease.of(self._store.create(LEASES, self.namespace, _body(self.namespace, name, spec)))
@@ -343,7 +352,7 @@ class Leases:
         """A new term; what else the Lease holds stays."""
         moment = self._later_time()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
-        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.version else 0
+        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.exists else 0
         return {**before.spec, "holderIdentity": holder, **times, "leaseTransitions": transitions}
 
     def _later_time(self) -> str:
