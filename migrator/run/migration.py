@@ -224,7 +224,8 @@ def _restore_old_operator(run: Session) -> None:
         return
     release = release_in(installed.image)
     # A tag such as `latest` does not tell which operator this run has stopped, the old one or the new one.
-    if not run.stops if release is None else release.scheme.name == record.scheme:
+    is_old = release.scheme.name == record.scheme if release is not None else not run.stops
+    if is_old:
         run.restore(record.operator)
 
 

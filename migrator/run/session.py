@@ -113,7 +113,7 @@ class Session:
         self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
 
     def judge_again(self) -> None:
-        """Judge by the sets, too, and read them again if these alone show a run that died: it left none out."""
+        """Judge by the sets, too; if only they show a run that died, plan again, to leave none of its sets out."""
         was_dirty = self.seen.dirty
         self.judge()
         if self.seen.dirty and not was_dirty and self.options.plan.skip_refused:
