@@ -215,14 +215,14 @@ def _steps(preview: Observation, options: context.RunOptions) -> Iterator[str]:
         yield f"Stop the operator. It stays at zero replicas until {until}."
     elif gives_back and preview.record is not None and preview.record.operator is not None:
         yield "Start the operator again when the revert ends."
-    if preview.opened and preview.blocking:
-        names = ", ".join(sorted({one.configuration for one in preview.blocking}))
+    if preview.to_open:
+        names = ", ".join(sorted({one.configuration for one in preview.to_open}))
         yield f"Exempt {preview.account} from {names} until the run ends: its other edits pass unchecked."
     hashes = words.count(sum(len(one.changes) for one in pending(preview.plan)), "hash", "hashes")
     verb = "Restore" if options.revert else "Replace"
     patches = words.count(preview.patch_count, "patch", "patches")
     yield (
-        f"{'Resume the earlier run. ' if preview.open is not None else ''}{verb} {hashes} with {patches}: "
+        f"{'Resume the earlier run. ' if preview.open_record is not None else ''}{verb} {hashes} with {patches}: "
         f"{words.duration(preview.patch_count / PATCHES_PER_SECOND)} at {PATCHES_PER_SECOND} a second."
     )
     yield "Pods keep running: grove-migrator does not delete or restart any pod."

@@ -95,7 +95,7 @@ def _json(
         "to": target,
         "podCliqueSets": result.sets,
         "storedHashes": result.stored,
-        "comparedWithRecord": result.compared,
+        "comparedWithRecord": result.older is not None,
         "podsOlderThanMigration": result.older,
         "podsYoungerThanMigration": result.younger,
         "problems": [{**object_json(one.ref), "field": one.field, "message": one.message} for one in problems],
@@ -120,7 +120,7 @@ def _text(
     elif not problems:
         stored, sets = words.count(result.stored, "stored hash", "stored hashes"), words.count(result.sets, "set")
         rows.append(words.row("verified", f"{stored} of {sets}, against {target}."))
-        if options.after_upgrade and not result.compared:
+        if options.after_upgrade and result.older is None:
             rows.append(words.row("note", "No record tells when the run was: only values and operators were checked."))
         if result.older is not None and result.younger is not None:
             done = "The operator is ready: the upgrade is complete."

@@ -17,7 +17,6 @@ from migrator.grove.objects import Ref
 from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
-from migrator.planning.webhooks import OPENED
 from migrator.run import leases, operator, webhooks
 from migrator.run.seen import Observation
 from migrator.words import first_of
@@ -38,7 +37,7 @@ def prove(cluster: Cluster, seen: Observation) -> None:
         if isinstance(error, errors.Forbidden):
             kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
             missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
-        elif error.denied_by not in seen.opened:
+        elif error.denied_by not in seen.openable:
             rejections.append(refusal(patch.ref, error))
     for right, request in _others(cluster, seen):
         try:
@@ -66,7 +65,7 @@ def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"
         yield right, partial(leases.try_to_write, cluster, home or "", name)
-    for name in sorted({one.configuration for one in seen.blocking} & set(OPENED)) if seen.opened else ():
+    for name in sorted({one.configuration for one in seen.to_open}):
         right = f"get and patch {kinds.VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
         yield right, partial(webhooks.try_to_open, dry, name)
 

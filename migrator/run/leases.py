@@ -98,6 +98,11 @@ class Lease:
         )
 
     @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return bool(self.version)
+
+    @property
     def holder(self) -> str:
         """``spec.holderIdentity``; empty when released or never held."""
         return str(self.spec.get("holderIdentity") or "")
@@ -133,7 +138,7 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
     """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
     asked = cluster.in_dry_run()
-    if read(cluster, namespace, name).version:
+    if read(cluster, namespace, name).exists:
         asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
     else:
         asked.create(LEASES, namespace, _body(namespace, name, {}))
@@ -155,12 +160,12 @@ class Leases:
         self._log = context.log
         self._held: Lease | None = None
         self._record = ""  # what it holds, whatever others do to the annotation
-        self._parked = -math.inf  # when this run parked the operator's, or renewed that
+        self._parked_at = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
         self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
         self._why_lost = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
-        self._last = datetime.min.replace(tzinfo=UTC)
+        self._last_time = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] = lambda: None
         self._lock = threading.RLock()  # the renewals' thread and ours write one object
 
@@ -215,21 +220,19 @@ class Leases:
     def obtain(self) -> str:
         """Take our own Lease if it is free; returns what is in the way, empty once it may be used."""
         if self.taken:
-            self.seconds_left()
-            left = self._quiet_until - self._clock()
-            return "" if left <= 0 else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
+            return self._late_writes()
         for _ in range(_ATTEMPTS):
             began, found = self._clock(), read(self._store, self.namespace, OWN_LEASE)
             if self._asked is not None and self._asked[0].term == found.term:
                 self._hold(found, self._asked[1])  # the reply to our acquisition was lost
-                return self.obtain()
+                return self._late_writes()
             if why := self._obstacle(OWN_LEASE, found, began):
                 return why
             sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
             self._asked = Lease(spec=spec), sent
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._hold(self._replace(OWN_LEASE, found, spec), sent)
-                return self.obtain()
+                return self._late_writes()
         raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
 
     def park(self) -> str:
@@ -239,17 +242,16 @@ class Leases:
         """
         for _ in range(_ATTEMPTS):
             began, found = self._clock(), read(self._store, self.namespace, OPERATOR_LEASE)
-            if found.holder == PARKED and self._clock() < self._parked + _PARK_AGAIN:
-                return self.obtain()
+            if found.holder == PARKED and self._clock() < self._parked_at + _PARK_AGAIN:
+                return self._late_writes()
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
-            if self.taken:
-                self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
+            self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
             with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
-                self._parked = began
+                self._parked_at = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
-                return self.obtain()
+                return self._late_writes()
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
@@ -282,7 +284,7 @@ class Leases:
         sent = self._clock()
         self._due = sent + RETRY_EVERY
         try:
-            self._write(Op("add", "/spec/renewTime", self._moving()), attempts=1)
+            self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
             self._sent, self._due = sent, sent + RENEW_EVERY
         except errors.MigratorError as error:
             self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
@@ -310,40 +312,50 @@ class Leases:
         self._log.info("lease_held", lease=f"{self.namespace}/{OWN_LEASE}", taken_over=taken_over)
         self._end_renewals = self._context.repeat(self.renew_if_due, RETRY_EVERY / 2)
 
+    def _late_writes(self) -> str:
+        """What is in the way although a Lease is ours: writes of a holder that had not released it."""
+        self.seconds_left()
+        is_quiet = self._clock() >= self._quiet_until
+        return "" if is_quiet else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
+
     def _wait_for_late_writes(self, name: str) -> bool:
-        waited = self._seen.pop(name, None)
-        if waited is not None:
-            self._quiet_until = max(self._quiet_until, waited[1] + waited[0].seconds + QUIET)
-        return waited is not None
+        """Begin the quiet period after a Lease whose holder had not released it; false if there was none."""
+        if (seen := self._seen.pop(name, None)) is None:
+            return False
+        lease, since = seen
+        self._quiet_until = max(self._quiet_until, since + lease.seconds + QUIET)
+        return True
 
     def _obstacle(self, name: str, found: Lease, began: float) -> str:
         """Who holds a Lease; empty if it is free. The holder of a deleted one goes on until its next renewal fails."""
         seen = self._seen.get(name)
-        if found.version and found.holder in {"", PARKED}:
+        if found.exists and found.holder in {"", PARKED}:
             if not found.holder:  # released, so none of its writes is late
                 self._seen.pop(name, None)
             return ""
-        if not found.version and seen is None:
+        if not found.exists and seen is None:
             return ""
-        if seen is None or (found.version and seen[0].spec != found.spec):
+        if seen is None or (found.exists and seen[0].spec != found.spec):
             seen = self._seen[name] = found, self._clock()
-        return "" if began >= seen[1] + seen[0].seconds else f"Lease {name} is held by {seen[0].holder}"
+        lease, since = seen
+        has_expired = began >= since + lease.seconds
+        return "" if has_expired else f"Lease {name} is held by {lease.holder}"
 
     def _replace(self, name: str, found: Lease, spec: Mapping[str, Any]) -> Lease:
         """Write a Lease as it was found; a faster writer lets this fail."""
-        if found.version:
+        if found.exists:
             ops = Op("test", "/metadata/resourceVersion", found.version), Op("add", "/spec", spec)
             return Lease.of(self._store.patch(LEASES, self.namespace, name, ops))
         return Lease.of(self._store.create(LEASES, self.namespace, _body(self.namespace, name, spec)))
 
     def _spec(self, before: Lease, holder: str, seconds: int) -> dict[str, Any]:
         """A new term; what else the Lease holds stays."""
-        moment = self._moving()
+        moment = self._later_time()
         times = {"leaseDurationSeconds": seconds, "acquireTime": moment, "renewTime": moment}
-        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.version else 0
+        transitions = integer(before.spec.get("leaseTransitions")) + 1 if before.exists else 0
         return {**before.spec, "holderIdentity": holder, **times, "leaseTransitions": transitions}
 
-    def _moving(self) -> str:
+    def _later_time(self) -> str:
         """A time later than every one before: contenders see by the change that we are alive."""
-        self._last = moment = max(self._context.now(), self._last + timedelta(microseconds=1))
+        self._last_time = moment = max(self._context.now(), self._last_time + timedelta(microseconds=1))
         return micro_time(moment)

@@ -17,7 +17,7 @@ from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
-from migrator.releases.table import knows, release_in
+from migrator.releases.table import knows
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.session import Session
@@ -60,36 +60,32 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
 
 def _has_begun(run: Session) -> bool:
     """Whether there may be something to put in order, of this run or of an earlier one."""
-    return run.seen.open is not None or run.wrote or run.stops > 0
+    return run.seen.open_record is not None or run.wrote or run.stops > 0
 
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
-    record, may_be_dirty = run.seen.open, run.seen.dirty or _left_something(run)
+    record, may_have_written = run.seen.open_record, run.seen.dirty or _left_something(run)
     if run.leases is None or not run.leases.held:
-        return _unchanged(error) if _is_known(run, error) and not may_be_dirty else half_way(run, error)
+        unchanged = not may_have_written and _records_show_nothing(run, error)
+        return _unchanged(error) if unchanged else half_way(run, error)
     if _complete(run, error):
         close(run)
         return None
-    scheme = record.scheme if record is not None and may_be_dirty and _must_go_back(run, error, record) else ""
-    if may_be_dirty and not scheme:
-        return half_way(run, error)
-    if scheme:
+    scheme = ""  # to which this goes back, if it must
+    if may_have_written:
+        if record is None or not record.scheme or not _must_go_back(run, error, record):
+            return half_way(run, error)
+        scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
         revert(run)
         run.look_at_operators()
         if run.seen.wrong_operator:  # it waits, and would replace every pod
             return half_way(run, error)
-    was = _stopped(run, record, scheme)
+    was = _to_restart(run, record, scheme)
     if not run.restore(was):
-        installed = run.seen.operator
-        now = f"{installed} has {installed.image}" if installed is not None else "there is none"
-        next_step = (
-            "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
-            f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
-        )
-        return half_way(run, error, next_step=next_step)
+        return half_way(run, error, next_step=_another_operator(run, was))
     run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
         started = run.last_wrote or record.started
@@ -99,8 +95,8 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
     return errors.Reverted(restored) if scheme else _unchanged(error)
 
 
-def _stopped(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
-    """The operator to start again: that which was stopped, and after a revert to a scheme only if it knows that."""
+def _to_restart(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
+    """The operator that was stopped; after going back to a scheme only if it knows the hashes of that."""
     was = record.stopped if record is not None else None
     if record is None or was is None or not scheme or knows(was.image, {scheme}):
         return was
@@ -108,12 +104,22 @@ def _stopped(run: Session, record: Record | None, scheme: str) -> OperatorBefore
     return was if is_old else None
 
 
-def _is_known(run: Session, error: BaseException) -> bool:
-    """Whether no run has left anything half-way, or may be about to: by records, as our own Lease is not ours."""
-    record = run.seen.open
+def _another_operator(run: Session, was: OperatorBefore | None) -> str:
+    """What is next where the Deployment at zero is not the one that was stopped."""
+    installed = run.seen.operator
+    now = f"{installed} has {installed.image}" if installed is not None else "there is none"
+    return (
+        "No stored hash is changed, but the operator is at zero and not the one that was stopped: it had "
+        f"{was.image if was is not None else 'unknown'}, and now {now}. Start the old operator, or run again"
+    )
+
+
+def _records_show_nothing(run: Session, error: BaseException) -> bool:
+    """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
+    record = run.seen.open_record
     if record is not None:
         return record.state is State.STOPPING and not (run.stops or isinstance(error, errors.LeaseHeld))
-    return not (run.seen.locked_out or run.seen.may_be_half_way_elsewhere)
+    return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
 
 
 def _left_something(run: Session) -> bool:
@@ -124,9 +130,8 @@ def _left_something(run: Session) -> bool:
 
 def _complete(run: Session, error: BaseException) -> bool:
     """Whether every value is as asked, so that only record and operator are to be put in order."""
-    plan, left = run.seen.plan, run.seen.open or run.seen.dirty or run.wrote
-    done = bool(left) and not (pending(plan) or plan.refusals or run.seen.other_migration)
-    return done and not isinstance(error, ForeignOperator | SetConflict)
+    plan, left = run.seen.plan, run.seen.open_record or run.seen.dirty or run.wrote
+    return bool(left) and not (pending(plan) or plan.refusals) and not isinstance(error, ForeignOperator | SetConflict)
 
 
 def _must_go_back(run: Session, error: BaseException, record: Record) -> bool:
@@ -149,24 +154,11 @@ def _beside_target(run: Session, record: Record | None) -> bool:
 
 
 def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read: bool = True) -> HalfWay:
-    """The error for what is half-way, or not known; the record keeps it."""
+    """The error for what is half-way, or not known; the record keeps what happened."""
     if isinstance(error, HalfWay):
         return error
-    record = run.seen.open
-    if not next_step:
-        next_step = _next_step(run) if is_read else errors.HALF_WAY
-        next_step = next_step if run.leases is not None else UNREAD
-        other = run.seen.other_migration or (run.seen.witnesses and run.options.flags.namespace is None)
-        flags = isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
-        named = other if isinstance(error, errors.Refused) else flags
-        if named:  # the error names the command that is next
-            next_step = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
-        reverts = run.options.revert or (record is not None and record.revert)
-        if run.closed and not isinstance(error, ForeignOperator):
-            next_step = LOCKED_OUT
-        elif not reverts and _beside_target(run, record):
-            next_step = _beside_target_next(run)
-    true = HalfWay(f"{_said(error)}. {next_step}")
+    record = run.seen.open_record
+    true = HalfWay(f"{_said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
     true.details = getattr(error, "details", {})
     if record is not None and run.leases is not None and run.leases.held:
         with suppress(MigratorError, KeyboardInterrupt):
@@ -174,9 +166,31 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     return true
 
 
+def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
+    """What the cluster is like, and the one thing that is next; without ``is_read`` the sets may have changed since."""
+    record = run.seen.open_record
+    if run.closed and not isinstance(error, ForeignOperator):
+        return LOCKED_OUT
+    reverts = run.options.revert or (record is not None and record.revert)
+    if not reverts and _beside_target(run, record):
+        return _beside_target_next(run)
+    if _names_next_command(run, error):
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
+    if run.leases is None:
+        return UNREAD
+    return _next_step(run) if is_read else errors.HALF_WAY
+
+
+def _names_next_command(run: Session, error: BaseException) -> bool:
+    """Whether the error itself names the command that is next, so that another one would contradict it."""
+    if isinstance(error, errors.Refused):
+        return run.seen.other_migration or (bool(run.seen.witnesses) and run.options.flags.namespace is None)
+    return isinstance(error, errors.UsageError) and not isinstance(error, errors.InputError)
+
+
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
-    record = run.seen.open
+    record = run.seen.open_record
     known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
@@ -203,7 +217,7 @@ def _next_step(run: Session) -> str:
     held = errors.MAY_DIFFER
     if plans and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
-    release = release_in(seen.operator.image) if seen.operator is not None else None
+    release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN

@@ -18,7 +18,6 @@ from typing import Final
 from migrator import errors
 from migrator.cluster import Cluster
 from migrator.errors import ClusterError, HalfWay, LostReply
-from migrator.grove.objects import Ref
 from migrator.planning import model
 from migrator.planning.detect import unlabelled
 from migrator.planning.guards.values import FOREIGN
@@ -54,7 +53,7 @@ def _run(session: Session) -> RunResult:
         _migrate(session)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
         first, final = error, leaving.leave(session, error, _close, _write_until_read_back)
-    if session.leases is not None:
+    if session.leases is not None and session.leases.taken:
         session.close_webhooks()
         session.leases.release()
     if final is not None:
@@ -71,7 +70,6 @@ def _rehearse(run: Session) -> RunResult:
     try:
         return _rehearsed(run)
     except errors.MigratorError as error:
-        run.judge()  # the operator was read before the sets
         if not run.seen.dirty:
             raise
         raise leaving.half_way(run, error) from error
@@ -82,7 +80,7 @@ def _rehearsed(run: Session) -> RunResult:
     if refusal := run.seen.refused:
         raise refusal
     admission.prove(run.unfenced, run.seen)
-    if run.seen.opened and run.seen.blocking:
+    if run.seen.to_open:
         run.log.warning("webhooks_not_opened", consequence="a dry run leaves webhooks as they are")
         return run.result
     try:
@@ -99,19 +97,19 @@ def _migrate(run: Session) -> None:
     """Look, and do what is to be done; nothing is touched if that is nothing, or refused."""
     _look_until_idle(run)
     refusal = run.seen.refused
-    if refusal is not None and run.seen.open is None:
-        raise refusal
+    if refusal is not None and run.seen.open_record is None:
+        raise refusal  # what a run that died has left is put in order, which needs our Lease
     if refusal is None and _nothing_to_do(run):
         run.log.info("nothing_to_do", sets=len(run.seen.trees))
         return
     run.context.stage("proving")
     admission.prove(run.unfenced, run.seen)
     run.context.stage("locking")  # nothing is written without our own Lease
-    known, waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
+    last_record, has_waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
     run.look_at_operators()
-    if waited or run.seen.record != known:
+    if has_waited or run.seen.record != last_record:
         run.read()
-        run.judge()  # another run may have ended meanwhile
+        run.judge_again()  # another run may have ended meanwhile
     if refusal := run.seen.refused:
         raise refusal
     if model.pending(run.seen.plan) or run.seen.wrong_operator:
@@ -141,10 +139,10 @@ def _look_until_idle(run: Session) -> None:
 
 
 def _nothing_to_do(run: Session) -> bool:
-    """Whether every value is as asked, and no earlier run has left anything to put in order."""
+    """Whether every value is as asked, and no earlier run left anything: for a revert not even a finished record."""
     seen = run.seen
-    left = seen.record if run.options.revert else seen.open
-    return not (left or model.pending(seen.plan) or seen.locked_out or any(one.ours for one in seen.webhooks))
+    record = seen.record if run.options.revert else seen.open_record
+    return not (record or model.pending(seen.plan) or seen.parked or any(one.ours for one in seen.webhooks))
 
 
 def _write_until_read_back(run: Session) -> None:
@@ -158,8 +156,8 @@ def _write_until_read_back(run: Session) -> None:
                 raise
             _rest(run, error, reading)
         except (ClusterError, LostReply, SetConflict) as error:
-            overtaken = isinstance(error, SetConflict | LostReply)
-            if not (run.wrote or overtaken) or reading == READINGS:
+            is_written = run.wrote or isinstance(error, SetConflict | LostReply)  # by us, or by another client
+            if not is_written or reading == READINGS:
                 raise
             _rest(run, error, reading)
     raise ClusterError("another client keeps changing the written hashes")
@@ -176,12 +174,13 @@ def _write_once(run: Session) -> bool:
     if run.options.revert:
         run.keep_at_zero()
     run.read()
-    beside = run.seen.acts or (run.seen.wrong_operator and not run.wrote)
-    if beside and model.pending(run.seen.plan) and not run.options.revert:
+    must_stop = run.seen.acts or (run.seen.wrong_operator and not run.wrote)
+    if must_stop and model.pending(run.seen.plan) and not run.options.revert:
         run.fence()
         run.read()
     plans, refusal = model.pending(run.seen.plan), run.seen.refused
-    if refusal is not None and not (run.wrote and plans):
+    finishes = run.wrote and plans  # a set that is refused since then leaves no other one half-written
+    if refusal is not None and not finishes:
         raise refusal
     if not plans:
         return False
@@ -201,16 +200,12 @@ def _close(run: Session) -> None:
     while run.seen.wrong_operator:  # it waits for its Lease, or has just started: it is stopped while stops are left
         run.fence()
         _write_until_read_back(run)
-    installed, record, is_target = run.seen.operator, run.seen.record, run.options.is_target
-    known = record is not None and (record.is_open or run.options.revert)
-    if installed is not None and record is not None and known and is_target(installed.image) != run.options.revert:
-        release = release_in(installed.image)
-        if not run.options.revert:
+    record, installed = run.seen.open_record, run.seen.operator
+    if run.options.revert:
+        _restore_old_operator(run)
+    elif record is not None:
+        if installed is not None and run.options.is_target(installed.image):
             run.restore(record.stopped)
-        elif (release.scheme.name == record.scheme) if release is not None else not run.stops:
-            # A tag such as `latest` does not tell which operator this run has stopped, the old one or the new one.
-            run.restore(record.operator)
-    if record is not None and record.is_open and not run.options.revert:
         run.record_run(state=State.DONE, stopped=None, error="")
         run.closed = True
     run.look_at_operators()  # right before the Lease is given back
@@ -222,26 +217,38 @@ def _close(run: Session) -> None:
         run.save(None)
 
 
+def _restore_old_operator(run: Session) -> None:
+    """Give the operator of the old hashes its replicas back, if the Deployment certainly is that operator."""
+    record, installed = run.seen.record, run.seen.operator
+    if record is None or installed is None or run.options.is_target(installed.image):
+        return
+    release = release_in(installed.image)
+    # A tag such as `latest` does not tell which operator this run has stopped, the old one or the new one.
+    is_old = release.scheme.name == record.scheme if release is not None else not run.stops
+    if is_old:
+        run.restore(record.operator)
+
+
 def _check_last(run: Session) -> None:
-    """Raise ``SetConflict`` for a value or a missing label that lets the next operator replace pods."""
+    """Raise ``SetConflict`` if a set that was written has a value, or lacks a label, so that pods would be replaced.
+
+    A set that was edited meanwhile is its owner's; what a revert found without a label stays so.
+    """
+    if FOREIGN.code in run.options.plan.allow:
+        return
     for _ in range(_SETTLES):
-        if not _without_label(run):
+        if not any(map(unlabelled, run.seen.trees)):
             break
         run.context.rest(_SETTLE_EVERY)
         run.read()
-    pending = model.pending(run.result.plan)
-    written = {p.tree.ref.uid: p.tree.pcs.template for p in pending}
-    unedited = [p for p in run.seen.plan.set_plans if written.get(p.tree.ref.uid) == p.tree.pcs.template]
-    of_planned: list[model.Finding] = [finding for one in unedited for finding in one.findings]
-    if foreign := [f for f in of_planned if f.code == FOREIGN.code and f.code not in run.options.plan.allow]:
-        raise SetConflict(foreign[0].fact)  # nothing is written there any more, so it refuses nothing
-    had_labels = {p.tree.ref for p in pending if not unlabelled(p.tree)}  # a revert takes a set as it is
-    if missing := [one for one in _without_label(run) if one in had_labels & {p.tree.ref for p in unedited}]:
-        raise SetConflict(f"a pod or PodClique of {missing[0]} has lost its hash label, so an operator replaces it")
-
-
-def _without_label(run: Session) -> list[Ref]:
-    """The sets in which a pod or PodClique has no hash label; under OnDelete none is replaced."""
-    if FOREIGN.code in run.options.plan.allow:
-        return []
-    return [tree.ref for tree in run.seen.trees if unlabelled(tree)]
+    before = {planned.tree.ref.uid: planned.tree for planned in model.pending(run.result.plan)}
+    for now in run.seen.plan.set_plans:
+        was = before.get(now.tree.ref.uid)
+        if was is None or was.pcs.template != now.tree.pcs.template:
+            continue
+        if foreign := next((one for one in now.findings if one.code == FOREIGN.code), None):
+            raise SetConflict(foreign.fact)  # it refuses nothing, because nothing is to be written there any more
+        if unlabelled(now.tree) and not unlabelled(was):
+            raise SetConflict(
+                f"a pod or PodClique of {now.tree.ref} has lost its hash label, so an operator replaces it"
+            )

@@ -155,13 +155,13 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     home = home or next(map(_namespace, labelled), None) or own
     pods = [raw for raw in labelled if _namespace(raw) == home]
     if chosen is not None:  # its pods need not have the chart's labels
-        selector, names = chosen["spec"].get("selector"), {raw["metadata"]["name"] for raw in pods}
-        beside = (raw for raw in _pods(cluster, namespace=home) if raw["metadata"]["name"] not in names)
-        pods += [raw for raw in beside if kinds.matches_selector(selector, _labels(raw))]
+        selector, listed = chosen["spec"].get("selector"), set(map(_name, pods))
+        unlisted = (raw for raw in _pods(cluster, namespace=home) if _name(raw) not in listed)
+        pods += [raw for raw in unlisted if kinds.matches_selector(selector, _labels(raw))]
     running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
-    strange = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
-    others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in strange}
+    elsewhere = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
+    others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in elsewhere}
     findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
@@ -185,10 +185,10 @@ def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Fi
 def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:
     """What shows an operator elsewhere: the Service of its webhook, and its Leases that are being renewed.
 
-    What is not there contradicts nothing.
+    Without such a webhook or Lease there is no contradiction.
     """
     home = found.operator.namespace if found.operator is not None else None
-    shown = {
+    evidence = {
         f"webhook podcliqueset-validating-webhook calls a Service in namespace {webhook}": webhook,
         **{f"somebody renews Lease {one}/{leases.OPERATOR_LEASE}": one for one in moving},
     }
@@ -196,7 +196,7 @@ def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> 
     remedy = "name the operator's Deployment with --operator NAMESPACE/NAME"
     return [
         operators.UNCLEAR.found(None, None, f"the operator {where}, but {what}", remedy)
-        for what, namespace in shown.items()
+        for what, namespace in evidence.items()
         if namespace is not None and namespace != home
     ]
 
@@ -318,14 +318,14 @@ def _pod(raw: JSONObject) -> OperatorPod:
     status, ending = raw.get("status") or {}, _terminating(raw)
     containers = status.get("containerStatuses") or ()
     ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
-    again = [one for one in containers if one.get("restartCount") and _crashed(one)]
-    began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in again)
+    restarted = [one for one in containers if one.get("restartCount") and _crashed(one)]
+    began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in restarted)
     return OperatorPod(
         Ref("Pod", _namespace(raw), raw["metadata"]["name"], raw["metadata"].get("uid", "")),
         _image(raw["spec"]),
         ending,
         ready,
-        restarts=sum(integer(one["restartCount"]) for one in again),
+        restarts=sum(integer(one["restartCount"]) for one in restarted),
         restarted=max((moment for moment in began if moment is not None), default=None),
     )
 

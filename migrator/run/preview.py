@@ -15,7 +15,6 @@ from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import release_in
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.record import Record
@@ -45,9 +44,9 @@ def first_look(
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
-    run, last = read.seen.open, read.seen.record
+    run, last = read.seen.open_record, read.seen.record
     forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
-    release = release_in(read.seen.operator.image) if read.seen.operator is not None else None
+    release = read.seen.installed_release
     look = outlook.Outlook(
         name=cluster.name,
         is_cluster=cluster.is_cluster,
@@ -119,5 +118,5 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)
-    known = planner.Known(now(), seen.release, recorded=seen.recorded, short_names=short_names)
+    known = planner.Known(now(), seen.release, recorded=seen.recorded_source, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))

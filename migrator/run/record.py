@@ -43,9 +43,9 @@ class State(StrEnum):
 class Record:
     """One run. ``source`` and ``target`` are as requested; ``scheme`` is the source that explains every set, if any.
 
-    ``started`` is when it began, or, until it writes, when the last one that wrote did.
+    ``started`` is when the last run that has written began: this one, once it writes. Without one, when this one began.
     ``operator`` is the Deployment of the old hashes, as a run stopped it, and ``stopped`` what this run itself stopped.
-    ``elects``: it elected its leader by its Lease. ``repeats``: a run to the same target had ended well before.
+    ``elects``: it elected its leader by its Lease. ``repeats``: an earlier run to the same target had ended with 0.
     ``error`` is why the run ended, if it failed.
     """
 
@@ -112,8 +112,8 @@ def parse(text: str, namespace: str) -> Record | None:
         for name in ("operator", "stopped"):
             if values[name] is not None:
                 values[name] = OperatorBefore(**values[name])
-        times = {"started": datetime.fromisoformat(values["started"]), "state": State(values["state"])}
-        return _checked(Record(**{**values, **times}))
+        values |= {"started": datetime.fromisoformat(values["started"]), "state": State(values["state"])}
+        return _checked(Record(**values))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, UnknownScheme) as error:
         raise Unreadable(
             f"the record in an annotation of Lease {namespace}/{OWN_LEASE} cannot be read: {error}. Run the version of "

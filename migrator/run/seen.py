@@ -17,13 +17,13 @@ from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import named, release_in
+from migrator.releases.table import Release, knows, named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
 from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
-from migrator.run.record import Record, State, parse
+from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import count
 
@@ -66,14 +66,19 @@ class Observation:
         return self.found.operator
 
     @property
-    def open(self) -> Record | None:
+    def open_record(self) -> Record | None:
         """The record of a run that did not end: this one, or one that died."""
         return self.record if self.record is not None and self.record.is_open else None
 
     @property
-    def writing(self) -> Record | None:
-        """That of a run that may have written."""
-        return self.open if self.open is not None and self.open.state is State.WRITING else None
+    def writing_record(self) -> Record | None:
+        """The record of a run that did not end and may have written."""
+        return self.open_record if self.open_record is not None and self.open_record.state is State.WRITING else None
+
+    @property
+    def last_run(self) -> Record | None:
+        """The record of the last run, open or not, if that was to the target that is asked for now."""
+        return self.record if self.record is not None and is_same_target(self.record, self.options) else None
 
     @property
     def elects(self) -> bool:
@@ -83,18 +88,18 @@ class Observation:
         """
         run, installed = self.record, self.operator
         unseen = installed is None or not installed.pods
-        if run is not None and (self.locked_out or (run.is_open and unseen)):
+        if run is not None and (self.parked or (run.is_open and unseen)):
             return run.elects
         return installed is None or installed.elects
 
     @property
     def acts(self) -> bool:
         """Whether an operator may act: it runs, and no Lease that we hold keeps it out."""
-        ours = self.operator is not None and self.operator.live and not (self.elects and self.locked_out)
+        ours = self.operator is not None and self.operator.live and not (self.elects and self.parked)
         return ours or bool(self.found.others)
 
     @property
-    def locked_out(self) -> bool:
+    def parked(self) -> bool:
         """Whether the operator's Lease is parked: a run may have written, even if it left no record."""
         return self.found.parked
 
@@ -105,7 +110,7 @@ class Observation:
         images = {*self.found.others.values(), *(installed.images if installed and installed.live else ())}
         if self.options.revert:
             return any(map(targets, images))
-        return not all(map(targets, images)) and (self.open is not None or self.locked_out)
+        return not all(map(targets, images)) and (self.open_record is not None or self.parked)
 
     @cached_property
     def phases(self) -> list[list[Batch]]:
@@ -136,15 +141,20 @@ class Observation:
         return webhooks.in_the_way(self.webhooks, self.found.home, self.account)
 
     @property
-    def opened(self) -> frozenset[str]:
-        """The webhooks whose denials are no refusal: with ``--allow GM-202`` a run leaves itself out of them."""
+    def openable(self) -> frozenset[str]:
+        """The names of the webhooks whose denials do not refuse: ``--allow GM-202`` lets a run leave itself out."""
         allowed = operators.WEBHOOK.code in self.options.plan.allow
         return webhooks.names(self.webhooks) if allowed else frozenset()
 
     @property
+    def to_open(self) -> list[Webhook]:
+        """The webhooks out of which the run leaves itself before it stops the operator."""
+        return [one for one in self.blocking if one.configuration in webhooks.OPENED] if self.openable else []
+
+    @property
     def witnesses(self) -> list[Witness]:
         """What Leases of ours in other namespaces show."""
-        return [found for lease in self.elsewhere.values() if (found := _shown(lease)) is not None]
+        return [found for lease in self.elsewhere.values() if (found := _witness(lease)) is not None]
 
     @property
     def may_be_half_way_elsewhere(self) -> bool:
@@ -159,12 +169,12 @@ class Observation:
     @property
     def writes(self) -> bool:
         """Whether a run would write: it has an earlier run to end, or changes that nothing refuses."""
-        return self.open is not None or (bool(model.pending(self.plan)) and not self.plan.refusals)
+        return self.open_record is not None or (bool(model.pending(self.plan)) and not self.plan.refusals)
 
     @property
     def refused(self) -> errors.Refused | None:
         """The error for the first refusal, if there is one."""
-        half_way = self.dirty or self.writing is not None
+        half_way = self.dirty or self.writing_record is not None
         return model.refused(self.plan, skip_refused=self.options.plan.skip_refused, half_way=half_way)
 
     @property
@@ -175,34 +185,56 @@ class Observation:
         return release.name if release else None
 
     @property
+    def installed_release(self) -> Release | None:
+        """The release of the operator's Deployment, also at zero, where its image names one."""
+        return release_in(self.operator.image) if self.operator is not None else None
+
+    @property
     def scheme(self) -> str:
         """The source of what this run writes and of what others to this target have written; empty if not certain."""
-        plans, last = model.pending(self.plan), self.record
-        if last is not None and not is_same_target(last, self.options):
-            last = None
-        if self.options.revert or not plans:
-            return plans[0].target.name if plans else last.scheme if last is not None else ""
+        plans, last, release = model.pending(self.plan), self.last_run, self.installed_release
+        if not plans:
+            return last.scheme if last is not None else ""
+        if self.options.revert:
+            return plans[0].target.name
+        likely = release.scheme if release is not None else None
         has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
-        release = release_in(self.operator.image) if self.operator is not None else None
-        of_operator = release.scheme if release is not None else None
-        likely = last.source_scheme if last is not None and has_written else of_operator
-        found = planner.certain_source(plans, self.options.plan, likely)
-        return found.name if found is not None and (found == likely or not has_written) else ""
+        if last is not None and has_written:
+            likely = last.source_scheme
+        source = planner.certain_source(plans, self.options.plan, likely)
+        return source.name if source is not None and (source == likely or not has_written) else ""
+
+    def old_operator(self, record: Record, *, untouched: bool, just_stopped: bool) -> OperatorBefore | None:
+        """The Deployment of the old hashes: the one that was stopped, if it certainly is, or else the recorded one.
+
+        ``untouched``: no run has written yet.
+        """
+        stopped, recorded = record.stopped, record.operator
+        if stopped is None:
+            return recorded
+        is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
+        if is_first and not any(map(planner.holds_target, self.plan.set_plans)):
+            return stopped  # no hash is new yet, so it knows those that are there
+        if knows(stopped.image, {record.scheme}):
+            return stopped
+        # One tag such as `latest` may be another program now, and a later revert would start that.
+        same_tag = just_stopped and recorded is not None and stopped.image == recorded.image
+        return None if same_tag and (self.dirty or record.revert) else recorded
 
     @property
     def other_migration(self) -> bool:
         """Whether the open record is of another target and may have written."""
-        return self.writing is not None and not is_same_target(self.writing, self.options)
+        return self.writing_record is not None and self.last_run is None
 
     @property
-    def recorded(self) -> Scheme | None:
+    def recorded_source(self) -> Scheme | None:
         """The source by the record of a run to this target that may have written; ``None`` if that was not certain."""
-        return None if self.writing is None or self.other_migration else self.writing.source_scheme
+        return None if self.writing_record is None or self.other_migration else self.writing_record.source_scheme
 
     def check_target_image(self) -> None:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
         image, plans = self.options.target_image, self.plan.set_plans
-        runs = self.operator is not None and image in self.operator.images and not (self.open or self.locked_out)
+        runs = self.operator is not None and image in self.operator.images and not (self.open_record or self.parked)
         new = any(map(planner.holds_target, plans))
         if runs and model.pending(self.plan) and not new and not self.options.revert:
             raise errors.UsageError(
@@ -216,7 +248,7 @@ class Observation:
         found += [*self.elsewhere_findings(), *self._of_operator()]
         allowed = operators.WEBHOOK.code in self.options.plan.allow
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
-        run = self.open
+        run = self.open_record
         if self.other_migration and run is not None:
             again = f"run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
@@ -238,7 +270,7 @@ class Observation:
 
     def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options
-        if installed is None or installed.gone or (self.locked_out and not self.acts):
+        if installed is None or installed.gone or (self.parked and not self.acts):
             return
         pod = next(iter(installed.pods), None)
         ref = pod.ref if pod else None
@@ -275,10 +307,10 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
         plan = _revert_plan(snapshot, seen)
     else:
         resumes = seen.dirty and not seen.other_migration
-        known = planner.Known(context.now(), seen.release, resumes, seen.recorded, seen.begun)
+        known = planner.Known(context.now(), seen.release, resumes, seen.recorded_source, seen.begun)
         plan = planner.make_plan(snapshot, options.plan, known)
-    told = seen.elsewhere_findings() if options.revert else seen.witnesses
-    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or told:
+    elsewhere = seen.elsewhere_findings() if options.revert else seen.witnesses
+    if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or elsewhere:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
@@ -307,7 +339,7 @@ def look_at_webhooks(cluster: Cluster, seen: Observation) -> Observation:
     return replace(seen, webhooks=found, account=account)
 
 
-def _shown(lease: Lease) -> Witness | None:
+def _witness(lease: Lease) -> Witness | None:
     try:
         run = parse(lease.annotations.get(leases.RECORD, ""), lease.namespace)
     except errors.Unreadable:
@@ -325,7 +357,7 @@ def check_there(snapshot: objects.Snapshot, seen: Observation) -> None:
     if not snapshot.installed and (seen.operator is not None or seen.record is not None):
         what = "there is an operator" if seen.operator is not None else "there is a record of a run"
         raise errors.ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
-    if seen.writing is not None and not snapshot.trees:
+    if seen.writing_record is not None and not snapshot.trees:
         raise errors.ClusterError(
             "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, delete the "
             "record: docs/upgrade.md has the command"
@@ -336,8 +368,8 @@ def _revert_plan(snapshot: objects.Snapshot, seen: Observation) -> model.Plan:
     """The plan of ``--revert``; raises ``Refused`` beside a record of another target, and what the planner raises."""
     options, record = seen.options, seen.record
     if any(one.severity is model.Severity.REFUSAL for one in seen.elsewhere_findings()):
-        return model.Plan(options.plan.source, options.plan.target, ())  # the record may be there
-    if record is not None and not is_same_target(record, options):
+        return model.Plan(options.plan.source, options.plan.target, ())  # refused: the record may be in that namespace
+    if record is not None and seen.last_run is None:
         raise errors.Refused(
             f"by the record, the last run, by version {record.version}, went to {record.target}, not to --to "
             f"{options.plan.target}: undo that one with `run --revert --to {shlex.quote(record.target)}`"

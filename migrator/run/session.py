@@ -20,13 +20,13 @@ from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows, named, release_in
+from migrator.releases.table import named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import NO_HOME, Observation, is_same_target, look_around, read_sets, unplanned
+from migrator.run.seen import NO_HOME, Observation, look_around, read_sets, unplanned
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
@@ -70,9 +70,9 @@ class Session:
         self.is_rehearsal = cluster.dry_run
         self.stops = 0
         self.wrote = self.closed = False
-        self.last_wrote: datetime | None = None  # when the run before did that this one takes the place of
-        self._judged = False  # whether an earlier run may have written: by what stood there when we took our Lease
-        self._operators = dict[str, leases.Lease]()  # the operators' Leases of all namespaces, at the first look
+        self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
+        self._judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
+        self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
 
@@ -83,8 +83,10 @@ class Session:
         self.look_at_operators()
         if search:
             self.seen = look_around(self.unfenced, self.seen)
-            self._operators = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
+            self._first_leases = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
         self.read(search=search)
+        if not self._judged:
+            self.judge_again()
 
     def look_at_operators(self) -> None:
         """The operator and the record; while we hold our own Lease, nobody else writes that."""
@@ -103,12 +105,19 @@ class Session:
 
     def judge(self) -> None:
         """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""
-        run, installed = self.seen.open, self.seen.operator
+        run, installed = self.seen.open_record, self.seen.operator
         at_zero = installed is None or installed.gone
         # Hashes of the target beside no operator show a run that died, even if its record is gone.
         new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
-        dirty = run.state is State.WRITING if run is not None else self.seen.locked_out or new
+        dirty = run.state is State.WRITING if run is not None else self.seen.parked or new
         self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
+
+    def judge_again(self) -> None:
+        """Judge by the sets, too; if only they show a run that died, plan again, to leave none of its sets out."""
+        was_dirty = self.seen.dirty
+        self.judge()
+        if self.seen.dirty and not was_dirty and self.options.plan.skip_refused:
+            self.read()
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what that shows.
@@ -118,7 +127,7 @@ class Session:
         before = self.seen.elsewhere
         self.seen = look_around(self.unfenced, self.seen)
         now = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
-        moving = {one for one, lease in now.items() if (was := self._operators.get(one)) and was.spec != lease.spec}
+        moving = {one for one, lease in now.items() if (was := self._first_leases.get(one)) and was.spec != lease.spec}
         self.seen = replace(self.seen, moving=frozenset(moving - {self.known_leases.namespace}))
         for namespace, lease in self.seen.elsewhere.items():
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
@@ -144,39 +153,37 @@ class Session:
 
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
-        seen, plan, now = self.seen, self.options.plan, self.known_leases.server_time
-        last = seen.record if seen.record is not None and is_same_target(seen.record, self.options) else None
-        untouched = not (seen.dirty or self.wrote)
-        run = seen.open or Record(
-            run=self.context.run_id,
-            version=__version__,
-            source=str(plan.source or AUTO),
-            target=str(plan.target),
-            started=last.started if last is not None else now,
-            state=State.STOPPING if untouched else State.WRITING,
-            elects=seen.elects,
-            operator=last.operator if last is not None else None,
-            repeats=last is not None,
-        )
-        if untouched and run.run != self.context.run_id:  # of a run that died before it wrote
-            run = replace(run, run=self.context.run_id, elects=seen.elects)
-        if changes.get("state") is State.WRITING and run.run == self.context.run_id and not self.wrote:
-            self.last_wrote = self.last_wrote or run.started  # an earlier run was the last that wrote, until now
-            run = replace(run, started=now)
-        if last is None:  # what is recorded tells nothing of this run
-            run = replace(run, operator=None, repeats=False)
-        run = replace(run, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
-        run = replace(run, scheme=seen.scheme, **changes)
-        if (was := run.stopped) is not None:
-            # It is the old operator if nothing new was written yet, or if its release knows the old hashes.
-            is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
-            is_first = is_first and not any(map(holds_target, seen.plan.set_plans))
-            knows_old = is_first or knows(was.image, {run.scheme})
-            # One tag such as `latest` may be another program now, and a later revert would start that.
-            same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image
-            doubtful = same and (seen.dirty or run.revert)
-            run = replace(run, operator=was if knows_old else None if doubtful else run.operator)
-        self.save(run)
+        plan, untouched = self.options.plan, not (self.seen.dirty or self.wrote)
+        record = self._record_so_far(untouched=untouched)
+        if changes.get("state") is State.WRITING and record.run == self.context.run_id and not self.wrote:
+            self.last_wrote = self.last_wrote or record.started  # an earlier run was the last that wrote, until now
+            record = replace(record, started=self.known_leases.server_time)
+        record = replace(record, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
+        record = replace(record, scheme=self.seen.scheme, **changes)
+        old = self.seen.old_operator(record, untouched=untouched, just_stopped=changes.get("stopped") is not None)
+        self.save(replace(record, operator=old))
+
+    def _record_so_far(self, *, untouched: bool) -> Record:
+        """The record of the run that did not end, this one or one that died; otherwise a new one."""
+        seen, plan, last = self.seen, self.options.plan, self.seen.last_run
+        if seen.open_record is None:
+            return Record(
+                run=self.context.run_id,
+                version=__version__,
+                source=str(plan.source or AUTO),
+                target=str(plan.target),
+                started=last.started if last is not None else self.known_leases.server_time,
+                state=State.STOPPING if untouched else State.WRITING,
+                elects=seen.elects,
+                operator=last.operator if last is not None else None,
+                repeats=last is not None,
+            )
+        record = seen.open_record
+        if untouched and record.run != self.context.run_id:  # that run died before it wrote: it is ours from now on
+            record = replace(record, run=self.context.run_id, elects=seen.elects)
+        if last is None:  # it was to another target: only what it stopped is to be started again
+            record = replace(record, operator=None, repeats=False)
+        return record
 
     def save(self, record: Record | None) -> None:
         """Replace the record, or remove it."""
@@ -208,10 +215,10 @@ class Session:
             self.look_again_elsewhere()
             self._open_webhooks()
             self._prepared = True
-        self.wait_until_free(self._obstacle)
+        self.wait_until_free(self._try_to_fence)
         self.look_at_operators()
 
-    def _obstacle(self) -> str:
+    def _try_to_fence(self) -> str:
         """Stop an operator that runs, and park its Lease once it is gone; returns what is in the way."""
         self.look_at_operators()
         installed = self.seen.operator
@@ -266,7 +273,7 @@ class Session:
 
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
-        self.known_leases.seconds_left()  # who has stood still too long claims nothing
+        self.known_leases.seconds_left()  # raises if our hold has ended: all of this is another run's then
         self.close_webhooks()
         self.known_leases.unpark()
 
@@ -274,15 +281,15 @@ class Session:
 
     def _open_webhooks(self) -> None:
         """With ``--allow GM-202`` leave our account out of the webhooks in the way, and see that this holds."""
-        if not (self.seen.opened and self.seen.blocking):
+        if not self.seen.to_open:
             return
         self._opened_at = self.context.clock()
-        webhooks.open_for(self.cluster, self.seen.account, self.seen.blocking)
-        self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.opened))
-        self.wait_until_free(self._denied)
+        webhooks.open_for(self.cluster, self.seen.account, self.seen.to_open)
+        self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.openable))
+        self.wait_until_free(self._try_patches)
 
-    def _denied(self) -> str:
-        """What still denies our patches, at an API server that does not know our condition yet."""
+    def _try_patches(self) -> str:
+        """Probe; returns what still denies our patches, at an API server that does not know our condition yet."""
         try:
             admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
         except errors.Rejected as error:
@@ -291,7 +298,7 @@ class Session:
 
     def is_spreading(self, error: errors.Rejected) -> bool:
         """Whether a rejection may be of an API server that does not know our condition yet."""
-        return self.context.clock() < self._opened_at + _SPREADING and error.denied_by in self.seen.opened
+        return self.context.clock() < self._opened_at + _SPREADING and error.denied_by in self.seen.openable
 
     def close_webhooks(self) -> None:
         """Remove our conditions, also those that a killed run left; what prevents that is told."""
@@ -339,8 +346,10 @@ class Session:
                 self.context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self.result.patches += sum(outcome.written for outcome in outcomes)
         self.result.sets |= {outcome.batch.ref for outcome in outcomes if outcome.complete}
-        found = [outcome.error for outcome in outcomes if outcome.error is not None]
-        worst = min(found, key=lambda e: (not isinstance(e, LeaseLost), isinstance(e, write.SetConflict)), default=None)
+        failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+        # A lost Lease ends everything, so it counts first; a conflict of one set counts last.
+        failed.sort(key=lambda error: (not isinstance(error, LeaseLost), isinstance(error, write.SetConflict)))
+        worst = failed[0] if failed else None
         if worst is not None and not isinstance(worst, ForeignOperator):
             raise worst
         return worst is None and len(outcomes) == len(batches)

@@ -43,7 +43,6 @@ class VerifyResult:
 
     sets: int
     stored: int
-    compared: bool  # with the time of a record
     problems: tuple[verification.Problem, ...]
     noticed: tuple[verification.Problem, ...]  # what is no problem
     older: int | None
@@ -64,16 +63,16 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
-    deadline, before = context.clock() + options.wait, None
+    deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
-        after, target = options.after_upgrade, options.plan.target.scheme
-        found = list(verification.problems_of(snapshot, target, after_upgrade=after, since=since, scheme=scheme))
-        found += _found(cluster, snapshot, found_records, options, context.now())
+        target, upgraded = options.plan.target.scheme, options.after_upgrade
+        found = list(verification.problems_of(snapshot, target, after_upgrade=upgraded, since=since, scheme=scheme))
+        found += _beside_sets(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
-        if problems != before:
+        if problems != last_problems:
             context.log.info(event, attempt=attempts, problems=len(problems), trees=len(snapshot.trees))
-        before = problems
+        last_problems = problems
         settling = problems and all(problem.settles for problem in problems)
         if not settling or context.clock() + _INTERVAL > deadline:
             break
@@ -84,13 +83,13 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    return VerifyResult(len(snapshot.trees), stored, since is not None, problems, noticed, older, younger)
+    return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger)
 
 
-def _found(
+def _beside_sets(
     cluster: Cluster, snapshot: Snapshot, found_records: Sequence[Record], options: VerifyOptions, now: datetime
 ) -> Iterator[verification.Problem]:
-    """What speaks against the migration beside the sets."""
+    """The problems that the sets do not show: records, operators and webhooks."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)

@@ -29,12 +29,12 @@ def account_of(cluster: Cluster) -> str:
     return str((status.get("userInfo") or {}).get("username") or "")
 
 
-def open_for(cluster: Cluster, account: str, blocking: Iterable[webhooks.Webhook]) -> None:
-    """Add our condition to the webhooks in the way that we may change; a stale one of another account is replaced.
+def open_for(cluster: Cluster, account: str, to_open: Iterable[webhooks.Webhook]) -> None:
+    """Add our condition to webhooks; a stale one of another account is replaced.
 
     Raises :class:`~migrator.errors.MigratorError`, also where the server drops the field.
     """
-    for name in dict.fromkeys(one.configuration for one in blocking if one.configuration in webhooks.OPENED):
+    for name in dict.fromkeys(one.configuration for one in to_open):
         _change(cluster, name, lambda one: webhooks.adding(one, account) if not one.leaves_out(account) else ())
         if any(one.matches_us and not one.leaves_out(account) for one in _configuration(cluster, name)):
             raise errors.MigratorError(f"the API server drops a matchCondition in {name}: it must be 1.28 or newer")

@@ -1,9 +1,9 @@
 """Writing patches, set by set, bottom-up.
 
 A patch tests the object's uid and the old value of each field, then replaces it; the server applies the tests again to
-the fresh object, so other changes of busy pods do not conflict. What fails otherwise than for good ends its set, and is
-decided anew when all sets are read again. Several sets may be under way at once; within a set one rank is finished
-before the next begins.
+the fresh object, so other changes of busy pods do not conflict. A conflict or a lost reply ends its set only, until all
+sets are read again; any other error ends the sending. Several sets may be under way at once; within a set one rank is
+finished before the next begins.
 """
 
 from __future__ import annotations

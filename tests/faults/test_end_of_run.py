@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from migrator import kinds
 from migrator.errors import LostReply, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
@@ -356,3 +357,13 @@ def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) 
     ending = world.run(rejected if ends == "rejected" else interrupted)
     began = [json.loads(record)["started"] for record in (first, world.record)]
     assert (ending.code, world.record_state, began[1]) == (FAILED, "done", began[0]), str(ending)
+
+
+def test_a_run_that_is_interrupted_while_it_looks_judges_by_the_sets_too() -> None:
+    """Both Leases were deleted after a kill: 6, and not 1, with which the old operator may start."""
+    world = killed(_HALF)
+    for lease in (OWN_LEASE, cluster.LEASE):
+        world.store.drop(kinds.LEASES, cluster.NAMESPACE, lease)
+    interrupt = when(lambda step: step.target.startswith("podcliques/"), raising(KeyboardInterrupt), times=1)
+    ending = world.run(interrupt)
+    assert ending.code == STUCK, str(ending)

@@ -9,6 +9,7 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import Unreachable
+from migrator.run.leases import OWN_LEASE
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, would_roll
 from tests.faults.process import DONE, KILLED, STUCK, At, Step, kill, when
@@ -46,6 +47,22 @@ def test_a_half_written_set_that_is_refused_later_is_not_left_out() -> None:
     assert "GM-116" in str(ending.error)
     assert world.run(skip_refused=True, allow=frozenset({"GM-116"})).code == DONE
     assert world.replicas == 0
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_half_written_set_is_not_left_out_if_the_record_is_gone(*, dry_run: bool) -> None:
+    """New hashes while the operator is at zero show that a run died: 6, and not 0 because nothing else is left."""
+    world = World()
+    world.die(midway(kill))
+    for item in world.after.values():
+        if cluster.set_of(item) != NAME:
+            world.store.put(item)
+    for lease in (OWN_LEASE, cluster.LEASE):
+        world.store.drop(kinds.LEASES, cluster.NAMESPACE, lease)
+    breach(world)
+    ending = world.run(skip_refused=True, dry_run=dry_run)
+    assert ending.code == STUCK, str(ending)
+    assert "GM-116" in str(ending.error)
 
 
 def test_a_set_that_is_refused_while_it_is_written_is_not_left_out() -> None:

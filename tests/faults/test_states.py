@@ -293,18 +293,18 @@ def test_it_finds_what_the_run_finds_and_writes_nothing() -> None:
     found, version = ahead(world), world.store.version
     assert found.operator is not None
     patches = len([*found.patches])
-    assert (found.operator.replicas, found.open, found.writes) == (1, None, True)
+    assert (found.operator.replicas, found.open_record, found.writes) == (1, None, True)
     process = world.start()
     assert (world.store.version, process.run().code) == (version, DONE)
     assert sum(step.is_grove for step in process.applied) == patches
     after = ahead(world)
-    assert ([*after.patches], after.open, after.writes) == ([], None, False)
+    assert ([*after.patches], after.open_record, after.writes) == ([], None, False)
 
 
 def test_a_run_that_did_not_end_is_gone_on_with() -> None:
     """With an open record there is something to do, refused or not: to finish, or to put back."""
     found = ahead(World().die(kill_at(3, "after")), stop_operator=False)
-    assert (found.open is not None, found.writes) == (True, True)
+    assert (found.open_record is not None, found.writes) == (True, True)
 
 
 def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:

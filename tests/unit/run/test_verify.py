@@ -204,7 +204,7 @@ def test_without_a_record_only_values_and_operators_are_verified(migrated: Site)
     migrated.fails("an update is open")
     migrated.drop(kinds.LEASES, NAMESPACE, OWN_LEASE)
     found = migrated.verified()
-    assert (found.compared, found.older, found.younger) == (False, None, None)
+    assert (found.older, found.younger) == (None, None)
     migrated.change(_old_value)
     migrated.fails("4567c")
 
