@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
+from migrator.kube.credentials import Lifetime, Read
 
 DEFAULT: Final = "~/.kube/config"
 
@@ -28,13 +28,10 @@ _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
 #: Files are read again each minute, because whoever rotates them does so long before what is in them expires; client-go
 #: too goes on with what it has if they cannot be read (``transport/token_source.go:NewCachedFileTokenSource``).
-_OF_FILES: Final = (math.inf, 60.0)
+_OF_FILES: Final = Lifetime(read_again_after=60.0)
 
 #: Fields that client-go takes instead of a plugin (``plugin/pkg/client/auth/exec/exec.go:UpdateTransportConfig``).
 _BEFORE_PLUGIN: Final = frozenset({"token", "tokenFile", "username", "client-certificate", "client-certificate-data"})
-
-#: Puts address and credentials into a configuration: see :class:`~migrator.kube.credentials.Credentials`.
-Read = Callable[[Configuration], tuple[float, float]]
 
 _either: Any = FileOrData
 _from_pod = cast("Callable[..., None]", config.load_incluster_config)
@@ -82,7 +79,7 @@ def _document(path: str) -> dict[str, Any] | None:
     return whole
 
 
-def _read_pod(configuration: Configuration) -> tuple[float, float]:
+def _read_pod(configuration: Configuration) -> Lifetime:
     try:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
     except (config.ConfigException, OSError) as error:
@@ -114,10 +111,10 @@ class _Chosen(NamedTuple):
     cluster: _Entry
     user: _Entry
 
-    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> tuple[float, float]:
-        """See :data:`Read`."""
-        cluster, lifetime = self.cluster, (math.inf, math.inf)
-        # Nobody is sent in the clear, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
+    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> Lifetime:
+        """See :data:`~migrator.kube.credentials.Read`."""
+        cluster, lifetime = self.cluster, Lifetime()
+        # Credentials are never sent without TLS, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
         user = self.user if cluster.fields["server"].lower().startswith("https:") else _Entry()
         with _explained(self.files):
             if user.fields.keys() & {"tokenFile", "client-certificate"}:
@@ -140,7 +137,7 @@ class _Chosen(NamedTuple):
                 configuration.api_key["BearerToken"] = connections.basic(pair)
         return lifetime
 
-    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], tuple[float, float]]:
+    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], Lifetime]:
         entry, told = dict(self.user.fields["exec"]), None
         if entry.get("provideClusterInfo"):
             authority = self.cluster.either("certificate-authority").as_data()
