@@ -33,7 +33,7 @@ _OF_FILES: Final = Lifetime(read_again_after=60.0)
 #: Fields that client-go takes instead of a plugin (``plugin/pkg/client/auth/exec/exec.go:UpdateTransportConfig``).
 _BEFORE_PLUGIN: Final = frozenset({"token", "tokenFile", "username", "client-certificate", "client-certificate-data"})
 
-_either: Any = FileOrData
+_file_or_data: Any = FileOrData  # the client has no types
 _from_pod = cast("Callable[..., None]", config.load_incluster_config)
 
 
@@ -98,9 +98,9 @@ class _Entry(NamedTuple):
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
     folder: Path = Path()
 
-    def either(self, field: str) -> Any:  # noqa: ANN401 - the client has no types
-        """What is given as a file or as data, which goes first."""
-        return _either(self.fields, field, file_base_path=str(self.folder))
+    def file_or_data(self, field: str) -> Any:  # noqa: ANN401 - the client's
+        """What is given as a file or as data; data goes first."""
+        return _file_or_data(self.fields, field, file_base_path=str(self.folder))
 
 
 class _Chosen(NamedTuple):
@@ -127,9 +127,9 @@ class _Chosen(NamedTuple):
             configuration.tls_server_name = cluster.fields.get("tls-server-name")
             configuration.proxy = cluster.fields.get("proxy-url") or _proxy(configuration.host)
             configuration.no_proxy = None
-            configuration.ssl_ca_cert = cluster.either("certificate-authority").as_file()
-            configuration.cert_file = user.either("client-certificate").as_file()
-            configuration.key_file = user.either("client-key").as_file()
+            configuration.ssl_ca_cert = cluster.file_or_data("certificate-authority").as_file()
+            configuration.cert_file = user.file_or_data("client-certificate").as_file()
+            configuration.key_file = user.file_or_data("client-key").as_file()
             if token := _token(user):
                 configuration.api_key["BearerToken"] = f"Bearer {token}"
             elif "username" in user.fields:
@@ -140,7 +140,7 @@ class _Chosen(NamedTuple):
     def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], Lifetime]:
         entry, told = dict(self.user.fields["exec"]), None
         if entry.get("provideClusterInfo"):
-            authority = self.cluster.either("certificate-authority").as_data()
+            authority = self.cluster.file_or_data("certificate-authority").as_data()
             told = {**self.cluster.fields, "certificate-authority-data": authority}
         if os.sep in entry["command"]:  # as client-go (tools/clientcmd/loader.go:GetAuthInfoFileReferences)
             entry["command"] = str(self.user.folder / entry["command"])
@@ -151,14 +151,14 @@ class _Chosen(NamedTuple):
 
 
 def _proxy(server: str) -> str | None:
-    """That of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
+    """The proxy of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
 
     The client would send what is for this machine through it too, and has ALL_PROXY, which kubectl does not know.
     """
     name = f"{urlsplit(server).scheme}_proxy"
-    around = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
+    bypassed = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
     variable = next(filter(os.environ.get, (name.upper(), name)), None)
-    if variable is None or should_bypass_proxies(server, around.replace("*.", ".")):
+    if variable is None or should_bypass_proxies(server, bypassed.replace("*.", ".")):
         return None
     if not fields.is_address(os.environ[variable]):
         raise UsageError(f"the proxy of the variable {variable} cannot be used: give {fields.ADDRESS}")
@@ -166,7 +166,7 @@ def _proxy(server: str) -> str | None:
 
 
 def _token(user: _Entry) -> str | None:
-    """That of a file goes before that in the text, unless it cannot be read.
+    """The token of a user: that of its file goes before the one in the kubeconfig, unless it cannot be read.
 
     As client-go (``transport/round_trippers.go:NewBearerAuthWithRefreshRoundTripper``).
     """
@@ -184,9 +184,10 @@ def _token(user: _Entry) -> str | None:
 def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _Chosen:
     """The context to use, with entries that are usable.
 
-    Raises ``UsageError`` if there is none, and where the client would be somebody else: it takes a user that is not
-    there for nobody, ignores the fields of impersonation, and takes the current context of the last file. kubectl takes
-    that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
+    Raises ``UsageError`` if there is none, and where the official client would send other credentials than kubectl: it
+    sends none for a user that is not there, ignores the fields of impersonation, and takes the current context of the
+    last file. kubectl takes that of the first that names one
+    (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
     contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
     if not contexts:
@@ -220,7 +221,7 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
 
 
 def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
-    """The entries of a list by name, of which the first counts; kubectl takes an empty text for no text."""
+    """The entries of all files by name, of which the first counts; to kubectl an empty field is not set."""
     entries: dict[str, _Entry] = {}
     for path, document in documents.items():
         for item in document.get(f"{kind}s") or ():

@@ -144,7 +144,7 @@ class Transport:
             attempt += 1
             try:
                 answer = self._attempt(request, longest, until)
-                if not isinstance(answer, _Trouble):
+                if isinstance(answer, bytes):
                     return answer
                 in_doubt = in_doubt or answer.in_doubt
                 wait = delay(attempt, answer.asked, self._timing.chance())
@@ -152,7 +152,7 @@ class Transport:
                 left = min(until - self._timing.clock() - _LEAST_TIME, self._deadline.remaining())
                 if attempt >= most or wait >= left:
                     self._give_up(request, attempt, answer)
-            except errors.MigratorError as error:
+            except errors.MigratorError as error:  # of this attempt, or because it was the last one
                 if in_doubt and not isinstance(error, errors.NotFound):  # what is gone holds nothing that was written
                     raise errors.LostReply(f"{error}; an attempt may have been applied") from error
                 raise
