@@ -113,23 +113,24 @@ class Ending:
     note: str = ""
 
 
-def verification(options: context.RunOptions, *asked: str, by_binary: bool) -> str:
-    """The command that verifies the upgrade; arguments are those of :func:`ending`."""
+def verification(options: context.RunOptions, *target_flags: str, by_binary: bool) -> str:
+    """The command that verifies the upgrade; see :func:`ending`."""
     is_known = bool(options.plan.target.builds)
     image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    return next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m")
+    return next_command("verify", *target_flags, *image, "--after-upgrade", "--wait", "5m")
 
 
 def ending(
     cluster: Cluster,
     result: context.RunResult,
     options: context.RunOptions,
-    *asked: str,
+    *target_flags: str,
     by_binary: bool = False,
 ) -> Ending:
     """What is next after a run on a cluster.
 
-    ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
+    ``target_flags`` are `--to` and the run's target, if this command was not given them; ``by_binary``: it was given
+    --to-binary.
     """
     operator, is_old = result.operator, _is_old(result.operator, options)
     up = operator is not None and operator.live
@@ -141,7 +142,7 @@ def ending(
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
     if is_old and is_known and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify, is_target = verification(options, *asked, by_binary=by_binary), operator is not None and not is_old
+    verify, is_target = verification(options, *target_flags, by_binary=by_binary), operator is not None and not is_old
     if up and is_target:
         return Ending(state, (verify,))
     steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_target)
