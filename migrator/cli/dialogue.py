@@ -142,16 +142,16 @@ def ending(
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
     if is_old and is_known and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify, is_target = verification(options, *target_flags, by_binary=by_binary), operator is not None and not is_old
-    if up and is_target:
+    verify, is_next = verification(options, *target_flags, by_binary=by_binary), _is_next(operator, options)
+    if up and is_next:
         return Ending(state, (verify,))
-    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_target)
+    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_next)
     return Ending(state, (*steps, _start_or_upgrade(operator, options), verify), note)
 
 
 def _start_or_upgrade(operator: Operator | None, options: context.RunOptions) -> str:
     """The command after which the target's operator runs."""
-    if operator is not None and operator.deployment and not _is_old(operator, options):
+    if operator is not None and operator.deployment and _is_next(operator, options):
         return operator.start_command
     (release, namespace), named = _helm_release(operator), options.plan.target.release
     version = named.name if named is not None else _VERSION
@@ -200,6 +200,14 @@ def _crd_steps(
 def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:
     """Whether there is an operator, and it is not the target's."""
     return operator is not None and not options.is_target(operator.image)
+
+
+def _is_next(operator: Operator | None, options: context.RunOptions) -> bool:
+    """Whether the operator is the target's, and no older release that uses the same hashes as the one that is named."""
+    if operator is None or _is_old(operator, options):
+        return False
+    installed, named = table.release_in(operator.image), options.plan.target.release
+    return installed is None or named is None or not table.is_before(installed.name, named.name)
 
 
 def _described(operator: Operator | None) -> str:
