@@ -150,7 +150,8 @@ def is_address(text: str) -> bool:
         address = parse_url(text)
     except LocationValueError:
         return False
-    return address.scheme in {"http", "https"} and bool(address.host) and not (address.query or address.fragment)
+    is_web = address.scheme in {"http", "https"} and not (address.query or address.fragment)
+    return is_web and bool(address.host and _is_host(address.host))
 
 
 def _is_host(text: str) -> bool:
