@@ -115,9 +115,9 @@ class Ending:
 
 def verification(options: context.RunOptions, *target_flags: str, by_binary: bool) -> str:
     """The command that verifies the upgrade; see :func:`ending`."""
-    is_known = bool(options.plan.target.builds)
-    image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    return next_command("verify", *target_flags, *image, "--after-upgrade", "--wait", "5m")
+    has_release = bool(options.plan.target.builds) and not by_binary
+    image = "" if has_release or options.target_image is not None else ' --target-image "$IMAGE"'
+    return f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
 
 
 def ending(
