@@ -74,7 +74,8 @@ def _document(path: str) -> dict[str, Any] | None:
         except ValueError as error:
             raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
     whole: dict[str, Any] = {} if document is None else document
-    for field, wrong in fields.file_faults(whole):
+    if fault := next(fields.file_faults(whole), None):
+        field, wrong = fault
         raise UsageError(f"kubeconfig {path}{field and f': `{field}`'} {wrong}")
     return whole
 
@@ -211,13 +212,16 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
             f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
             "supported: choose a context whose user has credentials of its own"
         )
-    faults = {
-        f"cluster {cluster.name}": fields.cluster_faults(cluster.fields),
-        f"user {user.name}": fields.user_faults(user.fields, lambda path: (user.folder / path).read_bytes()),
-    }
-    for entry, (field, wrong) in ((entry, fault) for entry, found in faults.items() for fault in found):
-        raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
+    _refuse_first(fields.cluster_faults(cluster.fields), files, f"cluster {cluster.name}")
+    user_faults = fields.user_faults(user.fields, lambda path: (user.folder / path).read_bytes())
+    _refuse_first(user_faults, files, f"user {user.name}")
     return _Chosen(files, name, cluster, user)
+
+
+def _refuse_first(faults: Iterator[fields.Fault], files: str, entry: str) -> None:
+    if fault := next(faults, None):
+        field, wrong = fault
+        raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
 
 
 def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
