@@ -97,11 +97,8 @@ def next_steps(plan: model.Plan) -> list[str]:
         return []
     steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(plan.refusals))}."]
     migrating = plan.number_of(model.SetState.MIGRATE)
-    if (
-        migrating
-        and not _is_revert(plan)
-        and all(finding.severity is model.Severity.WARNING for finding in plan.findings)
-    ):
+    only_sets_are_refused = all(finding.severity is model.Severity.WARNING for finding in plan.findings)
+    if migrating and only_sets_are_refused and not _is_revert(plan):
         sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps
