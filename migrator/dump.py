@@ -24,7 +24,7 @@ STDIO: Final = "-"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")  # what PowerShell's > writes
 _GZIP: Final = b"\x1f\x8b"
 
-_HELD: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
+_BY_KIND: Final = {(resource.group, resource.kind): resource for resource in HOLDERS}
 _GROUPS: Final = frozenset(resource.group for resource in HOLDERS if resource.group)
 
 #: A document, or an item of a List, and its place: ``document 1, item 2``.
@@ -36,17 +36,17 @@ def title(path: str) -> str:
     return "stdin" if path == STDIO else path
 
 
-def objects(path: str, *, whole: bool = True) -> Iterator[JSONObject]:
+def objects(path: str, *, lenient: bool = False) -> Iterator[JSONObject]:
     """Every object of a file, with Lists opened; raises :class:`~migrator.errors.InputError` at a bad place.
 
-    In JSON a number keeps its spelling. Unless ``whole`` is false a List with a further page is bad, as the objects
-    that it lacks would count as absent, and so is a set with a number that a dump can spell in another way.
+    In JSON a number keeps its spelling. A List with a further page is bad, as the objects that it lacks would count as
+    absent, and so is a set with a number that a dump can spell in another way. ``lenient`` accepts both.
     """
     try:
         with _opened(path) as file:
             for value, place in _documents(file):
-                for item, at in _items(value, place, whole=whole):
-                    _demand_usable(item, at, whole=whole)
+                for item, at in _items(value, place, lenient=lenient):
+                    _demand_usable(item, at, lenient=lenient)
                     yield item
     except OSError as error:
         raise errors.InputError(f"{title(path)}: cannot be read: {error.strerror or error}") from error
@@ -80,12 +80,12 @@ def _documents(file: IO[bytes]) -> Iterator[_Placed]:
         yield from ((value, place) for value, place in kubectl_yaml.documents(file) if value is not None)
         return
     # Go replaces what is not UTF-8, and so does hashing.
-    lenient = "replace" if encoding == "utf-16" else "surrogateescape"
-    with io.TextIOWrapper(file, encoding, lenient, newline="") as text:
+    undecodable = "replace" if encoding == "utf-16" else "surrogateescape"
+    with io.TextIOWrapper(file, encoding, undecodable, newline="") as text:
         yield from kubectl_json.documents(text)
 
 
-def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON value
+def _items(value: Any, place: str, *, lenient: bool) -> Iterator[_Placed]:  # noqa: ANN401 - any JSON value
     """The objects that a document or item holds; raises ``ValueError`` with the place of what is none."""
     if not isinstance(value, dict):
         raise ValueError(  # noqa: TRY004 - text
@@ -105,7 +105,7 @@ def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa
     if not isinstance(items, list):
         raise ValueError(f"{place}: items is not a list but {_named(items)}")  # noqa: TRY004 - text
     metadata = value.get("metadata")
-    if whole and isinstance(metadata, dict) and metadata.get("continue"):
+    if isinstance(metadata, dict) and metadata.get("continue") and not lenient:
         raise ValueError(
             f"{place} is one page of a longer list (metadata.continue is set): dump again without a limit, which is "
             "what `kubectl get` does by default"
@@ -114,7 +114,7 @@ def _items(value: Any, place: str, *, whole: bool) -> Iterator[_Placed]:  # noqa
     own = {"apiVersion": value["apiVersion"], "kind": kind} if kind else {}  # the API leaves it out in a typed List
     for number, item in enumerate(items, 1):
         typed = {**own, **item} if isinstance(item, dict) else item
-        yield from _items(typed, f"{place}, item {number}", whole=whole)
+        yield from _items(typed, f"{place}, item {number}", lenient=lenient)
 
 
 def _named(value: object) -> str:
@@ -122,18 +122,18 @@ def _named(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _demand_usable(value: JSONObject, place: str, *, whole: bool) -> None:
+def _demand_usable(value: JSONObject, place: str, *, lenient: bool) -> None:
     """Raise ``ValueError`` for an object whose hashes cannot be trusted."""
     group, _, version = value["apiVersion"].rpartition("/")
-    held = _HELD.get((group, value["kind"]))
+    known = _BY_KIND.get((group, value["kind"]))
     metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
     what = f"{place}: {value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
-    if held is not None and version != held.version:
+    if known is not None and version != known.version:
         raise ValueError(
-            f"{what} is {value['apiVersion']}, and only {held.version} is known. Dump it with `kubectl get "
-            f"{held.plural}.{held.version}.{held.group} -A -o yaml`, or use a newer grove-migrator."
+            f"{what} is {value['apiVersion']}, and only {known.version} is known. Dump it with `kubectl get "
+            f"{known.plural}.{known.version}.{known.group} -A -o yaml`, or use a newer grove-migrator."
         )
-    for odd in _odd_numbers(value.get("spec"), "spec") if whole and held == POD_CLIQUE_SETS else ():
+    for odd in _odd_numbers(value.get("spec"), "spec") if known == POD_CLIQUE_SETS and not lenient else ():
         raise ValueError(
             f"{what}: {odd} is a number that is not a plain integer, and a dump can lose how it is spelt. Plan on the "
             "cluster itself, without -f."
@@ -189,7 +189,7 @@ class Dump:
     entries: Sequence[_Entry]
     is_cluster: ClassVar = False
     context: ClassVar = None
-    dry_run: ClassVar = True
+    dry_run: ClassVar = True  # nothing is ever written to it
 
     @property
     def name(self) -> str:
@@ -270,8 +270,11 @@ class Dump:
 
 
 def _resource_of(value: JSONObject) -> Resource | None:
-    """What an object is; ``None`` for one that is not looked at, and another kind of Grove is read for its strings."""
+    """The kind of an object; ``None`` if nothing asks for it.
+
+    Grove's kinds that hold no hashes are asked for too, because a hash at an unknown place refuses its set.
+    """
     group, _, version = value["apiVersion"].rpartition("/")
     kind = value["kind"]
     other = Resource(group, version, f"{kind.lower()}s", kind) if group in _GROUPS else None
-    return _HELD.get((group, kind), other)
+    return _BY_KIND.get((group, kind), other)

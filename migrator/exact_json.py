@@ -6,7 +6,6 @@ Go parses the text of a quantity, so ``1e3`` and ``1000`` differ.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from dataclasses import dataclass
@@ -63,8 +62,10 @@ def integer(value: object, default: int = 0) -> int:
 
 def seconds(duration: str) -> float | None:
     """The seconds of a duration as Go's ``time.ParseDuration`` reads it; ``None`` if it refuses the text."""
+    if not _DURATION.fullmatch(duration):
+        return None
     try:
-        found = durationpy.from_str(duration).total_seconds() if _DURATION.fullmatch(duration) else math.inf
+        found = durationpy.from_str(duration).total_seconds()
     except ValueError:  # out of Python's range
         return None
     return found if abs(found) < _LONGEST_DURATION else None

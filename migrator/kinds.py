@@ -71,15 +71,16 @@ class Op(NamedTuple):
         return dumps({"op": self.op, "path": self.path, "value": self.value})
 
 
-_ONE_OF: Final = frozenset({"In", "Exists"})
-
-
 def matches_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Evaluate a LabelSelector; unlike in Kubernetes, an empty one matches nothing."""
-    for expression in (expressions := (selector or {}).get("matchExpressions") or ()):
-        values, key = expression.get("values"), expression["key"]
-        found = labels.get(key) in values if values else key in labels
-        if found is not (expression["operator"] in _ONE_OF):
-            return False
-    wanted = (selector or {}).get("matchLabels") or {}
-    return bool(wanted or expressions) and wanted.items() <= labels.items()
+    """Whether labels match a Deployment's selector; an empty one, which the API server refuses, matches nothing."""
+    selector = selector or {}
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+    if not (wanted or expressions):
+        return False
+    return wanted.items() <= labels.items() and all(_holds(one, labels) for one in expressions)
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = expression["key"], expression.get("values")
+    is_found = labels.get(key) in values if values else key in labels
+    return is_found is (expression["operator"] in {"In", "Exists"})  # the others are NotIn and DoesNotExist

@@ -37,7 +37,7 @@ def documents(file: TextIO) -> Iterator[tuple[Any, str]]:
                     left.append(value)
                 if not text.take(","):
                     text.expect("]")
-                    text.put_back(opening)
+                    text.put_back(opening)  # so that what follows is a List without items
                     break
             value = text.value()
         except ValueError as error:
@@ -53,7 +53,11 @@ class _Text:
         self._text, self._at, self._line = "", 0, 1
 
     def _more(self) -> bool:
-        """Drop what was parsed, and read as much again as is left; false, and nothing is dropped, at the end."""
+        """Drop what was parsed, and read on; false, and nothing is dropped, at the end.
+
+        A value that is not complete is parsed again from its start. So the text doubles each time, or the time that a
+        large one takes would grow with the square of its size.
+        """
         more = self._file.read(max(_CHUNK, len(self._text) - self._at))
         if more:
             self._line += self._text.count("\n", 0, self._at)

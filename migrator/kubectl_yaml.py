@@ -32,12 +32,12 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _FIRST_OF_NUMBERS: Final = frozenset("+-.0123456789")
-_BETWEEN: Final = re.compile("(?<=[0-9])_(?=[0-9])", re.ASCII)
+_INNER_UNDERSCORE: Final = re.compile("(?<=[0-9])_(?=[0-9])", re.ASCII)
 _INTEGER: Final = re.compile("-?(?:0|[1-9][0-9]{0,19})", re.ASCII)
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 #: What kubectl reads as a number, and prints in another way.
-_BASED: Final = re.compile("[-+]?0(?:[xX][0-9a-fA-F]+|[bB][01]+|[oO][0-7]+)", re.ASCII)
-_NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+_BASED_INTEGER: Final = re.compile("[-+]?0(?:[xX][0-9a-fA-F]+|[bB][01]+|[oO][0-7]+)", re.ASCII)
+_INFINITE_OR_NAN: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
 
 
 def documents(file: IO[bytes], advice: str = f": {DUMP_AGAIN}") -> Iterator[tuple[Any, str]]:
@@ -124,12 +124,12 @@ def _plain(event: Any) -> Any:  # noqa: ANN401 - PyYAML's events, any JSON scala
         return text
     if _INTEGER.fullmatch(text) and _fits(text):
         return int(text)
-    digits = _BETWEEN.sub("", text) if text[0] == "." else text.replace("_", "")  # as Go does
-    number = float(digits) if _NUMBER.fullmatch(digits) else math.inf
-    if math.isfinite(number) and digits == text:
-        return number
-    is_based = _BASED.fullmatch(digits) and _fits(digits)
-    if math.isfinite(number) or is_based or _NO_NUMBER.fullmatch(text):
+    digits = _INNER_UNDERSCORE.sub("", text) if text[0] == "." else text.replace("_", "")  # as Go does
+    is_finite = _NUMBER.fullmatch(digits) and math.isfinite(float(digits))
+    if is_finite and digits == text:
+        return float(text)
+    is_based_integer = _BASED_INTEGER.fullmatch(digits) and _fits(digits)
+    if is_finite or is_based_integer or _INFINITE_OR_NAN.fullmatch(text):
         raise _at(event, "a number is not spelt as kubectl prints it")
     return text  # also a number that is out of range
 

@@ -77,7 +77,7 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Se
 
 
 def readable(pointer: str) -> str:
-    """A JSON Pointer without its escapes: ``/metadata/labels/grove.io/podclique``."""
+    """A text whose JSON Pointers have no escapes: ``/metadata/labels/grove.io/podclique is ...``."""
     return pointer.replace("~1", "/").replace("~0", "~")
 
 

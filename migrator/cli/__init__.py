@@ -154,14 +154,13 @@ def _half_way_before(error: BaseException | None) -> errors.HalfWay | None:
 
 
 def _usage(error: click.ClickException, session: flags.Session) -> int:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if isinstance(error, click.exceptions.NoArgsIsHelpError) and log.is_console(sys.stderr, session.log_format):
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        if not log.is_console(sys.stderr, session.log_format):
+            return _fail(errors.UsageError(f"A command is missing: see {PROGRAM} --help."), session)
         error.show()
         return error.exit_code
-    message = error.format_message()
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        message = f"A command is missing: see {PROGRAM} --help."
-    elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
+    message, context = error.format_message(), error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         source = context.get_parameter_source(str(error.param.name))
         message += f" (from {error.param.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     elif context is not None and "Did you mean" not in message:

@@ -113,23 +113,24 @@ class Ending:
     note: str = ""
 
 
-def verification(options: context.RunOptions, *asked: str, by_binary: bool) -> str:
-    """The command that verifies the upgrade; arguments are those of :func:`ending`."""
-    is_known = bool(options.plan.target.builds)
-    image = ("--target-image", "IMAGE") if (by_binary or not is_known) and options.target_image is None else ()
-    return next_command("verify", *asked, *image, "--after-upgrade", "--wait", "5m")
+def verification(options: context.RunOptions, *target_flags: str, by_binary: bool) -> str:
+    """The command that verifies the upgrade; see :func:`ending`."""
+    has_release = bool(options.plan.target.builds) and not by_binary
+    image = "" if has_release or options.target_image is not None else ' --target-image "$IMAGE"'
+    return f"{next_command('verify', *target_flags)}{image} --after-upgrade --wait 5m"
 
 
 def ending(
     cluster: Cluster,
     result: context.RunResult,
     options: context.RunOptions,
-    *asked: str,
+    *target_flags: str,
     by_binary: bool = False,
 ) -> Ending:
     """What is next after a run on a cluster.
 
-    ``by_binary`` if --to-binary was given; ``asked`` names the target for `verify`, if this command does not.
+    ``target_flags`` are `--to` and the run's target, if this command was not given them; ``by_binary``: it was given
+    --to-binary.
     """
     operator, is_old = result.operator, _is_old(result.operator, options)
     up = operator is not None and operator.live
@@ -141,16 +142,16 @@ def ending(
     is_migrated = result.patches or any(one.state is SetState.DONE for one in result.plan.set_plans)
     if is_old and is_known and not up and is_migrated:
         state += " Do not start this release again: it recreates every pod that has a new hash."
-    verify, is_target = verification(options, *asked, by_binary=by_binary), operator is not None and not is_old
-    if up and is_target:
+    verify, is_next = verification(options, *target_flags, by_binary=by_binary), _is_next(operator, options)
+    if up and is_next:
         return Ending(state, (verify,))
-    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_target)
+    steps, note = _crd_steps(cluster, result.plan, options.plan.target.release, only_missing=is_next)
     return Ending(state, (*steps, _start_or_upgrade(operator, options), verify), note)
 
 
 def _start_or_upgrade(operator: Operator | None, options: context.RunOptions) -> str:
     """The command after which the target's operator runs."""
-    if operator is not None and operator.deployment and not _is_old(operator, options):
+    if operator is not None and operator.deployment and _is_next(operator, options):
         return operator.start_command
     (release, namespace), named = _helm_release(operator), options.plan.target.release
     version = named.name if named is not None else _VERSION
@@ -199,6 +200,14 @@ def _crd_steps(
 def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:
     """Whether there is an operator, and it is not the target's."""
     return operator is not None and not options.is_target(operator.image)
+
+
+def _is_next(operator: Operator | None, options: context.RunOptions) -> bool:
+    """Whether the operator is the target's, and no older release that uses the same hashes as the one that is named."""
+    if operator is None or _is_old(operator, options):
+        return False
+    installed, named = table.release_in(operator.image), options.plan.target.release
+    return installed is None or named is None or not table.is_before(installed.name, named.name)
 
 
 def _described(operator: Operator | None) -> str:

@@ -103,7 +103,7 @@ def option(
     *flags, last = spelling.replace(",", "").split()
     if last.startswith("-"):
         return click.option(*flags, last, *name, is_flag=True, help=meaning, **more)
-    if not multiple:
+    if not multiple:  # to Click it is, so that a second value is refused and not preferred
         more = {"callback": _only, "default": default and [default], "show_default": default is not None, **more}
     return click.option(*flags, *name, metavar=last, help=meaning, multiple=True, **{"type": not_empty, **more})
 

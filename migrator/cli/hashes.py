@@ -92,7 +92,7 @@ def _print_hashes(document: JSONObject, namespace: str, name: str, wanted: Itera
 
 
 def _sets_in(path: str) -> Iterator[JSONObject]:
-    for document in dump.objects(path, whole=False):
+    for document in dump.objects(path, lenient=True):
         group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
         if (group, document.get("kind")) == (POD_CLIQUE_SETS.group, POD_CLIQUE_SETS.kind):
             yield document

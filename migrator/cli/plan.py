@@ -100,7 +100,7 @@ def plan(
         return 0
     if result.refusals or is_empty:
         return errors.Refused.exit_code
-    return EXIT_CHANGES if json.number(result, SetState.MIGRATE) else 0
+    return EXIT_CHANGES if result.number_of(SetState.MIGRATE) else 0
 
 
 def _refuse_flags_without_effect(dumps: tuple[str, ...], output_format: str, *, has_target: bool) -> None:
@@ -125,7 +125,7 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
     else:
         commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
-    progress = status.progress(reached, reverts=seen.open_record.revert) if seen.open_record and reached else ""
+    progress = status.how_far(reached, reverts=seen.open_record.revert) if seen.open_record and reached else ""
     return status.outlook_text(look, plans, newer, commands=commands, progress=progress)
 
 
@@ -150,9 +150,9 @@ def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[
 def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if sets are as it left them and none is to be migrated."""
     last = seen.record
-    if last is None or last.is_open or last.revert or reached is None or json.number(reached, SetState.MIGRATE):
+    if last is None or last.is_open or last.revert or reached is None or reached.number_of(SetState.MIGRATE):
         return ()
-    if reached.set_plans and not json.number(reached, SetState.DONE):  # an old operator has taken all of it back
+    if reached.set_plans and not reached.number_of(SetState.DONE):  # an old operator has taken all of it back
         return ()
     options = RunOptions(PlanOptions(named(last.target)))
     result = RunResult(reached, operator=seen.operator)
@@ -162,7 +162,7 @@ def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tup
 def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: str | None) -> str:
     if output_format == "json":
         return as_json(json.plan_json(result, header))
-    migrates = json.number(result, SetState.MIGRATE) and not result.refusals
+    migrates = result.number_of(SetState.MIGRATE) and not result.refusals
     following = flags.next_command("run", "--stop-operator") if migrates else ""
     if output_format == "html":
         return page.render(result, header, group_by=group_by, next_command=following)

@@ -127,7 +127,8 @@ def _text(result: RunResult, output_format: str, *, dry_run: bool, revert: bool,
                 "plan": json.plan_json(result.plan),
             }
         )
-    if dry_run:
+    reverts_nothing = revert and not result.plan.set_plans
+    if dry_run and not reverts_nothing:
         patches = words.count(result.patches, "patch", "patches")
         proof = f"The API server accepts all {patches}, and your permissions suffice. " if result.patches else ""
         again = flags.next_command("run", again=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from migrator import words
@@ -71,10 +71,11 @@ def verify(
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(result.problems, key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
-    if not after_upgrade and _unmigrated(problems):
-        commands.append(flags.next_command("run", "--stop-operator"))
-    if not after_upgrade and result.sets and not problems:
-        commands.append(dialogue.verification(options, by_binary=to_binary is not None))
+    if not after_upgrade:
+        if _unmigrated(problems):
+            commands.append(flags.next_command("run", "--stop-operator"))
+        if result.sets and not problems:
+            commands.append(dialogue.verification(options, by_binary=to_binary is not None))
     if output == "json":
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
@@ -114,25 +115,33 @@ def _text(
     options: core.VerifyOptions, result: core.VerifyResult, problems: Sequence[Problem], commands: Sequence[str]
 ) -> str:
     """The verdict, the first problems, and the commands that are next."""
-    target, rows = options.plan.target, []
-    if not (problems or result.sets):
-        rows.append(words.wrapped(f"Nothing to verify: {words.NO_SETS}"))
-    elif not problems:
-        stored, sets = words.count(result.stored, "stored hash", "stored hashes"), words.count(result.sets, "set")
-        rows.append(words.row("verified", f"{stored} of {sets}, against {target}."))
-        if options.after_upgrade and result.older is None:
-            rows.append(words.row("note", "No record tells when the run was: only values and operators were checked."))
-        if result.older is not None and result.younger is not None:
-            done = "The operator is ready: the upgrade is complete."
-            rows.append(words.row("pods", f"{_promise(result.older, result.younger)} {done}"))
-        rows += [words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed]
-        if not options.after_upgrade:
-            note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
-            rows.append(words.row("note", note))
+    if problems:
+        rows = _problem_rows(options, problems)
+    elif result.sets:
+        rows = _verified_rows(options, result)
+    else:
+        rows = iter([words.wrapped(f"Nothing to verify: {words.NO_SETS}")])
+    return "".join([*rows, words.command_rows("next", commands)])
+
+
+def _verified_rows(options: core.VerifyOptions, result: core.VerifyResult) -> Iterator[str]:
+    stored, sets = words.count(result.stored, "stored hash", "stored hashes"), words.count(result.sets, "set")
+    yield words.row("verified", f"{stored} of {sets}, against {options.plan.target}.")
+    if options.after_upgrade and result.older is None:
+        yield words.row("note", "No record tells when the run was: only values and operators were checked.")
+    if result.older is not None and result.younger is not None:
+        done = "The operator is ready: the upgrade is complete."
+        yield words.row("pods", f"{_promise(result.older, result.younger)} {done}")
+    yield from (words.row("noticed", words.readable(noticed.message)) for noticed in result.noticed)
+    if not options.after_upgrade:
+        note = "Once the new operator runs, verify again; `grove-migrator plan` lists the commands of the upgrade."
+        yield words.row("note", note)
+
+
+def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem]) -> Iterator[str]:
     if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
         are = "set is" if unmigrated == 1 else "sets are"
-        rows.append(words.wrapped(f"{unmigrated:,} {are} not migrated to {target} yet."))
-    rows += [words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN]]
+        yield words.wrapped(f"{unmigrated:,} {are} not migrated to {options.plan.target} yet.")
+    yield from (words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
-        rows.append(words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all."))
-    return "".join([*rows, words.command_rows("next", commands)])
+        yield words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all.")

@@ -32,8 +32,9 @@ from migrator.errors import UsageError
 
 #: For how many seconds the kernel tries to send what is not acknowledged, also for a process that is stopped.
 _UNACKNOWLEDGED: Final = 10.0
+#: ``l_onoff`` and ``l_linger`` of ``SO_LINGER``: to close is to reset, at once (``man 7 socket``).
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
-_LINGER: Final = struct.pack("ii", 1, 0)
 _BUFFER: Final = 1 << 16
 
 #: So many connections are kept open: one for each patch that may be under way, and some for lists and Leases.
@@ -46,13 +47,14 @@ def pool_of(configuration: Configuration) -> PoolManager:
     Raises :class:`~migrator.errors.UsageError` for a certificate that cannot be used.
     """
     configuration.connection_pool_maxsize = _KEPT
+    # urllib3 does not send the user and password that stand in the address of a proxy.
     if configuration.proxy and (secret := parse_url(configuration.proxy).auth):
         configuration.proxy_headers = {"proxy-authorization": basic(unquote(secret))}
     pool: PoolManager = ApiClient(configuration).rest_client.pool_manager
     if not configuration.verify_ssl:
         disable_warnings(InsecureRequestWarning)  # the kubeconfig asks for it, and stderr holds the log alone
     pool.connection_pool_kw["ssl_context"] = _tls(configuration)
-    options = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)]
+    options = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)]
     if (user_timeout := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:  # Linux's
         options.append((socket.IPPROTO_TCP, user_timeout, int(_UNACKNOWLEDGED * 1000)))
     pool.connection_pool_kw["socket_options"] = options
@@ -76,8 +78,8 @@ def tls_files(configuration: Configuration) -> tuple[bytes, ...]:
         return tuple(Path(path).read_bytes() for path in paths if path)
 
 
-class _Finished(ssl.SSLContext):
-    """A TLS context that is not changed any more, so that threads can share it.
+class _LoadedContext(ssl.SSLContext):
+    """A TLS context that has its certificates and is not changed any more, so that threads can share it.
 
     urllib3 loads the certificates again for each connection, and OpenSSL can crash if another thread connects
     meanwhile. (It also sets ``verify_mode``, to what it is, which does no harm.)
@@ -106,7 +108,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
     if configuration.cert_file:  # without a password OpenSSL would ask for that of an encrypted key
         with _loading("client-certificate with its client-key"):
             context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
-    context.__class__ = _Finished
+    context.__class__ = _LoadedContext  # from now on
     return context
 
 
@@ -118,21 +120,21 @@ def _loading(what: str) -> Iterator[None]:
         raise UsageError(f"the {what} of the kubeconfig cannot be used: {error}") from error
 
 
-class _Within(io.RawIOBase):
+class _TimedReader(io.RawIOBase):
     """The bytes of one answer, all of which must come within the time that a single read had."""
 
     def __init__(self, sock: socket.socket) -> None:
         limit = sock.gettimeout()
         self._sock = sock
         self._bytes: Any = sock.makefile("rb", buffering=0)
-        self._until = None if limit is None else time.monotonic() + limit
+        self._ends = None if limit is None else time.monotonic() + limit
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - any writable buffer
-        if self._until is not None:
-            left = self._until - time.monotonic()
+        if self._ends is not None:
+            left = self._ends - time.monotonic()
             if left <= 0:
                 raise TimeoutError("the answer was not complete in time")
             self._sock.settimeout(left)
@@ -144,21 +146,24 @@ class _Within(io.RawIOBase):
         super().close()
 
 
-class _Answer(http.client.HTTPResponse):
-    """An answer with a time limit as a whole: urllib3's is for each read, and a byte now and then lasts for ever."""
+class _TimedResponse(http.client.HTTPResponse):
+    """An answer with a time limit as a whole.
+
+    urllib3's limit is for each read, so an answer that sends a byte now and then could last for ever.
+    """
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401 - http.client's
         super().__init__(sock, *args, **options)
         self.fp.close()
-        self.fp = io.BufferedReader(_Within(sock), _BUFFER)
+        self.fp = io.BufferedReader(_TimedReader(sock), _BUFFER)
 
 
 class _Http(HTTPConnection):
-    response_class = _Answer
+    response_class = _TimedResponse
 
 
 class _Https(HTTPSConnection):
-    response_class = _Answer
+    response_class = _TimedResponse
 
 
 class _HttpPool(HTTPConnectionPool):

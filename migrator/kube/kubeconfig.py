@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from migrator import kubectl_yaml
 from migrator.errors import NotAuthorised, UsageError
 from migrator.kube import connections, plugin
 from migrator.kube import kubeconfig_fields as fields
+from migrator.kube.credentials import Lifetime, Read
 
 DEFAULT: Final = "~/.kube/config"
 
@@ -28,15 +28,12 @@ _IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
 #: Files are read again each minute, because whoever rotates them does so long before what is in them expires; client-go
 #: too goes on with what it has if they cannot be read (``transport/token_source.go:NewCachedFileTokenSource``).
-_OF_FILES: Final = (math.inf, 60.0)
+_OF_FILES: Final = Lifetime(read_again_after=60.0)
 
 #: Fields that client-go takes instead of a plugin (``plugin/pkg/client/auth/exec/exec.go:UpdateTransportConfig``).
 _BEFORE_PLUGIN: Final = frozenset({"token", "tokenFile", "username", "client-certificate", "client-certificate-data"})
 
-#: Puts address and credentials into a configuration: see :class:`~migrator.kube.credentials.Credentials`.
-Read = Callable[[Configuration], tuple[float, float]]
-
-_either: Any = FileOrData
+_file_or_data: Any = FileOrData  # the client has no types
 _from_pod = cast("Callable[..., None]", config.load_incluster_config)
 
 
@@ -77,12 +74,13 @@ def _document(path: str) -> dict[str, Any] | None:
         except ValueError as error:
             raise ValueError(f"{error}: correct it, or give what `kubectl config view --raw` prints") from None
     whole: dict[str, Any] = {} if document is None else document
-    for field, wrong in fields.file_faults(whole):
+    if fault := next(fields.file_faults(whole), None):
+        field, wrong = fault
         raise UsageError(f"kubeconfig {path}{field and f': `{field}`'} {wrong}")
     return whole
 
 
-def _read_pod(configuration: Configuration) -> tuple[float, float]:
+def _read_pod(configuration: Configuration) -> Lifetime:
     try:
         _from_pod(client_configuration=configuration, try_refresh_token=False)
     except (config.ConfigException, OSError) as error:
@@ -101,9 +99,9 @@ class _Entry(NamedTuple):
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
     folder: Path = Path()
 
-    def either(self, field: str) -> Any:  # noqa: ANN401 - the client has no types
-        """What is given as a file or as data, which goes first."""
-        return _either(self.fields, field, file_base_path=str(self.folder))
+    def file_or_data(self, field: str) -> Any:  # noqa: ANN401 - the client's
+        """What is given as a file or as data; data goes first."""
+        return _file_or_data(self.fields, field, file_base_path=str(self.folder))
 
 
 class _Chosen(NamedTuple):
@@ -114,10 +112,10 @@ class _Chosen(NamedTuple):
     cluster: _Entry
     user: _Entry
 
-    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> tuple[float, float]:
-        """See :data:`Read`."""
-        cluster, lifetime = self.cluster, (math.inf, math.inf)
-        # Nobody is sent in the clear, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
+    def read(self, configuration: Configuration, waiting: Callable[[str], object]) -> Lifetime:
+        """See :data:`~migrator.kube.credentials.Read`."""
+        cluster, lifetime = self.cluster, Lifetime()
+        # Credentials are never sent without TLS, as by client-go (``tools/clientcmd/client_config.go:ClientConfig``).
         user = self.user if cluster.fields["server"].lower().startswith("https:") else _Entry()
         with _explained(self.files):
             if user.fields.keys() & {"tokenFile", "client-certificate"}:
@@ -130,9 +128,9 @@ class _Chosen(NamedTuple):
             configuration.tls_server_name = cluster.fields.get("tls-server-name")
             configuration.proxy = cluster.fields.get("proxy-url") or _proxy(configuration.host)
             configuration.no_proxy = None
-            configuration.ssl_ca_cert = cluster.either("certificate-authority").as_file()
-            configuration.cert_file = user.either("client-certificate").as_file()
-            configuration.key_file = user.either("client-key").as_file()
+            configuration.ssl_ca_cert = cluster.file_or_data("certificate-authority").as_file()
+            configuration.cert_file = user.file_or_data("client-certificate").as_file()
+            configuration.key_file = user.file_or_data("client-key").as_file()
             if token := _token(user):
                 configuration.api_key["BearerToken"] = f"Bearer {token}"
             elif "username" in user.fields:
@@ -140,10 +138,10 @@ class _Chosen(NamedTuple):
                 configuration.api_key["BearerToken"] = connections.basic(pair)
         return lifetime
 
-    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], tuple[float, float]]:
+    def _ask_plugin(self, waiting: Callable[[str], object]) -> tuple[dict[str, str], Lifetime]:
         entry, told = dict(self.user.fields["exec"]), None
         if entry.get("provideClusterInfo"):
-            authority = self.cluster.either("certificate-authority").as_data()
+            authority = self.cluster.file_or_data("certificate-authority").as_data()
             told = {**self.cluster.fields, "certificate-authority-data": authority}
         if os.sep in entry["command"]:  # as client-go (tools/clientcmd/loader.go:GetAuthInfoFileReferences)
             entry["command"] = str(self.user.folder / entry["command"])
@@ -154,14 +152,14 @@ class _Chosen(NamedTuple):
 
 
 def _proxy(server: str) -> str | None:
-    """That of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
+    """The proxy of the environment, as Go chooses it (``net/http``, ``ProxyFromEnvironment``).
 
     The client would send what is for this machine through it too, and has ALL_PROXY, which kubectl does not know.
     """
     name = f"{urlsplit(server).scheme}_proxy"
-    around = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
+    bypassed = ",".join((_THIS_MACHINE, os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""))
     variable = next(filter(os.environ.get, (name.upper(), name)), None)
-    if variable is None or should_bypass_proxies(server, around.replace("*.", ".")):
+    if variable is None or should_bypass_proxies(server, bypassed.replace("*.", ".")):
         return None
     if not fields.is_address(os.environ[variable]):
         raise UsageError(f"the proxy of the variable {variable} cannot be used: give {fields.ADDRESS}")
@@ -169,7 +167,7 @@ def _proxy(server: str) -> str | None:
 
 
 def _token(user: _Entry) -> str | None:
-    """That of a file goes before that in the text, unless it cannot be read.
+    """The token of a user: that of its file goes before the one in the kubeconfig, unless it cannot be read.
 
     As client-go (``transport/round_trippers.go:NewBearerAuthWithRefreshRoundTripper``).
     """
@@ -187,9 +185,10 @@ def _token(user: _Entry) -> str | None:
 def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _Chosen:
     """The context to use, with entries that are usable.
 
-    Raises ``UsageError`` if there is none, and where the client would be somebody else: it takes a user that is not
-    there for nobody, ignores the fields of impersonation, and takes the current context of the last file. kubectl takes
-    that of the first that names one (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
+    Raises ``UsageError`` if there is none, and where the official client would send other credentials than kubectl: it
+    sends none for a user that is not there, ignores the fields of impersonation, and takes the current context of the
+    last file. kubectl takes that of the first that names one
+    (``client-go/tools/clientcmd/loader.go:ClientConfigLoadingRules.Load``).
     """
     contexts, clusters, users = (_entries(documents, kind) for kind in ("context", "cluster", "user"))
     if not contexts:
@@ -213,17 +212,20 @@ def _choose(documents: Mapping[str, Any], context: str | None, files: str) -> _C
             f"kubeconfig {files}: the user of context {name} acts as another by `{field}`, which is not "
             "supported: choose a context whose user has credentials of its own"
         )
-    faults = {
-        f"cluster {cluster.name}": fields.cluster_faults(cluster.fields),
-        f"user {user.name}": fields.user_faults(user.fields, lambda path: (user.folder / path).read_bytes()),
-    }
-    for entry, (field, wrong) in ((entry, fault) for entry, found in faults.items() for fault in found):
-        raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
+    _refuse_first(fields.cluster_faults(cluster.fields), files, f"cluster {cluster.name}")
+    user_faults = fields.user_faults(user.fields, lambda path: (user.folder / path).read_bytes())
+    _refuse_first(user_faults, files, f"user {user.name}")
     return _Chosen(files, name, cluster, user)
 
 
+def _refuse_first(faults: Iterator[fields.Fault], files: str, entry: str) -> None:
+    if fault := next(faults, None):
+        field, wrong = fault
+        raise UsageError(f"kubeconfig {files}: `{field}` of {entry} {wrong}")
+
+
 def _entries(documents: Mapping[str, Any], kind: str) -> dict[str, _Entry]:
-    """The entries of a list by name, of which the first counts; kubectl takes an empty text for no text."""
+    """The entries of all files by name, of which the first counts; to kubectl an empty field is not set."""
     entries: dict[str, _Entry] = {}
     for path, document in documents.items():
         for item in document.get(f"{kind}s") or ():

@@ -81,7 +81,7 @@ def cluster_faults(cluster: Mapping[str, Any]) -> Iterator[Fault]:
     if "tls-server-name" in cluster and not _is_host(cluster["tls-server-name"]):
         yield "tls-server-name", "is not the name of a host: give the name that the server's certificate has"
     yield from _bad_pem(cluster, "certificate-authority")
-    if cluster.get("insecure-skip-tls-verify") and _either(cluster, "certificate-authority"):
+    if cluster.get("insecure-skip-tls-verify") and _name_of(cluster, "certificate-authority"):
         yield "insecure-skip-tls-verify", "is true beside a certificate-authority: remove one of them"
 
 
@@ -98,7 +98,7 @@ def user_faults(user: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
         yield "username", "is beside a token: remove one of them"
     yield from _bad_pem(user, "client-certificate")
     yield from _bad_pem(user, "client-key")
-    certificate, key = (_either(user, name) for name in ("client-certificate", "client-key"))
+    certificate, key = (_name_of(user, name) for name in ("client-certificate", "client-key"))
     if certificate and not key:
         yield "client-key", "is missing: a client certificate needs its key"
     if key and not certificate:
@@ -125,8 +125,8 @@ def _wrong_types(value: Any, form: Any, at: str = "") -> Iterator[Fault]:  # noq
                 yield from _wrong_types(value[key], inner, place)
 
 
-def _either(entry: Mapping[str, Any], field: str) -> str | None:
-    """The name under which a field is given: as a file, or as data."""
+def _name_of(entry: Mapping[str, Any], field: str) -> str | None:
+    """The field by which it is given: as a file, or as data; ``None`` if it is not."""
     return next((name for name in (field, field + _DATA) if name in entry), None)
 
 
@@ -150,7 +150,8 @@ def is_address(text: str) -> bool:
         address = parse_url(text)
     except LocationValueError:
         return False
-    return address.scheme in {"http", "https"} and bool(address.host) and not (address.query or address.fragment)
+    is_web = address.scheme in {"http", "https"} and not (address.query or address.fragment)
+    return is_web and bool(address.host and _is_host(address.host))
 
 
 def _is_host(text: str) -> bool:

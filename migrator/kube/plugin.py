@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from migrator.errors import NotAuthorised
+from migrator.kube.credentials import Lifetime
 
 #: How long a plugin may take, in seconds, before somebody is told that it is waited for.
 PATIENCE: Final = 5.0
@@ -20,7 +20,7 @@ PATIENCE: Final = 5.0
 #: How long before they expire credentials are read again, in seconds: all attempts of a read may take so long.
 _EARLY: Final = 60.0
 #: How soon they are read again at the earliest, in seconds: a plugin may print a token that has expired.
-_LEAST: Final = 1.0
+_SOONEST: Final = 1.0
 
 _STDIN: Final = 0
 
@@ -33,11 +33,10 @@ _TOLD: Final = (
 
 def run(
     entry: dict[str, Any], cluster: dict[str, Any] | None, waiting: Callable[[str], object]
-) -> tuple[dict[str, str], tuple[float, float]]:
-    """The fields of a kubeconfig's user that stand for a plugin's answer.
+) -> tuple[dict[str, str], Lifetime]:
+    """The fields of a kubeconfig's user that stand for a plugin's answer, and how long they are good.
 
-    The numbers are the seconds for which they are good, and those after which they are to be read again. ``cluster`` is
-    what a plugin with ``provideClusterInfo`` is told.
+    ``cluster`` is what a plugin with ``provideClusterInfo`` is told.
 
     As with kubectl the plugin has our stderr, because it may ask for a login there; the official client gives it a pipe
     unless stdout is a terminal (client-go: ``plugin/pkg/client/auth/exec/exec.go:refreshCredsLocked``). ``waiting``
@@ -103,8 +102,8 @@ def _user(status: dict[str, Any]) -> dict[str, str]:
     return fields
 
 
-def _lifetime(status: dict[str, Any]) -> tuple[float, float]:
+def _lifetime(status: dict[str, Any]) -> Lifetime:
     if not (expiry := status.get("expirationTimestamp")):
-        return math.inf, math.inf
+        return Lifetime()
     seconds = (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()
-    return seconds, max(_LEAST, seconds - _EARLY)
+    return Lifetime(seconds, max(_SOONEST, seconds - _EARLY))

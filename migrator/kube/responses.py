@@ -22,8 +22,10 @@ SERVER_ERRORS: Final = range(500, 600)
 _SHOWN_CAUSES: Final = 3
 _SHOWN_CHARACTERS: Final = 256
 _LONGEST_REASON: Final = 64
+#: A denial, or a webhook that does not answer, as the message of a Status begins to tell it.
 _STOPPED: Final = re.compile(
-    r"(failed calling webhook|admission webhook|ValidatingAdmissionPolicy) (?P<quote>[\"'])([^\"']{1,253})(?P=quote)"
+    r"(?P<by>failed calling webhook|admission webhook|ValidatingAdmissionPolicy) "
+    r"(?P<quote>[\"'])(?P<name>[^\"']{1,253})(?P=quote)"
 )
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
@@ -57,6 +59,7 @@ class Failure:
             parsed = json.loads(body)
         except (ValueError, RecursionError):
             text = " ".join(body.decode("utf-8", "replace").split())
+            # Control characters escaped, without the quotes around it.
             return cls(code, {}, "" if text.startswith(("{", "[")) else ascii(text[:_SHOWN_CHARACTERS])[1:-1])
         is_status = isinstance(parsed, dict) and parsed.get("kind", "Status") == "Status"
         return cls(code, parsed if is_status else {})
@@ -74,9 +77,9 @@ class Failure:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, text = self.code, f"{what}: {self}"
         if self._stopped:
-            return errors.Rejected(text, denied_by=self._stopped[3])
-        anonymous = self.status and not self._details.get("causes") and not self._details.get("name")
-        if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and anonymous:
+            return errors.Rejected(text, denied_by=self._stopped["name"])
+        names_nothing = self.status and not self._details.get("causes") and not self._details.get("name")
+        if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and names_nothing:
             return errors.TestFailed(f"{what}: a test of the patch does not hold")
         conflict = errors.AlreadyExists if self.status.get("reason") == "AlreadyExists" else errors.Conflict
         kinds: Mapping[int, type[errors.ClusterError]] = {
@@ -101,8 +104,8 @@ class Failure:
         if fields:
             parts.append(first_of(fields, _SHOWN_CAUSES))
         if self._stopped:
-            how = self._stopped[1] if self._stopped[1].startswith("failed") else "denied by"
-            parts.append(f"{how} {self._stopped[3]}")
+            by = self._stopped["by"]
+            parts.append(f"{by if by.startswith('failed') else 'denied by'} {self._stopped['name']}")
         elif self.code in _REMEDIES:
             parts.append(_REMEDIES[self.code])
         return ": ".join([*parts, *filter(None, [self.text])])

@@ -146,8 +146,8 @@ class KubeCluster:
         except errors.NotFound:
             return
         for version in known.get("versions") or ():
-            shown = self._read(f"/apis/{version['groupVersion']}")
-            for entry in shown.get("resources") or ():
+            listed = self._read(f"/apis/{version['groupVersion']}")
+            for entry in listed.get("resources") or ():
                 if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
                     yield version["version"], entry
 
@@ -160,8 +160,9 @@ class KubeCluster:
         request = first
         while True:
             page = self._object(request)
-            items = page.get("items", "")
-            items = [] if items is None else items  # Go may write an empty slice as null
+            items = page.get("items")
+            if items is None and "items" in page:  # Go may write an empty slice as null
+                items = []
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
                 raise errors.ClusterError(
                     f"{request.what}: the answer is not a list of objects; is a proxy in the way?"
@@ -189,7 +190,7 @@ class KubeCluster:
             f"{kind} {place}",
             query,
             _METHODS[verb],
-            _go(body),
+            _as_go_spells(body),
             left=self._left,
             dry_run=self.dry_run,
         )
@@ -218,7 +219,7 @@ def _path(resource: Resource, namespace: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in (*parts, resource.plural))
 
 
-def _go(text: str) -> bytes:
+def _as_go_spells(text: str) -> bytes:
     """JSON in the spelling of Go's ``encoding/json``, which escapes characters that JSON need not.
 
     The API server compares strings of a ``test`` as JSON text, not as values (``gopkg.in/evanphx/json-patch.v4``,

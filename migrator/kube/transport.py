@@ -18,14 +18,13 @@ from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlencode
 
 import urllib3
-from kubernetes.client import Configuration
 from urllib3 import exceptions as http
 from urllib3.util import Url
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Deadline
 from migrator.kube import responses
-from migrator.kube.credentials import Credentials
+from migrator.kube.credentials import Credentials, Read
 
 JSON: Final = "application/json"
 _USER_AGENT: Final = f"grove-migrator/{__version__}"
@@ -121,17 +120,9 @@ class Timing:
 
 
 class Transport:
-    """Sends requests, from any number of threads.
+    """Sends requests, from any number of threads; making it sends nothing yet."""
 
-    ``read`` is that of :class:`~migrator.kube.credentials.Credentials`; nothing is sent yet.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[Configuration], tuple[float, float]],
-        deadline: Deadline | None,
-        timing: Timing,
-    ) -> None:
+    def __init__(self, read: Read, deadline: Deadline | None, timing: Timing) -> None:
         self._timing = timing
         self._credentials = Credentials(read, timing.clock)
         self.server = self._credentials.server
@@ -153,7 +144,7 @@ class Transport:
             attempt += 1
             try:
                 answer = self._attempt(request, longest, until)
-                if not isinstance(answer, _Trouble):
+                if isinstance(answer, bytes):
                     return answer
                 in_doubt = in_doubt or answer.in_doubt
                 wait = delay(attempt, answer.asked, self._timing.chance())
@@ -161,7 +152,7 @@ class Transport:
                 left = min(until - self._timing.clock() - _LEAST_TIME, self._deadline.remaining())
                 if attempt >= most or wait >= left:
                     self._give_up(request, attempt, answer)
-            except errors.MigratorError as error:
+            except errors.MigratorError as error:  # of this attempt, or because it was the last one
                 if in_doubt and not isinstance(error, errors.NotFound):  # what is gone holds nothing that was written
                     raise errors.LostReply(f"{error}; an attempt may have been applied") from error
                 raise

@@ -187,6 +187,10 @@ class Plan:
         """Everything that informs."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.WARNING)
 
+    def number_of(self, state: SetState) -> int:
+        """How many of the selected sets are in this state."""
+        return sum(set_plan.state is state for set_plan in self.set_plans)
+
     @property
     def remaining(self) -> Disruption:
         """The pods of the cluster that are recreated although the sets that can be migrated are."""

@@ -21,7 +21,7 @@ class Outlook:
     ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end.
     """
 
-    name: str | None
+    name: str
     is_cluster: bool
     sets: int = 0
     pods: int = 0

@@ -60,7 +60,7 @@ _NAMES_WITH_HASH: Final = (b"/api/common.GeneratePodGangName\0", b"/api/common.G
 
 #: How to get a program, which is at this path in Grove's ``operator/Dockerfile``.
 TAKE_IT: Final = (
-    "take the program out of the operator's image: `crane export IMAGE - | tar -xO grove-operator > grove-operator`"
+    'take the program out of the operator\'s image: `crane export "$IMAGE" - | tar -xO grove-operator > grove-operator`'
 )
 _AGAIN: Final = "get the file again"
 _NAME_IT: Final = "if you know which k8s.io/api its types are of, name the scheme, such as --to legacy-1.35"

@@ -27,7 +27,7 @@ class PlanHeader:
     Its fields are keys of the JSON.
     """
 
-    cluster: str | None
+    cluster: str
     time: str
     version: str
 
@@ -138,11 +138,6 @@ def object_json(ref: Ref | None) -> dict[str, str | None]:
         "namespace": (ref.namespace or None) if ref else None,
         "name": ref.name if ref else None,
     }
-
-
-def number(plan: model.Plan, state: model.SetState) -> int:
-    """How many sets are in this state."""
-    return sum(set_plan.state is state for set_plan in plan.set_plans)
 
 
 def in_order(findings: Iterable[model.Finding]) -> list[model.Finding]:

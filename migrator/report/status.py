@@ -41,7 +41,7 @@ def outlook_text(
     )
 
 
-def progress(plan: model.Plan, *, reverts: bool) -> str:
+def how_far(plan: model.Plan, *, reverts: bool) -> str:
     """How many sets a run has finished by the plan of its upgrade, as a sentence."""
     finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
     are = "is" if finished == 1 else "are"
@@ -79,7 +79,7 @@ def common_refusals(plans: Iterable[model.Plan]) -> list[model.Finding]:
 
 
 def _facts(outlook: Outlook) -> Iterator[str]:
-    yield row("cluster" if outlook.is_cluster else "dump", outlook.name or "not named")
+    yield row("cluster" if outlook.is_cluster else "dump", outlook.name)
     if outlook.record:
         yield row("record", outlook.record)
     nothing = "None was found" if outlook.is_cluster else "Not read from a dump"

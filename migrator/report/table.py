@@ -62,11 +62,11 @@ def headline(plan: model.Plan) -> str:
     """What the upgrade recreates without the migration and with it, for somebody who reads nothing else."""
     if not plan.set_plans and not plan.cluster_disruption.pods:
         return NOTHING_SELECTED
-    refused, sets = json.number(plan, model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
+    refused, sets = plan.number_of(model.SetState.REFUSED), words.count(len(plan.set_plans), "set")
     hold = f"{sets} already {'holds' if len(plan.set_plans) == 1 else 'hold'} the hashes of"
     if _is_revert(plan):
         old = ", ".join(sorted({str(one.target) for one in plan.set_plans}))
-        restored = json.number(plan, model.SetState.MIGRATE)
+        restored = plan.number_of(model.SetState.MIGRATE)
         stuck = f" {words.count(refused, 'set')} cannot be reverted." if refused else ""
         restores = f"The revert restores the hashes of {old} in {restored:,} of {sets}.{stuck}"
         return restores if restored or refused else f"Nothing to revert: {hold} {old}."
@@ -74,7 +74,7 @@ def headline(plan: model.Plan) -> str:
         return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod."
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
-        able = json.number(plan, model.SetState.MIGRATE) + json.number(plan, model.SetState.DONE)
+        able = plan.number_of(model.SetState.MIGRATE) + plan.number_of(model.SetState.DONE)
         needs = "needs" if refused == 1 else "need"
         return f"{without} {able:,} of {sets} can be migrated; {refused:,} {needs} attention."
     if plan.refusals:
@@ -96,12 +96,9 @@ def next_steps(plan: model.Plan) -> list[str]:
     if not plan.refusals:
         return []
     steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(plan.refusals))}."]
-    migrating = json.number(plan, model.SetState.MIGRATE)
-    if (
-        migrating
-        and not _is_revert(plan)
-        and all(finding.severity is model.Severity.WARNING for finding in plan.findings)
-    ):
+    migrating = plan.number_of(model.SetState.MIGRATE)
+    only_sets_are_refused = all(finding.severity is model.Severity.WARNING for finding in plan.findings)
+    if migrating and only_sets_are_refused and not _is_revert(plan):
         sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
         steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
     return steps

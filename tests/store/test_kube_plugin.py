@@ -14,7 +14,7 @@ from kubernetes.client import Configuration
 from migrator.errors import NotAuthorised
 from migrator.kinds import PODS
 from migrator.kube import store as kube_store
-from migrator.kube.credentials import Credentials
+from migrator.kube.credentials import Credentials, Lifetime
 from migrator.kube.transport import Timing
 from tests.support.fake_api import AUTHORITY, CERTIFICATE, POD, Answer, FakeApi, Seen, Serve, status
 from tests.support.kubeconfigs import ask, kubeconfig, plugin
@@ -234,11 +234,11 @@ def test_a_slow_renewal_holds_up_nobody_while_the_old_credentials_are_good() -> 
     """A credential plugin may wait for a person, and the Lease is renewed by another thread."""
     now, asked, answered = [0.0], threading.Event(), threading.Event()
 
-    def read(_: Configuration) -> tuple[float, float]:
+    def read(_: Configuration) -> Lifetime:
         if now[0]:
             asked.set()
             answered.wait(20)
-        return 100.0, 40.0
+        return Lifetime(100.0, 40.0)
 
     credentials = Credentials(read, lambda: now[0])
     now[0] = 50.0

@@ -68,7 +68,7 @@ CLUSTER: dict[str, list[tuple[str, object]]] = {
     "is not an address: it must be http://HOST:PORT or": [
         ("server", server)
         for server in (
-            *("nonsense", "http://a:b:c", "https://127.0.0.1:99999", "https://[::1:6443"),
+            *("nonsense", "http://a:b:c", "https://127.0.0.1:99999", "https://[::1:6443", "https://a..b:6443"),
             # the path of a request would become a part of these
             *("https://127.0.0.1:1/path?a=b", "https://127.0.0.1:1#a"),
         )

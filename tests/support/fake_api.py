@@ -21,6 +21,7 @@ from kubernetes.client import Configuration
 from migrator import exact_json
 from migrator.cluster import Deadline
 from migrator.kinds import Op
+from migrator.kube.credentials import Lifetime
 from migrator.kube.store import KubeCluster
 from migrator.kube.transport import Timing, Transport
 from tests.support.clock import Clock
@@ -231,10 +232,10 @@ def store_on(
     """A store on that server whose waits take no time."""
     time = time or Clock()
 
-    def read(configuration: Configuration) -> tuple[float, float]:
+    def read(configuration: Configuration) -> Lifetime:
         renewed()
         configuration.host, configuration.proxy = url, proxy  # not the environment's: the server is on the loopback
-        return math.inf, math.inf
+        return Lifetime()
 
     timing = Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5, longest=longest)
     return KubeCluster(Transport(read, deadline, timing), dry_run=dry_run)

@@ -163,19 +163,19 @@ def test_a_template_with_a_number_that_is_no_plain_integer_is_refused(
     said += r"plain integer, and a dump can lose how it is spelt\. Plan on the cluster itself, without -f\.$"
     with pytest.raises(InputError, match=said):
         Dump.read(path)
-    list(file_of_objects.objects(path, whole=False))
+    list(file_of_objects.objects(path, lenient=True))
     Dump.read(dump(tmp_path, form({**POD, "spec": {"limit": 0.5}})))
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["plan", "hash"])
-def test_a_version_of_groves_api_that_is_not_known_is_refused(tmp_path: Path, *, whole: bool) -> None:
+@pytest.mark.parametrize("lenient", [False, True], ids=["plan", "hash"])
+def test_a_version_of_groves_api_that_is_not_known_is_refused(tmp_path: Path, *, lenient: bool) -> None:
     """Its fields may mean something else; a version of a kind that holds no hash does no harm."""
     path = dump(tmp_path, json.dumps({**PCS, "apiVersion": "grove.io/v1"}))
     said = f"^{path}: document 1: PodCliqueSet a/demo is grove.io/v1, and only v1alpha1 is known. Dump it with "
     with pytest.raises(InputError, match=said + "`kubectl get podcliquesets.v1alpha1.grove.io -A -o yaml`"):
-        list(file_of_objects.objects(path, whole=whole))
+        list(file_of_objects.objects(path, lenient=lenient))
     other = {**PCS, "apiVersion": "grove.io/v1", "kind": "ClusterTopologyBinding"}
-    assert list(file_of_objects.objects(dump(tmp_path, json.dumps(other)), whole=whole))
+    assert list(file_of_objects.objects(dump(tmp_path, json.dumps(other)), lenient=lenient))
 
 
 def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_object_in_two_files_is_named_with_both(tmp_path: Path) -> None:
 
 def test_documents_before_a_bad_place_are_given(tmp_path: Path) -> None:
     """``hash`` prints what it can: the reader fails where the text does, not before."""
-    documents = file_of_objects.objects(dump(tmp_path, json.dumps(PCS) + "\n{oops\n"), whole=False)
+    documents = file_of_objects.objects(dump(tmp_path, json.dumps(PCS) + "\n{oops\n"), lenient=True)
     assert next(documents) == PCS
     with pytest.raises(InputError, match="line 2"):
         next(documents)

@@ -114,8 +114,8 @@ def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
     invoke.on(MemoryCluster(*objects()))
     run = ("run", *HOME, "--to-binary", written(tmp_path), "-o", "json")
-    assert " --target-image IMAGE --after-upgrade" in invoke(*run).json["next"][-1]
-    assert " --target-image IMAGE --after-upgrade" in invoke("verify", *run[3:5]).out
+    assert ' --target-image "$IMAGE" --after-upgrade' in invoke(*run).json["next"][-1]
+    assert ' --target-image "$IMAGE" --after-upgrade' in invoke("verify", *run[3:5]).out
     named = invoke(*run, "--target-image", "example.test/op:mine").json["next"][-1]
     assert (named.count("--target-image"), "example.test/op:mine" in named) == (1, True)
 
@@ -140,7 +140,7 @@ def test_what_is_no_program_is_answered_with_the_way_to_one(
     for given in ("registry.example/grove-operator:v0.1.0-alpha.11", archive, tmp_path):
         said = invoke(*command, given, code=2).message
         assert said.startswith(str(given))
-        assert "crane export IMAGE - | tar -xO grove-operator > grove-operator" in said
+        assert 'crane export "$IMAGE" - | tar -xO grove-operator > grove-operator' in said
 
 
 @COMMANDS

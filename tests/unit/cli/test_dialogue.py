@@ -98,6 +98,14 @@ def test_before_the_next_operator_is_started_its_crds_come(
     assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
 
 
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_an_older_release_with_the_same_hashes_is_upgraded(replicas: int, site: Site, invoke: Invoke) -> None:
+    """It needs no migration, and is not the release that the user upgrades to."""
+    site.install(A8, replicas)
+    commands = invoke("run", "--to", "v0.1.0-alpha.9", "-o", "json").json["next"]
+    assert commands[-2].startswith('helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.9 ')
+
+
 @pytest.mark.usefixtures("site")
 def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
     """The command that every upgrade needs is printed; after a revert none that nobody knows to be needed."""

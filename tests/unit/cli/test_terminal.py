@@ -221,6 +221,13 @@ def test_nothing_to_do_is_said_once(command: tuple[str, ...], done: str, invoke:
     assert shown == ["cluster   https://lab.test (context lab)"]
 
 
+@pytest.mark.usefixtures("site")
+def test_a_dry_run_of_a_revert_of_nothing_says_what_the_run_says(invoke: Invoke) -> None:
+    """There are sets, and none has anything to revert."""
+    said = "Nothing to revert: no stored hash comes from this migration.\n"
+    assert invoke(*RUN, "--revert", "--dry-run").out == said
+
+
 def test_a_revert_of_nothing_is_four_lines(terminal: Terminal) -> None:
     """All that a person reads: no table, no step and no log line."""
     assert terminal.type(*RUN, "--revert").lines == [

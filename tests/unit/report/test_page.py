@@ -20,7 +20,7 @@ from tests.support.fleet import LONG, fleet
 from tests.support.tables import table
 from tests.unit.report.test_table import many, plan, tree, tree_plan
 
-ORIGIN = report.PlanHeader(None, "2026-02-01T00:00:00+00:00", "1.2.3")
+ORIGIN = report.PlanHeader("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 HOSTILE = "</style><script src='https://evil.example/x.js'>alert(1)</script><img src=x onerror=alert(1)>&\"'"
 
@@ -198,7 +198,7 @@ def test_the_page_says_what_it_was_made_from() -> None:
     assert "Operator now Deployment grove-system/grove-operator, 1 replica of grove:9" in text
     assert "Upgrade v0.1.0-alpha.4 to v0.1.0-alpha.9 → v0.1.0-alpha.11" in text
     assert "Made 2026-02-01 00:00:00 UTC by grove-migrator 1.2.3" in text
-    assert "Cluster not named Operator now none was seen" in Page(render(bad_night())).text
+    assert "Cluster dump.yaml Operator now none was seen" in Page(render(bad_night())).text
 
 
 def test_refused_sets_are_counted_as_sets_everywhere() -> None:
