@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
 from migrator.errors import InputError
@@ -62,8 +61,8 @@ def pod_clique_set(raw: JSONObject) -> objects.PodCliqueSet:
     return _trimmed(objects.PodCliqueSet, raw, _SET, annotations=annotations, generation=generation, edits=edits)
 
 
-def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
-    """Who owns fields of the template, and when each of them last wrote one of its fields."""
+def _edits(meta: Mapping[str, Any]) -> Iterator[objects.Edit]:
+    """The last write of each manager that owns fields of the template."""
     entries = meta.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or entry.get("subresource"):
@@ -71,7 +70,7 @@ def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
         fields, moment = entry.get("fieldsV1"), objects.kubernetes_time(entry.get("time"))
         spec = fields.get("f:spec") if isinstance(fields, dict) else None
         if isinstance(spec, dict) and "f:template" in spec and moment is not None:
-            yield str(entry.get("manager", "")), moment
+            yield objects.Edit(str(entry.get("manager", "")), moment)
 
 
 def scaling_group(raw: JSONObject) -> objects.GroveObject:

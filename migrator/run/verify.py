@@ -61,13 +61,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     snapshot, found_records = read_snapshot(cluster), records(cluster)
     of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))
     last = next(of_target, None)
-    since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
+    since, source = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline, before = context.clock() + options.wait, None
     for attempts in count(1):
-        after, target = options.after_upgrade, options.plan.target.scheme
-        found = list(verification.problems_of(snapshot, target, after_upgrade=after, since=since, scheme=scheme))
+        found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         found += _found(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
