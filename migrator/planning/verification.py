@@ -132,7 +132,7 @@ def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: dateti
             continue
         if new := [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]:
             message = (
-                f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
+                f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.live)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             )
             yield Problem(clique.ref, None, message, settles=False)

@@ -142,3 +142,14 @@ def test_an_earlier_update_of_a_standalone_pod_clique_alone_hides_no_edit() -> N
     entry = {"manager": "me", "time": edited, "fieldsV1": {"f:spec": {"f:template": {}}}}
     world.pcs["metadata"]["managedFields"] = [entry]
     assert [problem.late for problem in problems(world, since=since)] == EDITED
+
+
+def test_a_pod_that_is_being_deleted_is_none_of_those_that_were_replaced() -> None:
+    """While an update replaces a pod, the PodClique has one pod more than it wants."""
+    since = datetime(2026, 2, 1, tzinfo=UTC)
+    began = (since + timedelta(seconds=1)).isoformat()
+    world = World().grow(scheme="legacy-1.35", cliques=[clique("a")], groups={}, pods=3, progress=())
+    world.put("Pod", "web-0-a-0", DELETION, LATER).put("Pod", "web-0-a-1", "/metadata/creationTimestamp", began)
+    world.put(*SET, "/status/updateProgress", {"updateStartedAt": began, "updateEndedAt": began})
+    (problem,) = problems(world, since=since)
+    assert problem.message.startswith("PodClique default/web-0-a: 1 pod of 2 replaced by an update")
