@@ -198,8 +198,9 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     contradicts.
     """
     old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
+    trees = [tree for tree in snapshot.trees if not tree.pcs.terminating]
     if old is None:
-        if any(_may_hold_target(tree, new) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, new) for tree in trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(None, options.target)
     if recorded not in {None, old}:
@@ -207,7 +208,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
         )
-    plans = tuple(_revert(tree, new, old) for tree in snapshot.trees if not tree.pcs.terminating)
+    plans = tuple(_revert(tree, new, old) for tree in trees)
     return model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
 
 
