@@ -20,7 +20,7 @@ from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.planning.planner import holds_target
-from migrator.releases.table import knows, named, release_in
+from migrator.releases.table import accepts, named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
@@ -171,7 +171,7 @@ class Session:
             # It is the old operator if nothing new was written yet, or if its release knows the old hashes.
             is_first = untouched and run.operator is None and not (run.revert or self.options.is_target(was.image))
             is_first = is_first and not any(map(holds_target, seen.plan.set_plans))
-            knows_old = is_first or knows(was.image, {run.scheme})
+            knows_old = is_first or accepts(was.image, {run.scheme})
             # One tag such as `latest` may be another program now, and a later revert would start that.
             same = changes.get("stopped") is not None and run.operator is not None and was.image == run.operator.image
             doubtful = same and (seen.dirty or run.revert)
