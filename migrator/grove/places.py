@@ -212,11 +212,12 @@ class HashSearch:
         kind, meta = str(raw.get("kind")), raw["metadata"]
         labels = meta["labels"] if isinstance(meta.get("labels"), dict) else {}
         part_of = labels.get(objects.LABEL_PART_OF)
-        joined = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None  # to a set, by its controller
+        # A hash in a known place is migrated only if its object is part of a tree: joined to it by its controller.
+        in_a_tree = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         fields = searched if kind == "Pod" else raw | searched
         for path, value in chain(_hashes(fields, ()), _hashes_in_names(meta.get("name"), labels)):
-            if joined and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
+            if in_a_tree and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = objects.Ref(kind, namespace, name, str(meta.get("uid") or ""))

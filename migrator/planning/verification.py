@@ -20,10 +20,10 @@ CLOCKS: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One deviation from the expected state, which ``settles`` if it may end by itself.
+    """One deviation from the expected state.
 
-    ``late``: a hash that only lags behind, or an update of a set that its owner may have begun: it does not fail the
-    verification. ``commands`` mend it.
+    ``settles``: it may end without help, so it is worth waiting. ``late``: it is told and fails no verification, such
+    as a hash that only lags behind, or a set that its owner has edited. ``commands`` mend it.
     """
 
     ref: objects.Ref
