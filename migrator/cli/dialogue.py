@@ -171,7 +171,7 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
     if operator is None or not operator.deployment or not is_old:
         return Ending(state, (*steps, rollback), note)
     restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
-    if table.knows(operator.image, set(map(str, restored))):
+    if table.accepts(operator.image, set(map(str, restored))):
         return Ending(state, (*steps, operator.start_command), note)
     choice = f"start it with `{operator.start_command}`; otherwise go back with `{rollback}`"
     return Ending(f"{state} If {operator.image} is the old operator's image, {choice}.", steps, note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
 LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
@@ -102,13 +102,20 @@ class PodClique(GroveObject):
         return LABEL_SCALING_GROUP not in self.labels
 
 
+class Edit(NamedTuple):
+    """Who wrote fields of a set's template, and when that manager did so last."""
+
+    manager: str
+    time: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCliqueSet(GroveObject):
-    """A PodCliqueSet, with its whole spec and status; ``edits`` say who wrote its template, and when."""
+    """A PodCliqueSet, with its whole spec and status."""
 
     annotations: Mapping[str, str]
     generation: int
-    edits: tuple[tuple[str, datetime], ...]
+    edits: tuple[Edit, ...]
 
     @property
     def generation_hash(self) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
 from migrator.errors import InputError
@@ -22,10 +21,11 @@ Trimmed = TypeVar("Trimmed", bound=objects.GroveObject)
 _GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
 #: What must have which shape where it is set: ``{}`` is an object with these parts, ``[{}]`` a list of such objects,
-#: ``({},)`` either of both, and ``[""]`` a list of strings. :func:`_check` goes through it.
-_Shape: TypeAlias = Mapping[str, Any] | list[Any] | tuple[Mapping[str, Any]]
+#: ``({},)`` either of both, ``""`` a string and ``[""]`` a list of strings. :func:`_check` goes through it.
+_Shape: TypeAlias = Mapping[str, Any] | list[Any] | tuple[Mapping[str, Any]] | str
 
 _CONTAINERS: Final[_Shape] = [{"resources": {"limits": {}, "requests": {}}}]
+_TOPOLOGY: Final[Mapping[str, _Shape]] = {"topologyConstraint": {}}
 _POD_SPEC: Final[_Shape] = {"containers": _CONTAINERS, "initContainers": _CONTAINERS}
 
 
@@ -37,8 +37,9 @@ _SET: Final[Mapping[str, _Shape]] = {
     "spec": {
         "updateStrategy": {},
         "template": {
-            "cliques": [{"spec": {"podSpec": _POD_SPEC}}],
-            "podCliqueScalingGroups": [{"cliqueNames": [""]}],
+            **_TOPOLOGY,
+            "cliques": [{"name": "", "labels": {}, "annotations": {}, **_TOPOLOGY, "spec": {"podSpec": _POD_SPEC}}],
+            "podCliqueScalingGroups": [{"cliqueNames": [""], **_TOPOLOGY}],
         },
     },
     "status": _status(currentlyUpdating=({},)),
@@ -62,8 +63,8 @@ def pod_clique_set(raw: JSONObject) -> objects.PodCliqueSet:
     return _trimmed(objects.PodCliqueSet, raw, _SET, annotations=annotations, generation=generation, edits=edits)
 
 
-def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
-    """Who owns fields of the template, and when each of them last wrote one of its fields."""
+def _edits(meta: Mapping[str, Any]) -> Iterator[objects.Edit]:
+    """The last write of each manager that owns fields of the template."""
     entries = meta.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or entry.get("subresource"):
@@ -71,7 +72,7 @@ def _edits(meta: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
         fields, moment = entry.get("fieldsV1"), objects.kubernetes_time(entry.get("time"))
         spec = fields.get("f:spec") if isinstance(fields, dict) else None
         if isinstance(spec, dict) and "f:template" in spec and moment is not None:
-            yield str(entry.get("manager", "")), moment
+            yield objects.Edit(str(entry.get("manager", "")), moment)
 
 
 def scaling_group(raw: JSONObject) -> objects.GroveObject:
@@ -144,14 +145,15 @@ def _trimmed(kind: type[Trimmed], raw: JSONObject, shapes: Mapping[str, _Shape],
 
 
 def _check(ref: objects.Ref, holder: JSONObject, shapes: Mapping[str, _Shape], path: str = "") -> None:
+    """Refuse the first part that is set and has another shape than it must have."""
     for key, shape in shapes.items():
         part = holder.get(key)
         if part is None:
             continue
-        item_shape = shape if isinstance(shape, Mapping) else shape[0]
+        item_shape: Any = shape[0] if isinstance(shape, list | tuple) else shape
         items = part if isinstance(part, list) else [part]
-        is_right = isinstance(shape, tuple) or isinstance(part, list) == isinstance(shape, list)
-        if not is_right or not all(isinstance(item, type(item_shape)) for item in items):
+        is_single_or_list = isinstance(shape, tuple) or isinstance(part, list) == isinstance(shape, list)
+        if not is_single_or_list or not all(isinstance(item, type(item_shape)) for item in items):
             raise InputError(f"{ref}: {path}{key} is not {_name(shape)}")
         for item in items if item_shape else ():
             _check(ref, item, item_shape, f"{path}{key}.")
@@ -160,6 +162,8 @@ def _check(ref: objects.Ref, holder: JSONObject, shapes: Mapping[str, _Shape], p
 def _name(shape: _Shape) -> str:
     if isinstance(shape, list):
         return "a list of strings" if shape == [""] else "a list of objects"
+    if isinstance(shape, str):
+        return "a string"
     return "an object or a list of objects" if isinstance(shape, tuple) else "an object"
 
 

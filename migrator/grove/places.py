@@ -210,28 +210,28 @@ class HashSearch:
     def scan(self, raw: JSONObject) -> None:
         """Search the values of one object's fields; of a pod only the metadata."""
         kind, meta = str(raw.get("kind")), raw["metadata"]
-        joined = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None  # to a set, by its controller
+        labels = meta["labels"] if isinstance(meta.get("labels"), dict) else {}
+        part_of = labels.get(objects.LABEL_PART_OF)
+        # A hash in a known place is migrated only if its object is part of a tree: joined to it by its controller.
+        in_a_tree = kind in {"Pod", "PodCliqueSet"} or controller_uid(meta) is not None
         searched = {"metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
         fields = searched if kind == "Pod" else raw | searched
-        for path, value in chain(_hashes(fields, ()), _hashes_in_names(meta)):
-            if joined and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
+        for path, value in chain(_hashes(fields, ()), _hashes_in_names(meta.get("name"), labels)):
+            if in_a_tree and (kind, tuple(_EACH if step.isdigit() else step for step in path)) in _KNOWN:
                 continue
             namespace, name = str(meta.get("namespace") or ""), str(meta.get("name"))
             ref = objects.Ref(kind, namespace, name, str(meta.get("uid") or ""))
-            part_of, at = (meta.get("labels") or {}).get(objects.LABEL_PART_OF), pointer(*path)
-            self._found[kind, namespace, name, at] = objects.PossibleHash(ref, at, value, part_of)
+            at, of = pointer(*path), part_of if isinstance(part_of, str) else None
+            self._found[kind, namespace, name, at] = objects.PossibleHash(ref, at, value, of)
 
 
-def _hashes_in_names(meta: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _hashes_in_names(name: object, labels: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every hash between dashes in the name or a label of an object.
 
     alpha.10-rc1 names PodGangs after it: ``operator/api/common/namegen.go:GeneratePodGangName`` at fe4b7ba1.
     """
-    labels = meta.get("labels")
-    named = {("metadata", "name"): meta.get("name")} | {
-        ("metadata", "labels", key): value for key, value in (labels if isinstance(labels, dict) else {}).items()
-    }
-    for path, text in named.items():
+    texts = {("metadata", "name"): name} | {("metadata", "labels", key): value for key, value in labels.items()}
+    for path, text in texts.items():
         if isinstance(text, str) and (found := _IN_A_NAME.search(text)):
             yield path, found[0]
 

@@ -35,7 +35,7 @@ class Objects:
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
     """Join objects to trees. An object whose owner was not read is left out; its owner is never guessed."""
-    sets = {pcs.ref.uid: pcs.ref.uid for pcs in objects.sets}
+    sets = {pcs.ref.uid: pcs.ref.uid for pcs in objects.sets}  # each is the root of what it controls
     pods = _owned(objects.pods, {clique.ref.uid: clique.ref.uid for clique in objects.cliques})
     groups = _owned(objects.groups, sets)
     gang_maps = _owned(objects.gang_maps, sets)
@@ -57,7 +57,7 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
 
 
 def _owned(items: Iterable[Owned], roots: Mapping[str, str]) -> Mapping[str, list[Owned]]:
-    """The items by the uid of the object at the top of their tree; ``roots`` has that by their controller's uid."""
+    """The items by the uid of their root, which ``roots`` has by the uid of their controller."""
     owned: dict[str, list[Owned]] = defaultdict(list)
     for item in sorted(items, key=_BY_NAME):
         if (root := roots.get(item.owner_uid or "")) is not None:

@@ -59,13 +59,13 @@ class TemplateHasher:
 
     def pieces(self, scheme: Scheme) -> Sequence[fnv.Piece]:
         """What is hashed. Raises as :meth:`under` does."""
-        minor, moved = text = self._text(scheme)
+        minor, is_sorted = text = self._text(scheme)
         if text not in self._printed:
-            self._printed[text] = _printed(self._template, self._canonical if moved else self._pod_spec, minor)
+            self._printed[text] = _printed(self._template, self._canonical if is_sorted else self._pod_spec, minor)
         return self._printed[text]
 
     def _text(self, scheme: Scheme) -> tuple[str, bool]:
-        """The key of a text; the canonical order may equal the stored one."""
+        """The key of a text: the minor, and whether lists are sorted; they are not if the stored order is canonical."""
         return scheme.minor, scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
 
     @cached_property

@@ -27,8 +27,8 @@ class Scheme:
         return f"{self.algorithm}-{self.minor}"
 
     @property
-    def taken(self) -> frozenset[str]:
-        """The names of the schemes whose stored hashes an operator of this scheme accepts.
+    def accepts(self) -> frozenset[str]:
+        """The names of the schemes whose stored hashes an operator of this scheme leaves as they are.
 
         A canonical operator accepts the legacy hash of its own layout too (Grove PR 566: ``ComputeHashLegacy``, without
         which a program is not recognised).

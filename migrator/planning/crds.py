@@ -32,7 +32,7 @@ GROUP: Final = "grove.io"
 
 @dataclass(frozen=True, slots=True)
 class TopologyKind:
-    """A kind that describes topologies, from the build ``since`` ``until`` another, and its CRD's short name.
+    """A kind that describes topologies, and its CRD's short name, in the builds from ``since`` to ``until``.
 
     The operator ends at its start if the kind is not served: ``operator/cmd/main.go`` calls
     ``operator/internal/clustertopology/clustertopology.go:SynchronizeTopology``, which reads or deletes such objects.
@@ -79,7 +79,7 @@ def _served(served: Mapping[str, str]) -> list[TopologyKind]:
 
 
 def _needed(targets: Collection[str], served: Mapping[str, str]) -> tuple[TopologyKind | None, TopologyKind | None]:
-    """The kind that each of these builds needs, ``None`` if they differ, and the one that has its short name."""
+    """The kind that each of these builds needs, ``None`` if they differ, and a served one that has its short name."""
     kinds = {topology_kind(build) for build in targets}
     needed = kinds.pop() if len(kinds) == 1 else None
     return needed, next((kind for kind in _served(served) if needed and kind.clashes_with(needed)), None)

@@ -75,17 +75,18 @@ def detect(
 ) -> tuple[Scheme | None, Scheme]:
     """The scheme that explains a set, if there is one, and the likely one.
 
-    One explains it if every value is its hash or the target's, but for OnDelete's leftovers: the target itself for a
-    set that is done, or else the first such candidate. The likely one is the best match, for messages and overrides:
-    the target, if it gives some values and no candidate gives any.
+    A scheme explains a set if every value is its hash or the target's, except leftovers of OnDelete. The target itself
+    explains a set that is done; otherwise the first such candidate does. The likely one is the best match, for messages
+    and overrides: the target, if it gives some values and no candidate gives any.
 
-    OnDelete's leftovers are explained by an only candidate that gives some of them: a revert that died may leave old
-    hashes of the present template beside new ones.
+    What looks like a leftover may be an old hash of the present template, which a revert that died left beside new
+    ones. So with leftovers the target explains a set only after an only candidate has given none of its values.
 
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
     recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
+    # Whether a scheme gives the generation hash, how many values it and the target explain, and how many it alone.
     scores: dict[Scheme, tuple[bool, int, int]] = {}
     done: Scheme | None = None
     for candidate in (target, *candidates):
@@ -95,7 +96,7 @@ def detect(
         if found and not counts[Verdict.FOREIGN]:
             if candidate != target or len(candidates) > 1 or not counts[Verdict.LEFTOVER]:
                 return candidate, candidate
-            done = target  # but for leftovers that are the present template's, under the only candidate
+            done = target  # unless the only candidate, which comes next, gives some of the leftovers
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
     if done is not None:
@@ -116,11 +117,11 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     """
     if not foreign:
         return frozenset()
-    strange = {(stored.ref.uid, stored.place) for stored in foreign}
+    foreign_fields = {(stored.ref.uid, stored.place) for stored in foreign}
     populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
-    unsettled = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, strange))
-    above = {uid for clique in unsettled for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
-    lags = (stored for stored in foreign if stored.place.lags and stored.ref.uid not in above)
+    outdated = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, foreign_fields))
+    with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
+    lags = (stored for stored in foreign if stored.place.lags and stored.ref.uid not in with_owners)
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
@@ -142,11 +143,12 @@ def unlabelled(tree: objects.Tree) -> bool:
     return not tree.pcs.on_delete and any(not value for clique in staying for _, _, value in _labels(clique))
 
 
-def _is_current(clique: objects.PodClique, strange: set[tuple[str, places.HashField]]) -> bool:
+def _is_current(clique: objects.PodClique, foreign_fields: set[tuple[str, places.HashField]]) -> bool:
     """Whether the labels of a PodClique and of all its pods are there and not foreign."""
-    return all(value and (uid, place) not in strange for uid, place, value in _labels(clique))
+    return all(value and (uid, place) not in foreign_fields for uid, place, value in _labels(clique))
 
 
 def _labels(clique: objects.PodClique) -> Iterator[tuple[str, places.HashField, str | None]]:
+    """The hash labels of a PodClique and of its live pods, each with its object's uid; ``None`` if it is absent."""
     yield clique.ref.uid, places.CLIQUE_LABEL, clique.template_hash
     yield from ((pod.ref.uid, places.POD_LABEL, pod.template_hash) for pod in clique.live)

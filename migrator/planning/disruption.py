@@ -34,21 +34,21 @@ def disruption_of(
     Those that are being deleted do not count. ``builds`` are those that the operator may be, oldest first; the least
     harmful one counts. GPUs claimed by dynamic resource allocation do not count.
     """
-    pcs = tree.pcs
-    looks_at_idle = quirks.from_rc1_on(builds)
-    below = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if looks_at_idle else set()
-    ended = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in below for pod in clique.pods]
+    pcs, is_rc1_or_newer = tree.pcs, quirks.from_rc1_on(builds)
+    breached = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if is_rc1_or_newer else set()
+    terminated = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in breached for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):
-        return _count(tree, ended), _count(tree, ended)
-    current = [None, pair.target.generation]  # an operator that finds no hash stores its own; "" is a hash
-    if source.name in target.taken:
+        return _count(tree, terminated), _count(tree, terminated)
+    # An operator that finds no hash stores its own and updates nothing; to Go an empty text is not the absence of one.
+    current = [None, pair.target.generation]
+    if source.name in target.accepts:
         current.append(pair.source.generation)
     updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
-    if not looks_at_idle:
+    if not is_rc1_or_newer:
         return _count(tree, updated), _count(tree)
     spurious = quirks.updates_without_progress(builds)
-    stray, left = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
-    return _count(tree, ended, stray, updated), _count(tree, ended, left)
+    before, after = (_stray(tree, pair, spurious=spurious, migrated=migrated) for migrated in (False, True))
+    return _count(tree, terminated, before, updated), _count(tree, terminated, after)
 
 
 def all_pods(tree: objects.Tree) -> Disruption:
@@ -79,11 +79,12 @@ def _stray(
     Grove: ``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``. ``spurious``: all without progress are updated.
     ``migrated``: the source's hash counts as the target's, because the migration replaces it.
     """
-    current = [pair.target.generation, *([pair.source.generation] if migrated else [])]
+    generations = [pair.target.generation, *([pair.source.generation] if migrated else [])]
     for clique in tree.pod_cliques:
-        progress, status = clique.status.get("updateProgress"), clique.status
+        status, progress = clique.status, clique.status.get("updateProgress")
         stored = progress.get(_UPDATED_TO) if progress else status.get("currentPodCliqueSetGenerationHash")
-        if clique.standalone and (stored not in current or (spurious and not progress)):
+        is_updated = stored not in generations or (spurious and not progress)
+        if clique.standalone and is_updated:
             old = pair.source.templates.get(clique.clique or "", "") if migrated else ""
             yield from ((clique, pod) for pod in clique.pods if pod.template_hash not in {_expected(clique, pair), old})
 

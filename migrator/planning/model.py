@@ -132,10 +132,11 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """The plan of one set; ``source`` is ``None`` if no scheme explains it, ``hashes`` if it is not judged.
+    """The plan of one set.
 
-    ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates although
-    this set is migrated, if it can be.
+    ``source`` is ``None`` if no scheme explains it. ``hashes`` is ``None`` if it was left alone without a look at its
+    hashes. ``disruption`` is what the next operator recreates without the migration, ``remaining`` what it recreates
+    although this set is migrated, if it can be.
     """
 
     tree: Tree
@@ -204,7 +205,7 @@ class Plan:
 def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None:
     """The error for the first refusal, if there is one; ``skip_refused`` if refused sets were to be left out.
 
-    ``half_way``: no operator may run, so nothing says that it would end the refusal.
+    ``half_way``: no operator may run, so the remedy of a refusal that an operator would end is left out.
     """
     found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
@@ -217,12 +218,15 @@ def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None
     return Refused(f"{said}{more}", guard=first.code, ref=first.ref, field=first.field)
 
 
-def in_flight(plan: Plan) -> list[str]:
-    """The codes of the refusals, if all of them may end without help, and of the sets that are skipped until then."""
+def codes_to_wait_for(plan: Plan) -> list[str]:
+    """The codes that ``--wait`` waits for; none if a refusal stays until somebody helps.
+
+    A set that ``--skip-refused`` leaves out is waited for too, if all its refusals may end without help.
+    """
     skipped = (one for one in plan.set_plans if one.state is SetState.SKIPPED)
-    left_out = [finding for one in skipped for finding in one.findings if finding.settles]
-    found = (*plan.refusals, *left_out)
-    return sorted({finding.code for finding in found}) if all(finding.settles for finding in found) else []
+    left_out = (finding for one in skipped for finding in one.findings if finding.settles)
+    all_settle = all(finding.settles for finding in plan.refusals)
+    return sorted({finding.code for finding in (*plan.refusals, *left_out)}) if all_settle else []
 
 
 def pending(plan: Plan) -> list[SetPlan]:

@@ -80,14 +80,14 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
 def holds_target(plan: model.SetPlan) -> bool:
     """Whether a set holds a hash of the target that is not also the source's, as one that is done does.
 
-    In canonical order both algorithms give one k8s.io/api's hashes: such a set may never have been migrated.
+    If its lists are in canonical order, both algorithms give it the same hashes: it may never have been migrated.
     """
     if plan.hashes is None:
         return False
     old, new = plan.hashes.source, plan.hashes.target
-    if plan.state is model.SetState.DONE and old == new:  # only a scheme of the same layout may give the same
-        others = (one for one in schemes.all_schemes() if one.minor == plan.target.minor and one != plan.target)
-        old = hashes_of(plan.tree.pcs)(next(others))
+    if plan.state is model.SetState.DONE and old == new:  # then compare with the other algorithm of this layout
+        (other,) = (one for one in schemes.all_schemes() if one.minor == plan.target.minor and one != plan.target)
+        old = hashes_of(plan.tree.pcs)(other)
     stored = places.stored_hashes(plan.tree)
     return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored)
 
@@ -139,8 +139,9 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
         downtime=downtime,
         possible_hashes=snapshot.possible_hashes,
     )
-    certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
-    unchanged = source == target or (pair.source == pair.target and certain)
+    # Where both give the same hashes, a likely source may be wrong: the stored generation hash must be that one too.
+    is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
+    unchanged = source == target or (pair.source == pair.target and is_certain)
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
@@ -180,13 +181,13 @@ def _skipped(plan: model.SetPlan) -> model.SetPlan:
 
 def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely: Scheme | None) -> Scheme | None:
     """The source that explains all of these sets: the likely one if it does, or the only one that does."""
-    explain = options.candidates if plans else ()
+    explaining = options.candidates if plans else ()
     for plan in plans:
         hashes = hashes_of(plan.tree.pcs)
-        explain = tuple(one for one in explain if plan.hashes is not None and plan.hashes.source == hashes(one))
-    if likely in explain:
+        explaining = tuple(one for one in explaining if plan.hashes is not None and plan.hashes.source == hashes(one))
+    if likely in explaining:
         return likely
-    return explain[0] if len(explain) == 1 else None
+    return explaining[0] if len(explaining) == 1 else None
 
 
 def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | None) -> model.Plan:
@@ -198,8 +199,9 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     contradicts.
     """
     old, new = options.source.scheme if options.source is not None else recorded, options.target.scheme
+    trees = [tree for tree in snapshot.trees if not tree.pcs.terminating]
     if old is None:
-        if any(_may_hold_target(tree, new) for tree in snapshot.trees):
+        if any(_may_hold_target(tree, new) for tree in trees):
             raise UsageError("--revert found no record of the old release: name it with --from")
         return model.Plan(None, options.target)
     if recorded not in {None, old}:
@@ -207,7 +209,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
             f"`run --revert --to {options.target}`"
         )
-    plans = tuple(_revert(tree, new, old) for tree in snapshot.trees if not tree.pcs.terminating)
+    plans = tuple(_revert(tree, new, old) for tree in trees)
     return model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final
 
 from migrator import words
@@ -20,10 +20,10 @@ CLOCKS: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One deviation from the expected state, which ``settles`` if it may end by itself.
+    """One deviation from the expected state.
 
-    ``late``: a hash that only lags behind, or an update of a set that its owner may have begun: it does not fail the
-    verification. ``commands`` mend it.
+    ``settles``: it may end without help, so it is worth waiting. ``late``: it is told and fails no verification, such
+    as a hash that only lags behind, or a set that its owner has edited. ``commands`` mend it.
     """
 
     ref: objects.Ref
@@ -35,26 +35,31 @@ class Problem:
 
 
 def problems_of(
-    snapshot: objects.Snapshot,
-    target: Scheme,
-    *,
-    after_upgrade: bool,
-    since: datetime | None = None,
-    scheme: Scheme | None = None,
+    snapshot: objects.Snapshot, target: Scheme, *, source: Scheme | None = None, since: datetime | None = None
 ) -> Iterator[Problem]:
-    """All problems of one snapshot; ``since`` is when the migration began, ``scheme`` its source if that is known."""
+    """All problems of one snapshot.
+
+    ``source`` is the scheme that was migrated from, if that is known. ``since`` is when the migration began: with it,
+    updates that began later are judged too.
+    """
     staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
+    edits = {} if since is None else {tree.ref.uid: _edit(tree, since) for tree in staying}
     for tree in staying:
-        yield from _values(tree, target, scheme)
+        yield from _values(tree, target, source)
         yield from _without_label(tree)
-        if after_upgrade and since is not None:
+        if since is None or tree.pcs.on_delete:  # under OnDelete operators write progress and touch no pod
+            continue
+        if (edit := edits[tree.ref.uid]) is not None:
+            yield _edited(tree, edit)
+        else:
             yield from _updated_since(tree, since)
-    if since is not None and staying and all(_edit(tree, since) is not None for tree in staying):
+    if edits and all(edits.values()):
         message = "every set was edited since the migration, so nothing shows whether the upgrade replaced pods"
         yield Problem(staying[0].pcs.ref, None, message, settles=False)
 
 
-def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterator[Problem]:
+def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterator[Problem]:
+    """Stored hashes that are not the target's, except leftovers of OnDelete."""
     hashes = hashes_of(tree.pcs)
     stored = tuple(places.stored_hashes(tree))
     if not stored:
@@ -62,12 +67,12 @@ def _values(tree: objects.Tree, target: Scheme, scheme: Scheme | None) -> Iterat
     pair = HashPair(hashes(target), hashes(target))
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
-    # A run leaves what is neither its hash nor the target's.
-    before = (scheme,) if scheme else schemes.all_schemes()
+    migrated = (source,) if source else schemes.all_schemes()
     for item in other:
-        # A value that no pod depends on may stay as the old operator left it. A hash that was not migrated fails.
+        # A run leaves what is neither the source's hash nor the target's, and that may stay if no pod depends on it. A
+        # hash of the source that is still there was missed.
         late = (item.ref.uid, item.field) in lags and not any(
-            item.value == hashes(one).of(item.clique) for one in before
+            item.value == hashes(scheme).of(item.clique) for scheme in migrated
         )
         message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item.clique)}"
         if late:
@@ -81,32 +86,25 @@ def _without_label(tree: objects.Tree) -> Iterator[Problem]:
         yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
 
 
-def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
-    """Updates that began after the migration: they are open, or they have replaced pods.
-
-    alpha.12-rc1 begins an update of every standalone PodClique that stores no progress
-    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757). It replaces a pod only for a hash
-    that was changed after the run, because any other difference begins an update of the set too; but after it, pods
-    take the place of those that were lost. Under OnDelete the operator may write progress without touching a pod.
-    """
-    if tree.pcs.on_delete:
-        return
-    if (edit := _edit(tree, since)) is None:
-        updates = _updates(tree, since)
-        yield from _open(tree, updates)
-        yield from _replaced(tree, updates, since)
-        return
-    manager, moment = edit
+def _edited(tree: objects.Tree, edit: objects.Edit) -> Problem:
+    """That the owner has edited a set since the migration, so that its updates are no problem."""
     pods = words.count(sum(len(clique.live) for clique in tree.staying), "pod")
     message = (
-        f"{tree.ref}: {manager} has edited its template at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration, so "
-        f"its {pods} prove nothing"
+        f"{tree.ref}: {edit.manager} has edited its template at {edit.time:%Y-%m-%d %H:%M:%S} UTC, after the "
+        f"migration, so its {pods} prove nothing"
     )
-    yield Problem(tree.ref, None, message, late=True)
+    return Problem(tree.ref, None, message, late=True)
+
+
+def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
+    """Updates that began after the migration: they are open, or they have replaced pods."""
+    updates = _updates(tree, since)
+    yield from _open(tree, updates)
+    yield from _replaced(tree, updates, since)
 
 
 def _updates(tree: objects.Tree, since: datetime) -> Mapping[str, datetime]:
-    """When the updates that began after the migration did so, by the uids of their objects."""
+    """When each update began that did so after the migration, by the uid of its object."""
     began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.children)}
     return {uid: moment for uid, moment in began.items() if moment is not None and moment > since - CLOCKS}
 
@@ -120,30 +118,40 @@ def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Probl
 
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:
+    """Pods that updates have replaced; an update of a standalone PodClique alone has replaced none that was migrated.
+
+    Where a generation hash differs, an update of the set begins as well, since that hash covers every template. Without
+    it alpha.12-rc1 updates each standalone PodClique that stores no progress
+    (``podclique/reconcilespec.go:shouldResetOrTriggerUpdate``, until Grove PR 757), and finds every label current. Its
+    pods that are younger are those that an autoscaler added, or that took the place of lost ones.
+    """
     for clique in tree.staying:
-        # An update of a standalone PodClique without its set's replaces no pod that was migrated.
         owners = (tree.ref.uid,) if clique.standalone else (clique.ref.uid, clique.owner_uid or "", tree.ref.uid)
         update = max((updates[uid] for uid in owners if uid in updates), default=None)
         if update is None:
             continue
         if new := [pod for pod in clique.live if _is_younger(pod, max(since, update - CLOCKS))]:
             message = (
-                f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.pods)} replaced by an update that began "
+                f"{clique.ref}: {words.count(len(new), 'pod')} of {len(clique.live)} replaced by an update that began "
                 f"at {update:%Y-%m-%d %H:%M:%S} UTC, after the migration"
             )
             yield Problem(clique.ref, None, message, settles=False)
 
 
-def _edit(tree: objects.Tree, since: datetime) -> tuple[str, datetime] | None:
-    """Who has edited the template since, and when, if the set's update followed; what began before is the operator's.
+def _edit(tree: objects.Tree, since: datetime) -> objects.Edit | None:
+    """The first edit of the template after the migration, if it began the set's update.
 
-    Without that it was no edit of pods: a manager that owns the template may have written the replicas.
+    If no update followed, the edit was of something else, such as the replicas, by a manager that owns the template. An
+    update that began before the edit is the operator's, so its pods are judged. That of a standalone PodClique alone
+    does not count, as for :func:`_replaced`: the set's reaches the PodCliques of one replica after another.
     """
-    first = min((edit for edit in tree.pcs.edits if edit[1] > since), key=itemgetter(1), default=None)
-    updates = _updates(tree, since)
-    if first is None or tree.ref.uid not in updates or any(one < first[1] - CLOCKS for one in updates.values()):
+    edit = min((edit for edit in tree.pcs.edits if edit.time > since), key=attrgetter("time"), default=None)
+    if edit is None:
         return None
-    return first
+    standalone = {clique.ref.uid for clique in tree.pod_cliques if clique.standalone}
+    updates = {uid: began for uid, began in _updates(tree, since).items() if uid not in standalone}
+    was_first = all(began >= edit.time - CLOCKS for began in updates.values())
+    return edit if tree.ref.uid in updates and was_first else None
 
 
 def _is_younger(pod: objects.Pod, moment: datetime) -> bool:

@@ -248,13 +248,13 @@ def _doubts(minor: str, modules: Mapping[str, _Module]) -> Iterator[str]:
         yield "it was built from vendored sources, which have no checksums"
     for name in _needed(minor):
         module, known = _linked(name, modules), libraries()[name]
-        recorded = known.get(module.version, ("", ""))[0]
-        if not recorded and module.checksum in {checksum for checksum, _ in known.values()}:
-            recorded = "that of another version"
-        if not recorded:
+        published, _ = known.get(module.version, ("", ""))
+        is_of_another = not published and module.checksum in {checksum for checksum, _ in known.values()}
+        if not published and not is_of_another:
             yield f"{name} {module.version} was not compared with the layout of {minor}"
-        elif module.checksum != recorded and not vendored:
+        elif module.checksum != published and not vendored:
+            why = "which is that of another version" if is_of_another else f"and the published one has {published}"
             raise InputError(
-                f"its {name} {module.version} has the checksum {module.checksum or '(none)'}, and the published one "
-                f"has {recorded}: the file is damaged, or the library was changed. Get the file again; {_NAME_IT}"
+                f"its {name} {module.version} has the checksum {module.checksum or '(none)'}, {why}: the file is "
+                f"damaged, or the library was changed. Get the file again; {_NAME_IT}"
             )

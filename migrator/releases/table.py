@@ -166,10 +166,10 @@ def release_in(image: str) -> Release | None:
     return next((release for release in releases() if tag in {release.name, release.name.removeprefix("v")}), None)
 
 
-def knows(image: str, names: Collection[str]) -> bool:
-    """Whether the tag of an image names a release that accepts stored hashes of one of these schemes."""
+def accepts(image: str, names: Collection[str]) -> bool:
+    """Whether the tag of an image names a release that accepts stored hashes of one of these schemes, by name."""
     release = release_in(image)
-    return release is not None and not release.scheme.taken.isdisjoint(names)
+    return release is not None and not release.scheme.accepts.isdisjoint(names)
 
 
 def image_tag(image: str) -> str | None:

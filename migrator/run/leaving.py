@@ -17,7 +17,7 @@ from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
 from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
-from migrator.releases.table import knows
+from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.session import Session
@@ -98,7 +98,7 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
 def _to_restart(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
     """The operator that was stopped; after going back to a scheme only if it knows the hashes of that."""
     was = record.stopped if record is not None else None
-    if record is None or was is None or not scheme or knows(was.image, {scheme}):
+    if record is None or was is None or not scheme or accepts(was.image, {scheme}):
         return was
     is_old = not run.seen.dirty and record.operator is not None and was.image == record.operator.image
     return was if is_old else None

@@ -127,7 +127,7 @@ def _look_until_idle(run: Session) -> None:
         run.context.deadline.restart()
         run.context.stage("looking")
         run.look(search=True)
-        codes, installed = model.in_flight(run.seen.plan), run.seen.operator
+        codes, installed = model.codes_to_wait_for(run.seen.plan), run.seen.operator
         at_zero = installed is not None and installed.gone  # so it ends no update
         if not codes or at_zero or run.context.clock() >= until:
             log_findings(run.seen.plan, run.log)

@@ -17,7 +17,7 @@ from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import Release, knows, named, release_in
+from migrator.releases.table import Release, accepts, named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import Context, RunOptions
@@ -215,7 +215,7 @@ class Observation:
         is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
         if is_first and not any(map(planner.holds_target, self.plan.set_plans)):
             return stopped  # no hash is new yet, so it knows those that are there
-        if knows(stopped.image, {record.scheme}):
+        if accepts(stopped.image, {record.scheme}):
             return stopped
         # One tag such as `latest` may be another program now, and a later revert would start that.
         same_tag = just_stopped and recorded is not None and stopped.image == recorded.image

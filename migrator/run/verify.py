@@ -60,13 +60,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     snapshot, found_records = read_snapshot(cluster), records(cluster)
     of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))
     last = next(of_target, None)
-    since, scheme = (last.started, last.source_scheme) if last is not None else (None, None)
+    since, source = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
     deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
-        target, upgraded = options.plan.target.scheme, options.after_upgrade
-        found = list(verification.problems_of(snapshot, target, after_upgrade=upgraded, since=since, scheme=scheme))
+        found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         found += _beside_sets(cluster, snapshot, found_records, options, context.now())
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"

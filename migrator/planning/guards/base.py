@@ -56,7 +56,7 @@ class Guard:
         return model.NotChecked(self.code, self.question, reason)
 
 
-#: A status that lags behind is one of ``values``, an update without an end one of ``updates``.
+#: Found by two modules: ``values`` finds statuses that lag behind, and ``updates`` updates that never end.
 IDLE: Final = Guard("GM-107", "idle-update", "An update is recorded that waits for nothing", warns=True)
 
 

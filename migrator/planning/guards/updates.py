@@ -47,17 +47,18 @@ REVISIONS: Final = base.Guard(
 
 def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
-    tree, old = facts.tree, facts.pods_await_replacement
-    going = [item for item in (*tree.children, *tree.pod_gang_maps) if item.terminating]
-    awaited = [] if old or tree.pcs.on_delete else list(_awaited(facts))  # under OnDelete nothing is orchestrated
-    for item in going:
-        message = f"is being deleted, {'and something old is left to replace' if old else 'with the pods that it has'}"
+    tree, old_is_left = facts.tree, facts.pods_await_replacement
+    terminating = [item for item in (*tree.children, *tree.pod_gang_maps) if item.terminating]
+    awaited = [] if old_is_left or tree.pcs.on_delete else list(_awaited(facts))  # OnDelete orchestrates nothing
+    for item in terminating:
+        what = "and something old is left to replace" if old_is_left else "with the pods that it has"
+        message = f"is being deleted, {what}"
         remedy = f"{_WAIT}; if its node is lost, delete its pods with --force"
         yield IN_FLIGHT.found(
-            item.ref, "/metadata/deletionTimestamp", message, remedy, overridable=not old, settles=True
+            item.ref, "/metadata/deletionTimestamp", message, remedy, overridable=not old_is_left, settles=True
         )
     yield from awaited
-    if old or not (going or awaited):
+    if old_is_left or not (terminating or awaited):
         yield from (_open(facts, item, name) for item in (tree.pcs, *tree.children) if (name := open_progress(item)))
 
 

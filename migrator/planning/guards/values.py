@@ -54,7 +54,7 @@ UNKNOWN_PLACE: Final = base.Guard(
 _OVERRIDABLE: Final = frozenset({"PodClique", "PodCliqueScalingGroup", "Pod"})
 
 
-#: Why template hashes of one PodClique and its pods are foreign, and which values follow from it: ``None`` for all.
+#: Why template hashes of one PodClique and its pods are foreign, and the values that this explains; ``None``: all.
 _Cause: TypeAlias = tuple[Finding, frozenset[str] | None]
 
 

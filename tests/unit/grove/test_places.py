@@ -167,6 +167,13 @@ def test_a_hash_in_a_name_or_a_label_is_reported(name: str, meta: Callable[[str]
     assert seen({"kind": "PodGang", "metadata": meta(name)}) == [(field, VALUE, None)]
 
 
+@pytest.mark.parametrize("labels", [["x"], {"app.kubernetes.io/part-of": ["web"]}])
+def test_labels_of_a_wrong_shape_name_no_set(labels: object) -> None:
+    """A file may hold anything; an API server would not have stored them."""
+    raw = {"kind": "ClusterTopology", "metadata": {"name": "x", "labels": labels}, "spec": {"hash": VALUE}}
+    assert seen(raw) == [("/spec/hash", VALUE, None)]
+
+
 SHAPE = "What is too short, too long, or not in the ten digits of a hash, is not a hash."
 
 

@@ -192,6 +192,10 @@ def stray(scheme: str) -> World:
         (whole("legacy-1.35", "ab"), "auto", None, "no record of the old"),
     ),
     ("Nothing holds the target's hashes.", (World().grow(), "auto", None, None)),
+    (
+        "A set that is being deleted is left alone.",
+        (whole("legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER), "auto", None, None),
+    ),
     ("The record says it.", (stray("legacy-1.35"), "auto", "legacy-1.34", None)),
     ("The flag does.", (stray("legacy-1.35"), "legacy-1.34", None, None)),
     ("They agree.", (stray("legacy-1.35"), "legacy-1.34", "legacy-1.34", None)),

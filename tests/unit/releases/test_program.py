@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "another version": (
         over(f"v0.35.99\t{CHECKSUM}"),
-        f"its {API} v0.35.99 has the checksum {CHECKSUM}, and the published one has that of another version",
+        f"its {API} v0.35.99 has the checksum {CHECKSUM}, which is that of another version: the file",
     ),
     "one checksum less": (over(VERSION), f"{VERSION} has the checksum (none), and the published"),
     "replaced": (
