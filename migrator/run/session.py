@@ -266,7 +266,6 @@ class Session:
 
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
-        self.known_leases.seconds_left()  # who has stood still too long claims nothing
         self.close_webhooks()
         self.known_leases.unpark()
 
