@@ -93,7 +93,7 @@ class _Document:
 
     def _key(self, event: Any, found: Container[str]) -> str:  # noqa: ANN401 - PyYAML's events
         key = self.value(event, 1) if isinstance(event, yaml.ScalarEvent) else None
-        if not isinstance(key, str) or key == "<<":
+        if not isinstance(key, str) or (key == "<<" and event.implicit[0]):
             raise _at(event, "a key is not a string, as kubectl prints it")
         if key in found:
             raise _at(event, f"key {key!r} is set twice")

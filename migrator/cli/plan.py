@@ -150,7 +150,7 @@ def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[
 def _after_run(cluster: Cluster, seen: Observation, reached: Plan | None) -> tuple[str, ...]:
     """The commands that the last run printed at its end, if sets are as it left them and none is to be migrated."""
     last = seen.record
-    if last is None or last.is_open or last.revert or reached is None or reached.number_of(SetState.MIGRATE):
+    if last is None or last.is_open or reached is None or reached.number_of(SetState.MIGRATE):
         return ()
     if reached.set_plans and not reached.number_of(SetState.DONE):  # an old operator has taken all of it back
         return ()

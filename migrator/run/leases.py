@@ -255,12 +255,18 @@ class Leases:
         raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
 
     def unpark(self) -> None:
-        """Give the operator's Lease back; raises :class:`~migrator.errors.HalfWay` if that fails."""
+        """Give the operator's Lease back; raises :class:`~migrator.errors.HalfWay` if that fails.
+
+        Raises :class:`~migrator.errors.LeaseLost` if our own is not ours any more: another run may have parked it.
+        """
         for _ in range(_ATTEMPTS):
             try:
                 found = read(self._store, self.namespace, OPERATOR_LEASE)
+                self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
                 if found.holder == PARKED:
                     self._replace(OPERATOR_LEASE, found, self._spec(found, "", 1))
+            except errors.LeaseLost:
+                raise
             except (errors.MigratorError, KeyboardInterrupt) as error:
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
             else:

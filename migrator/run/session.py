@@ -273,7 +273,6 @@ class Session:
 
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
-        self.known_leases.seconds_left()  # raises if our hold has ended: all of this is another run's then
         self.close_webhooks()
         self.known_leases.unpark()
 

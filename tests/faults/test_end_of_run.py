@@ -175,6 +175,20 @@ def test_a_lease_that_cannot_be_released_is_no_success(error: Callable[[], BaseE
     assert (world.run().code, world.holder) == (DONE, "")
 
 
+def test_a_run_that_stood_still_gives_back_no_lease_that_another_one_has_parked() -> None:
+    """It wakes up at its last reading of that Lease; a revert that began meanwhile has died in mid-write."""
+    world, endings = World(), list[int]()
+
+    def at(step: Step) -> None:
+        reads = (step.verb, step.target, step.moment) == ("get", f"leases/{cluster.LEASE}", "before")
+        if reads and world.record_state == "done" and not endings:
+            world.advance(LONGER_THAN_A_LEASE)
+            endings.append(world.start(at=_at_grove_write(_HALF)).run(revert=True).code)
+
+    ending = world.run(at)
+    assert (ending.code, endings, world.holder) == (STUCK, [KILLED], PARKED), str(ending)
+
+
 @LASTS
 @pytest.mark.parametrize("name", ["an outage", "a rejection", "two signals"])
 def test_a_revert_with_nothing_to_restore_gives_the_operator_back_all_the_same(name: str, *, lasts: bool) -> None:

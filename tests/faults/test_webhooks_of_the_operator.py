@@ -72,6 +72,16 @@ def test_without_the_flag_it_is_refused_before_anything_is_touched() -> None:
     assert "--allow GM-202" in str(ending)
 
 
+def test_without_the_flag_a_denial_is_a_refusal_before_anything_is_touched() -> None:
+    """The authorizer denies our account while the operator runs, though it would not fail closed without it."""
+    world = guarded()
+    world.store.drop(CONFIGURATIONS, "", NAMES[0])
+    world.store.edit(CONFIGURATIONS, "", NAMES[1], lambda body: body["webhooks"][0].update(failurePolicy="Ignore"))
+    process = world.start(at=answering(world))
+    ending = process.run()
+    assert (ending.code, process.writes, world.replicas) == (REFUSED, [], 1), str(ending)
+
+
 @pytest.mark.parametrize("spreads", [0.0, 12.0])
 @pytest.mark.parametrize("authorizer", [False, True])
 def test_with_the_flag_a_migration_and_its_revert_succeed(spreads: float, *, authorizer: bool) -> None:

@@ -60,6 +60,14 @@ def test_the_home_directory_comes_last(tmp_path: Path, secure: FakeApi) -> None:
     assert [kube_store.connect(context=name).context for name in (None, "other")] == ["main", "other"]
 
 
+def test_an_empty_variable_names_no_file(tmp_path: Path, secure: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `KUBECONFIG=`, kubectl reads ~/.kube/config too."""
+    monkeypatch.setenv("KUBECONFIG", "")
+    kubeconfig(tmp_path / "home" / ".kube" / "config", secure.url)
+    ask()
+    assert len(secure.seen) == 1
+
+
 @pytest.mark.parametrize("variable", [False, True])
 def test_a_kubeconfig_that_can_be_read_once_is_enough(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, variable: bool

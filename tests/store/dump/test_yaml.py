@@ -80,6 +80,7 @@ def read(text: str) -> Any:
         (">-\n  a\n  b\n", "a b"),
         # keys are strings, and an alias is what it refers to
         ("{'n': a, \"1\": b}", {"n": "a", "1": "b"}),
+        ("{'<<': a}", {"<<": "a"}),  # in quotes it merges nothing (go.yaml.in/yaml/v2 decode.go:isMerge)
         ("[&x {b: 1}, &y c, *x, *x]", [{"b": 1}, "c", {"b": 1}, {"b": 1}]),
         ("\n- - a\n  - b\n- {}\n- []\n", [["a", "b"], {}, []]),
     ],

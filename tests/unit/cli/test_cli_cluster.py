@@ -285,6 +285,15 @@ def test_a_verification_says_what_it_compared(site: Site, invoke: Invoke) -> Non
     assert invoke("verify", *TO, "--after-upgrade").out == f"{plain}note      {note}\n"
 
 
+def test_a_verification_counts_older_and_younger_pods_in_json(site: Site, invoke: Invoke) -> None:
+    """A script has the promise in numbers too."""
+    invoke("run", *TO, "--stop-operator")
+    site.replace_crds(TO[1])
+    site.install(TO[1], 1)
+    counts = invoke("verify", *TO, "--after-upgrade", "-o", "json").json
+    assert (counts["podsOlderThanMigration"], counts["podsYoungerThanMigration"]) == (19, 0)
+
+
 def test_every_command_that_is_printed_can_be_typed(tmp_path: Path, invoke: Invoke) -> None:
     """A next step has known commands and flags, and no placeholder, whatever it is printed by."""
     texts = [

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from migrator.cli import connect
+from migrator.cluster import Cluster, Deadline
 from migrator.kinds import POD_CLIQUE_SETS
+from migrator.kube import store as kube_store
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
 from tests.support.fake_api import FakeApi, Hang, Step, closed_port, status, store_on
@@ -80,6 +82,19 @@ def test_a_slow_credential_plugin_is_named(tmp_path: Path, invoke: Invoke, monke
     waited = failed.events[0]
     assert (waited["event"], waited["level"]) == ("credential_plugin_slow", "warning")
     assert waited["message"].startswith(f"Still waiting for the credential plugin {sys.executable}.")
+
+
+def test_requests_of_a_run_end_with_its_timeout(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster that the command line makes has the deadline of the run."""
+    left = list[float]()
+
+    def connected(*, deadline: Deadline, **_: object) -> Cluster:
+        left.append(deadline.remaining())
+        return Site().store
+
+    monkeypatch.setattr(kube_store, "connect", connected)
+    invoke("run", *TO, "--stop-operator", "--timeout", "10m")
+    assert 0 < left[0] <= 600
 
 
 def test_a_set_that_is_written_twice_counts_once(site: Site, invoke: Invoke) -> None:

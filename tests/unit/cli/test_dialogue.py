@@ -1,12 +1,14 @@
-"""What is next after a revert: a command only for an operator that knows the hashes, and the CRDs that it needs."""
+"""What a run asks and says at its end: a next command only for an operator that knows the hashes, with its CRDs."""
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from migrator.cli.dialogue import Ending, ending
+from migrator.cli.dialogue import Ending, can_ask, ending
 from migrator.errors import Unreachable
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Plan
@@ -116,3 +118,12 @@ def test_a_run_ends_well_where_discovery_does_not_answer(monkeypatch: pytest.Mon
     monkeypatch.setattr(MemoryCluster, "short_names", fail)
     assert after_revert(A8, replicas=1).commands == ()
     assert invoke("run", "--to", A11, "--stop-operator", "-o", "json").json["next"][0] == application(A11)
+
+
+@pytest.mark.parametrize(("stdin", "stderr"), [(True, False), (False, True)])
+def test_nobody_is_asked_with_half_a_terminal(monkeypatch: pytest.MonkeyPatch, *, stdin: bool, stderr: bool) -> None:
+    """A question that nobody sees, or that nobody can answer, would hold up a script."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: stdin))
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: stderr))
+    assert not can_ask(in_a_pod=False)

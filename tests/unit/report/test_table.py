@@ -169,6 +169,13 @@ def test_a_refused_set_has_its_first_code_in_its_row(others: tuple[str, ...], sa
     assert said in plan_text(plan(tree_plan("demo", SetState.REFUSED, findings=findings)))
 
 
+def test_a_state_names_refusals_and_no_warnings() -> None:
+    """What only informs is listed above the table."""
+    text = plan_text(plan(tree_plan("b", SetState.MIGRATE, findings=(finding(Severity.WARNING),))))
+    (row,) = (line.split() for line in text.splitlines() if line.split()[:1] == ["default/b"])
+    assert row[1:3] == ["migrate", "4"]
+
+
 def test_a_bad_night_fits_80_columns() -> None:
     """37 sets, some refused: no line is longer, every set is named, and a refusal has its object and what to do."""
     text = plan_text(World(fleet(troubled=True)).plan(target="v0.1.0-alpha.11", is_cluster=False))
