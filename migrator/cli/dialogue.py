@@ -203,11 +203,8 @@ def _is_old(operator: Operator | None, options: context.RunOptions) -> bool:
 
 
 def _is_next(operator: Operator | None, options: context.RunOptions) -> bool:
-    """Whether the operator is the target's, and no older release that uses the same hashes as the one that is named."""
-    if operator is None or _is_old(operator, options):
-        return False
-    installed, named = table.release_in(operator.image), options.plan.target.release
-    return installed is None or named is None or not table.is_before(installed.name, named.name)
+    """Whether there is an operator, and it is the one that the user upgrades to."""
+    return operator is not None and options.is_upgraded(operator.image)
 
 
 def _described(operator: Operator | None) -> str:

@@ -12,7 +12,7 @@ from migrator.cluster import Deadline
 from migrator.grove.objects import Ref
 from migrator.planning.model import Plan, Severity
 from migrator.planning.options import PlanOptions
-from migrator.releases.table import is_target
+from migrator.releases import table
 from migrator.run.operator import Operator, OperatorFlags
 
 if TYPE_CHECKING:
@@ -88,7 +88,13 @@ class RunOptions:
 
     def is_target(self, image: str) -> bool:
         """Whether an operator of this image is the target's."""
-        return is_target(image, self.plan.target.scheme, self.target_image)
+        return table.is_target(image, self.plan.target.scheme, self.target_image)
+
+    def is_upgraded(self, image: str) -> bool:
+        """Whether it is also no older release than the one that the user named, which may use the same hashes."""
+        installed, named = table.release_in(image), self.plan.target.release
+        is_older = installed is not None and named is not None and table.is_before(installed.name, named.name)
+        return self.is_target(image) and not is_older
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
             yield verification.Problem(ref, None, f"{other} runs {image} {what}: scale it to zero, or remove it")
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     again = [pod for pod in pods if pod.restarted is not None and now - pod.restarted < _STEADY]
-    if any(options.is_target(pod.image) for pod in pods if pod.ready and pod not in again):
+    if any(options.is_upgraded(pod.image) for pod in pods if pod.ready and pod not in again):
         for pod in pods:
             if not options.is_target(pod.image):
                 yield verification.Problem(pod.ref, None, f"{pod} runs {what}")
@@ -127,12 +127,12 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
     seen = installed.description if installed else "there is none"
     remedy = "upgrade first (`grove-migrator plan` lists the commands), or name its image with --target-image"
     commands = tuple[str, ...]()
-    if installed and installed.deployment and not installed.replicas and options.is_target(installed.image):
+    if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
         remedy, commands = "start it", (installed.start_command,)
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
-    elif installed and any(map(options.is_target, installed.images)):
+    elif installed and any(map(options.is_upgraded, installed.images)):
         remedy = "its pods do not run or are not ready; see why, and verify again"
     message = f"no operator of {options.plan.target} runs ({seen}): {remedy}"
     yield verification.Problem(ref, None, message, commands=commands)

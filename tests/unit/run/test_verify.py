@@ -16,6 +16,7 @@ from migrator import kinds
 from migrator.errors import Unreadable
 from migrator.exact_json import JSONObject
 from migrator.kinds import Resource
+from migrator.releases.table import Named, named
 from migrator.run import migration
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE, RECORD
@@ -52,8 +53,8 @@ class Site(MemoryCluster):
         assert re.search(words, said)
         return said
 
-    def _verify(self, **options: Any) -> VerifyResult:
-        return verify(self, VerifyOptions(PLAN, **options), self.context)
+    def _verify(self, *, target: Named = PLAN.target, **options: Any) -> VerifyResult:
+        return verify(self, VerifyOptions(replace(PLAN, target=target), **options), self.context)
 
     def change(self, how: Change, kind: Resource = kinds.POD_CLIQUES, name: str = "web-0-front") -> None:
         """Change an object as others would."""
@@ -131,6 +132,15 @@ def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replic
     migrated.fails(rf"no operator of legacy-1\.35 runs .*: {remedy}")
     if replicas:
         migrated.verified(target_image=image)
+
+
+@pytest.mark.parametrize("release", ["v0.1.0-alpha.10", "v0.1.0-alpha.11"])
+def test_the_release_that_was_named_or_a_newer_one_runs(migrated: Site, release: str) -> None:
+    """An older one with the same hashes is not what the user upgrades to."""
+    migrated.verified(target=named(release))
+    migrated.fails(
+        f"no operator of v0.1.0-alpha.12-rc1 runs .*{NEW}.*: upgrade first", target=named("v0.1.0-alpha.12-rc1")
+    )
 
 
 def test_the_old_operator_must_be_gone(migrated: Site) -> None:
