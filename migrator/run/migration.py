@@ -107,9 +107,8 @@ def _migrate(run: Session) -> None:
     run.context.stage("locking")  # nothing is written without our own Lease
     last_record, has_waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
     run.look_at_operators()
-    if has_waited or run.seen.record != last_record:
-        run.read()
-        run.judge_again()  # another run may have ended meanwhile
+    if has_waited or run.seen.record != last_record or not model.pending(run.seen.plan):
+        run.look_behind_the_lock()
     if refusal := run.seen.refused:
         raise refusal
     if model.pending(run.seen.plan) or run.seen.wrong_operator:

@@ -26,7 +26,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import NO_HOME, Observation, look_around, read_sets, unplanned
+from migrator.run.seen import NO_HOME, Observation, look_around, look_at_webhooks, read_sets, unplanned
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
@@ -118,6 +118,12 @@ class Session:
         self.judge()
         if self.seen.dirty and not was_dirty and self.options.plan.skip_refused:
             self.read()
+
+    def look_behind_the_lock(self) -> None:
+        """What was read before our Lease was ours, once more: another run may have written, and ended, since then."""
+        self.seen = look_at_webhooks(self.unfenced, self.seen)
+        self.read()
+        self.judge_again()
 
     def look_again_elsewhere(self) -> None:
         """Refuse beside runs and operators in other namespaces; raises what that shows.

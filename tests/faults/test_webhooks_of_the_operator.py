@@ -10,7 +10,7 @@ from migrator import kinds
 from migrator.errors import Rejected, Unreachable
 from tests.cluster.webhooks import AUTHORIZER, GUARD, configuration
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, At, Moment, Step, kill_at
+from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, At, Moment, Step, kill, kill_at, when
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 NAMES = (GUARD[0], AUTHORIZER[0])
@@ -117,6 +117,19 @@ def test_a_rerun_or_a_revert_removes_what_a_killed_run_left(moment: Moment, *, r
         ending = run(world, allow=ALLOW, revert=revert)
         assert (ending.code, conditions(world)) == (DONE, []), (number, str(ending))
         assert world.grove() in ((world.undone, world.before) if revert else (world.after,))
+
+
+def test_what_a_run_left_that_died_after_our_first_look_is_removed() -> None:
+    """It wrote every hash while we stood still before the lock, so that nothing is left to write: 0, and put back."""
+    world, endings = guarded(), list[int]()
+    dies = when(lambda step: step.is_grove and step.moment == "after" and world.grove() == world.after, kill)
+    locks = when(
+        lambda step: (step.kind, step.moment) == ("dry run", "before"),
+        lambda _: endings.append(run(world, dies, allow=ALLOW).code),
+        times=1,
+    )
+    ending = run(world, locks, allow=ALLOW)
+    assert (endings, ending.code, conditions(world)) == ([KILLED], DONE, []), str(ending)
 
 
 @pytest.mark.parametrize("error", [lambda: Rejected("is invalid"), lambda: Unreachable("HTTP 503")])

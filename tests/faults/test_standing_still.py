@@ -1,0 +1,33 @@
+"""A process stands still between what it read and what it does with that (SIGSTOP, a laptop asleep); others act."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from migrator import kinds
+from migrator.run.leases import OWN_LEASE
+from tests.faults import cluster
+from tests.faults.process import DONE, Ending, Step, when
+from tests.faults.steps import killed
+from tests.faults.world import World
+
+_LAST: Final = -1  # of the writes to Grove's objects
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["", "the old operator runs"])
+def test_what_was_read_before_the_lock_is_no_success(*, starts: bool) -> None:
+    """All was new and our Lease deleted, so only the operator's was to be given back; a revert ends: old is not 0."""
+    world, endings = killed(_LAST), list[Ending]()
+    world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
+
+    def revert(_: Step) -> None:
+        endings.append(world.run(revert=True, source=cluster.SOURCE))
+        if starts:
+            world.deploy(replicas=1)
+            world.advance(20)
+
+    locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
+    ending = world.run(locks)
+    assert ([one.code for one in endings], ending.code, world.grove() == world.after) == ([DONE], DONE, True)
