@@ -100,8 +100,10 @@ def _migrate(run: Session) -> None:
     if refusal is not None and run.seen.open_record is None:
         raise refusal  # what a run that died has left is put in order, which needs our Lease
     if refusal is None and _nothing_to_do(run):
-        run.log.info("nothing_to_do", sets=len(run.seen.trees))
-        return
+        run.look_at_operators()  # after the sets, as these may be the work of a run that has died since the first look
+        if _nothing_to_do(run):
+            run.log.info("nothing_to_do", sets=len(run.seen.trees))
+            return
     run.context.stage("proving")
     admission.prove(run.unfenced, run.seen)
     run.context.stage("locking")  # nothing is written without our own Lease

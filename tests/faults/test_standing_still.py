@@ -9,7 +9,7 @@ import pytest
 from migrator import kinds
 from migrator.run.leases import OWN_LEASE
 from tests.faults import cluster
-from tests.faults.process import DONE, Ending, Step, when
+from tests.faults.process import DONE, KILLED, Ending, Step, kill, when
 from tests.faults.steps import killed
 from tests.faults.world import World
 
@@ -31,3 +31,17 @@ def test_what_was_read_before_the_lock_is_no_success(*, starts: bool) -> None:
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     ending = world.run(locks)
     assert ([one.code for one in endings], ending.code, world.grove() == world.after) == ([DONE], DONE, True)
+
+
+def test_nothing_to_do_is_said_only_without_the_record_of_a_run_that_died() -> None:
+    """It stands still between operators and sets until another run has written all and died: it closes that."""
+    world, endings = World(), list[Ending]()
+    writes_last = when(lambda step: step.is_grove and step.moment == "after" and world.grove() == world.after, kill)
+    reads_sets = when(
+        lambda step: (step.target, step.moment) == ("podcliquesets/", "before"),
+        lambda _: endings.append(world.run(writes_last)),
+        times=1,
+    )
+    ending = world.run(reads_sets)
+    assert ([one.code for one in endings], ending.code) == ([KILLED], DONE), str(ending)
+    assert (world.record_state, world.holder) == ("done", "")
