@@ -138,10 +138,11 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
     """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
     asked = cluster.in_dry_run()
-    if read(cluster, namespace, name).exists:
-        asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
-    else:
-        asked.create(LEASES, namespace, _body(namespace, name, {}))
+    with suppress(errors.AlreadyExists):  # another run has just made it, and with the same right
+        if read(cluster, namespace, name).exists:
+            asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
+        else:
+            asked.create(LEASES, namespace, _body(namespace, name, {}))
 
 
 def _body(namespace: str, name: str, spec: Mapping[str, Any]) -> JSONObject:

@@ -45,3 +45,15 @@ def test_nothing_to_do_is_said_only_without_the_record_of_a_run_that_died() -> N
     ending = world.run(reads_sets)
     assert ([one.code for one in endings], ending.code) == ([KILLED], DONE), str(ending)
     assert (world.record_state, world.holder) == ("done", "")
+
+
+def test_a_lease_that_another_run_has_just_made_can_be_written() -> None:
+    """It is made between our reading and our dry run of making it ourselves: that is no error."""
+    world, codes = World(), list[int]()
+    proves = when(
+        lambda step: (step.kind, step.verb, step.target) == ("dry run", "create", f"leases/{OWN_LEASE}"),
+        lambda _: codes.append(world.run().code),
+        times=1,
+    )
+    ending = world.run(proves)
+    assert (codes, ending.code) == ([DONE], DONE), str(ending)
