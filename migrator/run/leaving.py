@@ -169,7 +169,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
 def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     """What the cluster is like, and the one thing that is next; without ``is_read`` the sets may have changed since."""
     record = run.seen.open_record
-    if run.closed and not isinstance(error, ForeignOperator):
+    if run.closed and run.leases is not None and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):

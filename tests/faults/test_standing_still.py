@@ -7,11 +7,12 @@ from typing import Final
 import pytest
 
 from migrator import kinds
+from migrator.errors import STAY_AT_ZERO
 from migrator.run.leases import OWN_LEASE
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, Ending, Step, kill, when
+from tests.faults.process import DONE, KILLED, STUCK, Ending, Step, kill, when
 from tests.faults.steps import killed
-from tests.faults.world import World
+from tests.faults.world import LONGER_THAN_A_LEASE, World
 
 _LAST: Final = -1  # of the writes to Grove's objects
 
@@ -57,3 +58,16 @@ def test_a_lease_that_another_run_has_just_made_can_be_written() -> None:
     )
     ending = world.run(proves)
     assert (codes, ending.code) == ([DONE], DONE), str(ending)
+
+
+def test_a_closing_run_that_lost_its_lease_says_no_more_than_it_knows() -> None:
+    """All was recorded as done, and a revert begins and dies: not that operators wait, but that sets may differ."""
+    world = World()
+    dies = when(lambda step: step.is_grove and step.moment == "after" and len(step.process.applied) > 12, kill)
+    closes = when(
+        lambda step: (step.verb, step.target, world.record_state) == ("get", f"leases/{cluster.LEASE}", "done"),
+        lambda _: world.advance(LONGER_THAN_A_LEASE) or world.die(dies, revert=True),
+        times=1,
+    )
+    ending = world.run(closes)
+    assert (ending.code, world.record_state, STAY_AT_ZERO in str(ending)) == (STUCK, "writing", True), str(ending)
