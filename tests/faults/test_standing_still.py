@@ -9,6 +9,7 @@ import pytest
 from migrator import kinds
 from migrator.errors import STAY_AT_ZERO
 from migrator.run.leases import OWN_LEASE
+from testbed import operator_installation as installation
 from tests.faults import cluster
 from tests.faults.process import DONE, KILLED, STUCK, Ending, Step, kill, when
 from tests.faults.steps import killed
@@ -71,3 +72,17 @@ def test_a_closing_run_that_lost_its_lease_says_no_more_than_it_knows() -> None:
     )
     ending = world.run(closes)
     assert (ending.code, world.record_state, STAY_AT_ZERO in str(ending)) == (STUCK, "writing", True), str(ending)
+
+
+def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_one() -> None:
+    """It is the target's, its tag names no release, and it has rolled every set out: a revert does not start it."""
+    world = World(cluster.grown())
+
+    def upgrade(_: Step) -> None:
+        world.upgrade(installation.image("v0.1.0-alpha.13"))
+        world.operate(cluster.TARGET)
+
+    proves = when(lambda step: (step.kind, step.moment) == ("dry run", "before"), upgrade, times=1)
+    assert world.run(proves).code == DONE
+    ending = world.run(revert=True)
+    assert (ending.code, world.replicas) == (DONE, 0), str(ending)
