@@ -210,10 +210,13 @@ class Observation:
         ``untouched``: no run has written yet.
         """
         stopped, recorded = record.stopped, record.operator
+        new = untouched and any(map(planner.holds_target, self.plan.set_plans))
+        if new and recorded is not None and not record.repeats and not accepts(recorded.image, {record.scheme}):
+            recorded = None  # no hash was new when it was stopped, so it may have written these before it was gone
         if stopped is None:
             return recorded
         is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
-        if is_first and not any(map(planner.holds_target, self.plan.set_plans)):
+        if is_first and not new:
             return stopped  # no hash is new yet, so it knows those that are there
         if accepts(stopped.image, {record.scheme}):
             return stopped

@@ -73,7 +73,6 @@ class Session:
         self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
         self._judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
-        self._read_beside = ""  # the operator's image when the sets were read
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
 
@@ -145,7 +144,6 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        self._read_beside = self.seen.operator.image if self.seen.operator is not None else ""
         self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
@@ -250,8 +248,6 @@ class Session:
                 f"something scales the operator up again ({installed.evidence}), for instance GitOps or an "
                 "autoscaler: pause it, or name the target's image with --target-image"
             )
-        if installed.image != self._read_beside:  # it was installed since then, and its hashes may be there now
-            self.read()
         self.record_run(stopped=OperatorBefore(installed.replicas, installed.image, installed.uid))
         self._scale_to_zero(installed)
 

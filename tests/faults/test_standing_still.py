@@ -86,3 +86,41 @@ def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_
     assert world.run(proves).code == DONE
     ending = world.run(revert=True)
     assert (ending.code, world.replicas) == (DONE, 0), str(ending)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "the run dies as it stops it"])
+def test_what_rolls_the_sets_out_until_it_is_gone_is_not_taken_for_the_old_one(*, dies: bool) -> None:
+    """No set held a new hash when the target's operator was recorded as it was stopped: a revert does not start it."""
+    world = World(cluster.grown())
+    proves = when(
+        lambda step: (step.kind, step.moment) == ("dry run", "before"),
+        lambda _: world.upgrade(installation.image("v0.1.0-alpha.13")),
+        times=1,
+    )
+
+    def act(step: Step) -> None:
+        world.operate(cluster.TARGET)
+        if dies:
+            kill(step)
+
+    stops = when(lambda step: step.write > 0 and (step.subresource, step.moment) == ("scale", "after"), act, times=1)
+    assert world.run(lambda step: (proves(step), stops(step))).code == (KILLED if dies else DONE)
+    world.advance(LONGER_THAN_A_LEASE)
+    ending = world.run(revert=True)
+    assert (ending.code, world.replicas) == (DONE, 0), str(ending)
+
+
+def test_an_operator_of_another_image_that_waits_for_no_lease_is_stopped_before_the_sets_are_read() -> None:
+    """It is installed as the run closes, and acts two seconds later: a reading first would be too long."""
+    world, acted = World(elects=False), list[str]()
+    world.latency = 0.1
+
+    def install(_: Step) -> None:
+        world.on_awake = acted.append
+        world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.8"))
+
+    closes = when(
+        lambda step: step.write > 0 and (step.moment, world.record_state) == ("after", "done"), install, times=1
+    )
+    ending = world.run(closes)
+    assert (ending.code, acted, world.replicas) == (DONE, [], 0), str(ending)
