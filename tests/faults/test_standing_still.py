@@ -11,7 +11,7 @@ from migrator.errors import STAY_AT_ZERO
 from migrator.run.leases import OWN_LEASE
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, STUCK, Ending, Step, kill, when
+from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Ending, Step, kill, when
 from tests.faults.steps import killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -124,3 +124,20 @@ def test_an_operator_of_another_image_that_waits_for_no_lease_is_stopped_before_
     )
     ending = world.run(closes)
     assert (ending.code, acted, world.replicas) == (DONE, [], 0), str(ending)
+
+
+def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
+    """All was new, a revert ends and starts the operator: it is not started beside new hashes by its common tag."""
+    world, latest = World(cluster.grown()), installation.image("latest")
+    world.upgrade(latest)
+    world.die(when(lambda step: step.is_grove and step.moment == "after" and world.grove() == world.after, kill))
+    world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
+
+    def revert(_: Step) -> None:
+        world.run(revert=True, source=cluster.SOURCE)
+        world.deploy(replicas=1)
+        world.advance(20)
+
+    locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
+    ending = world.run(locks, target_image=latest)
+    assert (ending.code, world.grove() == world.before, world.replicas) == (NO_RECORD, True, 1), str(ending)
