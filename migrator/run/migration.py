@@ -112,6 +112,7 @@ def _migrate(run: Session) -> None:
     if has_waited or run.seen.record != last_record or not model.pending(run.seen.plan):
         run.look_behind_the_lock()
         run.seen.check_target_image()
+        admission.prove(run.unfenced, run.seen)
     if refusal := run.seen.refused:
         raise refusal
     if model.pending(run.seen.plan) or run.seen.wrong_operator:

@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from migrator import kinds
-from migrator.errors import STAY_AT_ZERO
+from migrator.errors import STAY_AT_ZERO, Rejected
 from migrator.run.leases import OWN_LEASE
 from testbed import operator_installation as installation
-from tests.faults import cluster
-from tests.faults.process import DONE, KILLED, NO_RECORD, STUCK, Ending, Step, kill, when
+from tests.faults import cluster, users
+from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, kill, when
 from tests.faults.steps import killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 
@@ -141,3 +141,22 @@ def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     ending = world.run(locks, target_image=latest)
     assert (ending.code, world.grove() == world.before, world.replicas) == (NO_RECORD, True, 1), str(ending)
+
+
+def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_stop() -> None:
+    """All was new, a revert ends and starts the operator, and a policy denies patches: it is not stopped for that."""
+    world, has_run = killed(_LAST), list[Step]()
+    world.store.drop(kinds.LEASES, cluster.NAMESPACE, OWN_LEASE)
+
+    def at(step: Step) -> None:
+        if (step.write, step.moment) == (1, "before") and not has_run:
+            has_run.append(step)
+            world.run(revert=True, source=cluster.SOURCE)
+            world.deploy(replicas=1)
+            world.advance(20)
+        elif step.kind == "dry run" and step.target.startswith("pods/"):
+            raise Rejected("denied the request", denied_by="policy.example.test")
+
+    process = world.start(at=at)
+    ending = process.run()
+    assert (ending.code, users.stops(process.writes), world.replicas) == (REFUSED, 0, 1), str(ending)
