@@ -55,6 +55,8 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
                 run.log.warning("cleanup_failed", error=_said(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
+        if isinstance(late, LeaseLost):  # another run may write by now, and what operators wait for may still be parked
+            return half_way(run, error, is_read=False)
         return _unknown(run, late if isinstance(late, HalfWay) else error)
 
 

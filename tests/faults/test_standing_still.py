@@ -8,7 +8,7 @@ import pytest
 
 from migrator import kinds
 from migrator.errors import STAY_AT_ZERO, Rejected
-from migrator.run.leases import OWN_LEASE
+from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, kill, when
@@ -160,3 +160,17 @@ def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_s
     process = world.start(at=at)
     ending = process.run()
     assert (ending.code, users.stops(process.writes), world.replicas) == (REFUSED, 0, 1), str(ending)
+
+
+def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed() -> None:
+    """It has started the operator that a dead run had stopped, and cannot give its Lease back any more: 6."""
+    world = World()
+    parks = when(lambda step: step.write > 0 and world.holder == PARKED, kill)
+    users.begin_update(world.die(parks))
+    unparks = when(
+        lambda step: (step.verb, step.target, world.replicas) == ("get", f"leases/{cluster.LEASE}", 1),
+        lambda _: world.advance(LONGER_THAN_A_LEASE),
+        times=1,
+    )
+    ending = world.run(unparks)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 1, PARKED), str(ending)
