@@ -15,7 +15,6 @@ from typing import Final
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
 from migrator.planning.model import pending
-from migrator.planning.planner import holds_target
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
@@ -214,7 +213,7 @@ def _next_step(run: Session) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
     seen, revert = run.seen, run.options.revert
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
-    begun = any(map(holds_target, plans))
+    begun = seen.has_new_hashes
     left = any(one.changes for one in plans)
     held = errors.MAY_DIFFER
     if plans and begun != left:

@@ -162,6 +162,11 @@ class Observation:
         return any(one.may_have_written for one in self.witnesses)
 
     @cached_property
+    def has_new_hashes(self) -> bool:
+        """Whether a set holds a hash of the plan's target that is not the source's too."""
+        return any(map(planner.holds_target, self.plan.set_plans))
+
+    @cached_property
     def patch_count(self) -> int:
         """How many patches there are."""
         return sum(patch_count(set_plan.changes) for set_plan in model.pending(self.plan))
@@ -210,13 +215,13 @@ class Observation:
         ``untouched``: no run has written yet.
         """
         stopped, recorded = record.stopped, record.operator
-        new = untouched and any(map(planner.holds_target, self.plan.set_plans))
-        if new and recorded is not None and not record.repeats and not accepts(recorded.image, {record.scheme}):
+        is_proven = recorded is None or record.repeats or accepts(recorded.image, {record.scheme})
+        if untouched and not is_proven and self.has_new_hashes:
             recorded = None  # no hash was new when it was stopped, so it may have written these before it was gone
         if stopped is None:
             return recorded
         is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
-        if is_first and not new:
+        if is_first and not self.has_new_hashes:
             return stopped  # no hash is new yet, so it knows those that are there
         if accepts(stopped.image, {record.scheme}):
             return stopped
@@ -236,10 +241,9 @@ class Observation:
 
     def check_target_image(self) -> None:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
-        image, plans = self.options.target_image, self.plan.set_plans
+        image = self.options.target_image
         runs = self.operator is not None and image in self.operator.images and not (self.open_record or self.parked)
-        new = any(map(planner.holds_target, plans))
-        if runs and model.pending(self.plan) and not new and not self.options.revert:
+        if runs and model.pending(self.plan) and not self.has_new_hashes and not self.options.revert:
             raise errors.UsageError(
                 f"--target-image {image} is the image of the operator that runs, and no set holds the target's "
                 "hashes: give the next operator's image, by its digest if both have one tag, or leave it out"

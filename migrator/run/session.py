@@ -19,7 +19,6 @@ from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLos
 from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
-from migrator.planning.planner import holds_target
 from migrator.releases.table import named, release_in
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
@@ -108,7 +107,7 @@ class Session:
         run, installed = self.seen.open_record, self.seen.operator
         at_zero = installed is None or installed.gone
         # Hashes of the target beside no operator show a run that died, even if its record is gone.
-        new = at_zero and not self.options.revert and any(map(holds_target, self.seen.plan.set_plans))
+        new = at_zero and not self.options.revert and self.seen.has_new_hashes
         dirty = run.state is State.WRITING if run is not None else self.seen.parked or new
         self.seen = replace(self.seen, dirty=dirty or self.seen.may_be_half_way_elsewhere)
 
