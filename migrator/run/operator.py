@@ -252,8 +252,11 @@ def _choose(
         chosen = sorted(candidates, key=lambda raw: not raw["spec"]["replicas"])  # those that run come first
     if flags.deployment is not None:
         chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
-        if not chosen and candidates and flags.namespace not in leases.everywhere(cluster, leases.OWN_LEASE):
-            raise errors.UsageError(  # without a Lease of ours, no run was there before Grove moved
+        # A run may have been there before Grove moved; its Lease shows that.
+        moved = bool(candidates) and all(_namespace(raw) != flags.namespace for raw in candidates)
+        was_there = moved and flags.namespace in leases.everywhere(cluster, leases.OWN_LEASE)
+        if not chosen and candidates and not was_there:
+            raise errors.UsageError(
                 f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
                 f"be {_name(candidates[0])}: correct --operator, or leave it out"
             )

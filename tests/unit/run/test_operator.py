@@ -193,6 +193,14 @@ def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
     assert look(MemoryCluster(), HOME).home == NAMESPACE
 
 
+def test_a_typing_mistake_is_an_error_after_a_run_too() -> None:
+    """The Lease of a run shows that Grove has moved only if no operator is installed in its namespace any more."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}}
+    cluster = installed(lease | {"metadata": {"name": "grove-migrator", "namespace": NAMESPACE}})
+    with pytest.raises(UsageError, match=r"the operator seems to be grove-system/grove-operator"):
+        look(cluster, "grove-system/grove-operatr")
+
+
 @pytest.mark.parametrize("text", ["grove-system", "/grove-operator", "grove-system/", "a/b/c", ""])
 def test_a_flag_that_is_no_namespace_and_name_is_an_error(text: str) -> None:
     """The text is repeated, with an example."""
