@@ -125,7 +125,8 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
                 yield verification.Problem(pod.ref, None, f"{pod} runs {what}")
         return
     seen = installed.description if installed else "there is none"
-    remedy = "upgrade first (`grove-migrator plan` lists the commands), or name its image with --target-image"
+    # Not "upgrade": where the sets are not migrated yet, that would recreate their pods.
+    remedy = "follow the commands of `grove-migrator plan`, or name its image with --target-image"
     commands = tuple[str, ...]()
     if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
         remedy, commands = "start it", (installed.start_command,)

@@ -121,10 +121,10 @@ def test_a_set_that_was_edited_is_its_owners(migrated: Site) -> None:
 
 @pytest.mark.parametrize(
     ("image", "replicas", "remedy"),
-    [(OLD, 0, "upgrade first"), (OLD, 1, "upgrade first"), (NEW, 0, "start it$")],
+    [(OLD, 0, "follow the commands of"), (OLD, 1, "follow the commands of"), (NEW, 0, "start it$")],
 )
 def test_before_the_upgrade_there_is_no_after(migrated: Site, image: str, replicas: int, remedy: str) -> None:
-    """With the operator at zero, or the old one running, it fails with the next step."""
+    """With the operator at zero, or the old one running, it fails with the next step, which never is the upgrade."""
     migrated.drop(kinds.PODS, NAMESPACE, "new-1")
     migrated.put(installation.deployment(image, replicas=replicas))
     if replicas:
@@ -139,7 +139,8 @@ def test_the_release_that_was_named_or_a_newer_one_runs(migrated: Site, release:
     """An older one with the same hashes is not what the user upgrades to."""
     migrated.verified(target=named(release))
     migrated.fails(
-        f"no operator of v0.1.0-alpha.12-rc1 runs .*{NEW}.*: upgrade first", target=named("v0.1.0-alpha.12-rc1")
+        f"no operator of v0.1.0-alpha.12-rc1 runs .*{NEW}.*: follow the commands of `grove-migrator plan`",
+        target=named("v0.1.0-alpha.12-rc1"),
     )
 
 
