@@ -232,9 +232,10 @@ def _sets(plan: model.Plan) -> str:
 
 
 def _releases_of(schemes: Sequence[str], releases: str) -> str:
-    """Schemes, and behind them the releases, unless the user named a scheme."""
-    is_known = releases and releases not in schemes
-    return (", ".join(schemes) or "unknown") + (f" ({releases})" if is_known else "")
+    """Schemes, and behind them the releases, unless the user named a scheme. Without a scheme nothing is certain."""
+    if not schemes:
+        return "unknown"
+    return ", ".join(schemes) + (f" ({releases})" if releases and releases not in schemes else "")
 
 
 def _row(name: str, state: str, set_plans: Sequence[model.SetPlan]) -> tuple[str, ...]:

@@ -206,6 +206,13 @@ def test_both_ends_are_named_with_their_dynamo_versions(
     assert text in " ".join(plan_text(made).split())
 
 
+def test_stored_hashes_that_nothing_explains_are_not_said_to_be_of_a_release() -> None:
+    """Neither of the one that was named, nor of the one that runs: their hashes are what was not found."""
+    unexplained = replace(tree_plan("demo", SetState.REFUSED), source=None)
+    made = replace(plan(unexplained), running="v0.1.0-alpha.8", source=source_of("v0.1.0-alpha.3"))
+    assert "Stored hashes: unknown. Target:" in plan_text(made)
+
+
 def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
     """Four hundred pods are not four hundred lines; nothing is lost from the count."""
     text = plan_text(plan(tree_plan("demo", findings=many(400))))
