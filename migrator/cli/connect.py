@@ -54,7 +54,8 @@ def naming_the_account(cluster: Cluster, hint: str = "") -> Iterator[None]:
     except Forbidden as error:
         account = ""
         with suppress(MigratorError):
-            account = f"account {account_of(cluster)}: "
+            name = account_of(cluster)
+            account = "" if name in str(error) else f"account {name}: "
         raise Forbidden(f"{account}{error}{hint}") from error
 
 

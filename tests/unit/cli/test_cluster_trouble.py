@@ -13,7 +13,8 @@ import pytest
 
 from migrator.cli import connect
 from migrator.cluster import Cluster, Deadline
-from migrator.kinds import POD_CLIQUE_SETS
+from migrator.errors import Forbidden
+from migrator.kinds import LEASES, POD_CLIQUE_SETS
 from migrator.kube import store as kube_store
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
@@ -95,6 +96,21 @@ def test_requests_of_a_run_end_with_its_timeout(invoke: Invoke, monkeypatch: pyt
     monkeypatch.setattr(kube_store, "connect", connected)
     invoke("run", *TO, "--stop-operator", "--timeout", "10m")
     assert 0 < left[0] <= 600
+
+
+@pytest.mark.parametrize(("right", "dry"), [("get", ()), ("get", ("--dry-run",)), ("create", ())])
+def test_a_run_without_a_permission_names_its_account_once(
+    right: str, dry: tuple[str, ...], site: Site, invoke: Invoke
+) -> None:
+    """Nobody is asked before a Job begins, and its log shows whose permission is missing."""
+
+    def deny(request: Request) -> None:
+        if request.resource == LEASES and request.verb == right:
+            raise Forbidden("denied")
+
+    site.store.before.append(deny)
+    said = invoke("run", *TO, "--stop-operator", *dry, code=1).message
+    assert said.count("account system:serviceaccount:grove-system:grove-migrator") == 1
 
 
 def test_a_set_that_is_written_twice_counts_once(site: Site, invoke: Invoke) -> None:
