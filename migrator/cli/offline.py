@@ -98,7 +98,7 @@ def _releases() -> Iterator[dict[str, object]]:
     grove-migrator guards GM-101 GM-102
     """,
 )
-@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.argument("codes", nargs=-1, metavar="[CODE]...", type=not_empty)
 def guards(*, codes: tuple[str, ...]) -> None:
     """Explain the code of a guard or a known issue: what it means, and what to do. docs/guards.md has more.
 
