@@ -153,9 +153,13 @@ def _start_or_upgrade(operator: Operator | None, options: context.RunOptions) ->
     """The command after which the target's operator runs."""
     if operator is not None and operator.deployment and _is_next(operator, options):
         return operator.start_command
-    (release, namespace), named = _helm_release(operator), options.plan.target.release
-    version = named.name if named is not None else _VERSION
+    (release, namespace), version = _helm_release(operator), _chart_version(options.plan.target.release)
     return f'helm upgrade {release} "$CHART" -n {namespace} --version {version} --reset-then-reuse-values'
+
+
+def _chart_version(release: table.Release | None) -> str:
+    """The version of Grove's chart that installs a release; a build of the main branch has no chart of its name."""
+    return _VERSION if release is None or release.from_main else release.name
 
 
 def _after_revert(cluster: Cluster, result: context.RunResult, options: context.RunOptions, state: str) -> Ending:
@@ -187,7 +191,7 @@ def _crd_steps(
     """
     targets = sorted({one.target for one in plan.set_plans}, key=str)
     builds = (release.name,) if release else [name for scheme in targets for name in table.builds_with(scheme)]
-    version = release.name if release else _VERSION
+    version = _chart_version(release)
     served = _served(cluster)
     if served is None:  # later, `verify` names what is missing
         return (() if only_missing else (crds.application(version),)), ""

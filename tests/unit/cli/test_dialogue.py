@@ -100,6 +100,13 @@ def test_before_the_next_operator_is_started_its_crds_come(
     assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
 
 
+def test_a_build_of_the_main_branch_is_no_version_of_a_chart(site: Site, invoke: Invoke) -> None:
+    """Helm would not find it: a reader fills in the version of the chart that they have made."""
+    assert site.replicas == 1
+    commands = invoke("run", "--to", "main-fcc3b3bb", "--stop-operator", "-o", "json").json["next"]
+    assert [command for command in commands if "--version main-" in command] == []
+
+
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_an_older_release_with_the_same_hashes_is_upgraded(replicas: int, site: Site, invoke: Invoke) -> None:
     """It needs no migration, and is not the release that the user upgrades to."""
