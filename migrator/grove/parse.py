@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
-from migrator.errors import InputError
+from migrator.errors import DUMP_COMMAND, InputError
 from migrator.exact_json import JSONObject, integer
 from migrator.grove import objects
 from migrator.kinds import DEFAULT_NAMESPACE
@@ -185,7 +185,7 @@ def _identity(raw: JSONObject) -> tuple[objects.Ref, Mapping[str, Any]]:
     namespace, name, uid = str(meta.get("namespace") or DEFAULT_NAMESPACE), meta["name"], meta.get("uid")
     if not isinstance(uid, str) or not uid:
         what = f"{kind} {namespace}/{name}"
-        raise InputError(f"{what} has no metadata.uid: a dump of live objects is needed, not a manifest")
+        raise InputError(f"{what} has no metadata.uid: it is a manifest, not a dump; dump with `{DUMP_COMMAND}`")
     return objects.Ref(kind, namespace, name, uid), meta
 
 

@@ -47,7 +47,7 @@ def test_every_kind_keeps_its_identity(kind: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        *(({"uid": uid}, "has no metadata.uid: a dump of live objects is needed") for uid in (None, "", 5)),
+        *(({"uid": uid}, "has no metadata.uid: it is a manifest, not a dump; dump with") for uid in (None, "", 5)),
         *(({"labels": labels}, "metadata.labels is not a map of strings") for labels in ("x", {"x": 1})),
     ],
 )
