@@ -160,7 +160,8 @@ def _usage(error: click.ClickException, session: flags.Session) -> int:
         error.show()
         return error.exit_code
     message, context = error.format_message(), error.ctx if isinstance(error, click.UsageError) else None
-    if isinstance(error, click.BadParameter) and context is not None and error.param is not None:
+    is_missing = isinstance(error, click.MissingParameter)
+    if isinstance(error, click.BadParameter) and not is_missing and context is not None and error.param is not None:
         source = context.get_parameter_source(str(error.param.name))
         message += f" (from {error.param.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     elif context is not None and "Did you mean" not in message:

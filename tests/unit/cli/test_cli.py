@@ -106,6 +106,8 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
         (["plan", "-o", "jsn"], "usage", "'jsn' is not one of 'table', 'json'"),
         (["run", "--to", "legacy-1.35", "--timeout", "99999h"], "usage", "'99999h' is longer than 24h."),
         (["run", "--to", "legacy-1.35", "--allow", "GM-2O1"], "usage", "no guard has this code or name. Run `grove-"),
+        (["hash"], "usage", "Missing option '-f' / '--filename'. See `grove-migrator hash --help`."),
+        (["scheme"], "usage", "Missing argument 'PROGRAM'. See `grove-migrator scheme --help`."),
         (["guards", ""], "usage", "The value is empty: give one, or leave it out."),
         (["guards", "GM-1011"], "usage", "Unknown code GM-1011. Run `grove-migrator guards` to list all codes."),
         (["plan", "-f", "x.yaml", "--context", "prod"], "usage", "--context names a cluster"),
