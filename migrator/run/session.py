@@ -312,9 +312,8 @@ class Session:
             webhooks.close(self.cluster)
             self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
         except MigratorError as error:
-            self.log.warning(
-                "webhooks_left_open", error=str(error), consequence="a rerun or `run --revert` closes them"
-            )
+            who = "a rerun or `run --revert` closes them, or an administrator with the command of docs/upgrade.md"
+            self.log.warning("webhooks_left_open", error=str(error), consequence=who)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
