@@ -38,11 +38,11 @@ def test_off_a_terminal_every_event_is_one_json_object() -> None:
 
 
 def test_a_terminal_gets_plain_lines_and_obeys_nothing_that_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line for people has neither run_id nor absent values; an escape sequence in a value is shown, not sent."""
+    """Its time says that it is UTC; neither run_id nor absent values are in it; no escape sequence is sent."""
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     log.logger(stream, run_id="r").info("lease_held", name="a\x1b[2Jb", field=None)
-    assert re.fullmatch(r"\d\d:\d\d:\d\d \[info\] lease_held name=a\\x1b\[2Jb\n", stream.getvalue())
+    assert re.fullmatch(r"\d\d:\d\d:\d\dZ \[info\] lease_held name=a\\x1b\[2Jb\n", stream.getvalue())
 
 
 @pytest.mark.parametrize(
