@@ -61,7 +61,7 @@ def logger(
     import structlog
 
     to_people = is_console(stream, log_format)
-    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if to_people else "iso", utc=True, key="ts")
+    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%SZ" if to_people else "iso", utc=True, key="ts")
     processors: list[Processor] = [structlog.processors.add_log_level, stamp]
     if to_people:
         # https://no-color.org

@@ -67,7 +67,8 @@ def test_the_target_is_read_from_its_image(helm: Scene, tmp_path: Path) -> None:
     with helm.unharmed():
         helm.succeed("install", "grove-migrator", str(OURS), *settings([f"targetBinary.image={image}"]), *ours())
         [pod] = helm.finish()
-    assert (pod.code, pod.summary["outcome"]) == (0, "done")
+    assert pod.code == 0
+    assert pod.summary["outcome"] == "done"
 
 
 def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> None:
@@ -78,8 +79,11 @@ def test_a_refused_hook_leaves_the_old_operator(helm: Scene, tmp_path: Path) -> 
     with helm.frozen():  # with so little time for Helm, the hook does not wait for an update in flight
         done = helm.helm(*upgrade(tmp_path, NEW, *settings(["grove-migrator.helmTimeout=20m"])))
     [refused] = ends_of(helm.client)
-    assert (done.returncode != 0, refused.code, "zzzz" in refused.log) == (True, 3, True)
-    assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
+    assert done.returncode != 0
+    assert refused.code == 3
+    assert "zzzz" in refused.log
+    assert helm.tag() == OLD
+    assert {item["metadata"]["uid"] for item in helm.operators()} == operators
 
 
 @pytest.mark.slow  # five minutes of waiting
@@ -89,8 +93,10 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook(helm: Scene, tmp_path: Pat
     operators = {item["metadata"]["uid"] for item in helm.operators()}
     with helm.frozen():
         done = helm.helm(*upgrade(tmp_path, NEW, *settings(["grove-migrator.image.tag=missing"])))
-    assert (done.returncode != 0, ends_of(helm.client)) == (True, []), done.stderr
-    assert (helm.tag(), {item["metadata"]["uid"] for item in helm.operators()}) == (OLD, operators)
+    assert done.returncode != 0, done.stderr
+    assert ends_of(helm.client) == [], done.stderr
+    assert helm.tag() == OLD
+    assert {item["metadata"]["uid"] for item in helm.operators()} == operators
 
 
 def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:
@@ -100,6 +106,8 @@ def test_a_hook_outlives_helms_patience(helm: Scene, tmp_path: Path) -> None:
         assert helm.helm(*upgrade(tmp_path, NEW, "--timeout=6s")).returncode != 0
         assert ends_of(helm.client) == [], "the Job was faster than Helm"
         [pod] = helm.finish()
-    assert (pod.code, helm.tag(), helm.replicas()) == (0, OLD, 0)
+    assert pod.code == 0
+    assert helm.tag() == OLD
+    assert helm.replicas() == 0
     helm.succeed(*upgrade(tmp_path, NEW))
     helm.runs_operators(REPLICAS, NEW)

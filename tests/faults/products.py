@@ -178,7 +178,9 @@ def forgotten(command: Command, where: Step, *, told_to_end: bool, keeps_lease: 
     wrote_as_claimed(process, command, ending)
     assert not (world.replicas and world.holder == PARKED), f"an operator is locked out: {ending}"
     last = world.run()
-    assert (last.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(last)
+    assert last.code == DONE, str(last)
+    assert world.grove() == world.after
+    assert world.replicas == 0
 
 
 def wrote_as_claimed(process: Process, command: Command, ending: Ending) -> None:
@@ -194,13 +196,17 @@ def put_right(world: World, command: Command, *, back: bool) -> None:
     if command == "verify":
         ending = world.start().verify()
         assert ending.code in {DONE, NO_RECORD}, str(ending)
-        assert (world.grove() == world.after, world.replicas) == (True, 1)
+        assert world.grove() == world.after
+        assert world.replicas == 1
         return
     if back:
         _revert(world)
     ending = world.run()
-    assert (ending.code, world.grove() == world.after, world.replicas) == (DONE, True, 0), str(ending)
-    assert (world.holder != PARKED, bool(world.record)) == (True, True)
+    assert ending.code == DONE, str(ending)
+    assert world.grove() == world.after
+    assert world.replicas == 0
+    assert world.holder != PARKED
+    assert world.record
     if not back:
         _revert(world)
 
@@ -211,7 +217,9 @@ def _revert(world: World) -> None:
     code = DONE if world.record or world.grove() == world.undone else NO_RECORD
     ending = world.run(revert=True)
     back = world.undone if world.grove() != world.before else world.before
-    assert (ending.code, world.grove() == back, world.replicas) == (code, True, 1), str(ending)
+    assert ending.code == code, str(ending)
+    assert world.grove() == back
+    assert world.replicas == 1
     assert not world.record or not stopped
 
 
@@ -249,7 +257,9 @@ def overtaken(first: Command, second: Command, where: Step, *, alive: bool) -> N
     assert ending.code in {DONE, FAILED, NO_RECORD, REFUSED, STUCK, 7}, str(ending)
     world.advance(LONGER_THAN_A_LEASE)
     last = world.run()
-    assert (last.code, world.grove() == world.after) == (DONE, True), str(last)
+    assert last.code == DONE, str(last)
+    assert world.grove() == world.after
     back = world.run(revert=True, source=cluster.SOURCE)
-    assert (back.code, world.grove() == world.undone) == (DONE, True), str(back)
+    assert back.code == DONE, str(back)
+    assert world.grove() == world.undone
     assert world.replicas == (1 if world.image == cluster.OLD_IMAGE else 0)

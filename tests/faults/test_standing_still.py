@@ -32,7 +32,9 @@ def test_what_was_read_before_the_lock_is_no_success(*, starts: bool) -> None:
 
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     ending = world.run(locks)
-    assert ([one.code for one in endings], ending.code, world.grove() == world.after) == ([DONE], DONE, True)
+    assert [one.code for one in endings] == [DONE]
+    assert ending.code == DONE
+    assert world.grove() == world.after
 
 
 def test_nothing_to_do_is_said_only_without_the_record_of_a_run_that_died() -> None:
@@ -45,8 +47,10 @@ def test_nothing_to_do_is_said_only_without_the_record_of_a_run_that_died() -> N
         times=1,
     )
     ending = world.run(reads_sets)
-    assert ([one.code for one in endings], ending.code) == ([KILLED], DONE), str(ending)
-    assert (world.record_state, world.holder) == ("done", "")
+    assert [one.code for one in endings] == [KILLED]
+    assert ending.code == DONE, str(ending)
+    assert world.record_state == "done"
+    assert world.holder == ""
 
 
 def test_a_lease_that_another_run_has_just_made_can_be_written() -> None:
@@ -58,7 +62,8 @@ def test_a_lease_that_another_run_has_just_made_can_be_written() -> None:
         times=1,
     )
     ending = world.run(proves)
-    assert (codes, ending.code) == ([DONE], DONE), str(ending)
+    assert codes == [DONE]
+    assert ending.code == DONE, str(ending)
 
 
 def test_a_closing_run_that_lost_its_lease_says_no_more_than_it_knows() -> None:
@@ -71,7 +76,9 @@ def test_a_closing_run_that_lost_its_lease_says_no_more_than_it_knows() -> None:
         times=1,
     )
     ending = world.run(closes)
-    assert (ending.code, world.record_state, STAY_AT_ZERO in str(ending)) == (STUCK, "writing", True), str(ending)
+    assert ending.code == STUCK, str(ending)
+    assert world.record_state == "writing"
+    assert STAY_AT_ZERO in str(ending)
 
 
 def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_one() -> None:
@@ -85,7 +92,8 @@ def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_
     proves = when(lambda step: (step.kind, step.moment) == ("dry run", "before"), upgrade, times=1)
     assert world.run(proves).code == DONE
     ending = world.run(revert=True)
-    assert (ending.code, world.replicas) == (DONE, 0), str(ending)
+    assert ending.code == DONE, str(ending)
+    assert world.replicas == 0
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["", "the run dies as it stops it"])
@@ -107,7 +115,8 @@ def test_what_rolls_the_sets_out_until_it_is_gone_is_not_taken_for_the_old_one(*
     assert world.run(lambda step: (proves(step), stops(step))).code == (KILLED if dies else DONE)
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(revert=True)
-    assert (ending.code, world.replicas) == (DONE, 0), str(ending)
+    assert ending.code == DONE, str(ending)
+    assert world.replicas == 0
 
 
 def test_an_operator_of_another_image_that_waits_for_no_lease_is_stopped_before_the_sets_are_read() -> None:
@@ -123,7 +132,9 @@ def test_an_operator_of_another_image_that_waits_for_no_lease_is_stopped_before_
         lambda step: step.write > 0 and (step.moment, world.record_state) == ("after", "done"), install, times=1
     )
     ending = world.run(closes)
-    assert (ending.code, acted, world.replicas) == (DONE, [], 0), str(ending)
+    assert ending.code == DONE, str(ending)
+    assert acted == []
+    assert world.replicas == 0
 
 
 def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
@@ -140,7 +151,9 @@ def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
 
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     ending = world.run(locks, target_image=latest)
-    assert (ending.code, world.grove() == world.before, world.replicas) == (NO_RECORD, True, 1), str(ending)
+    assert ending.code == NO_RECORD, str(ending)
+    assert world.grove() == world.before
+    assert world.replicas == 1
 
 
 def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_stop() -> None:
@@ -159,7 +172,9 @@ def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_s
 
     process = world.start(at=at)
     ending = process.run()
-    assert (ending.code, users.stops(process.writes), world.replicas) == (REFUSED, 0, 1), str(ending)
+    assert ending.code == REFUSED, str(ending)
+    assert users.stops(process.writes) == 0
+    assert world.replicas == 1
 
 
 def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed() -> None:
@@ -173,4 +188,6 @@ def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed(
         times=1,
     )
     ending = world.run(unparks)
-    assert (ending.code, world.replicas, world.holder) == (STUCK, 1, PARKED), str(ending)
+    assert ending.code == STUCK, str(ending)
+    assert world.replicas == 1
+    assert world.holder == PARKED

@@ -16,6 +16,7 @@ from migrator import cli
 from migrator.cli import connect
 from testbed import operator_installation as installation
 from testbed.trees import as_list
+from tests.support.clock import hurried
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 
@@ -24,6 +25,7 @@ MANIFESTS: Final = ROOT / "examples" / "podcliquesets.yaml"
 TO: Final = ("--to", "v0.1.0-alpha.11")
 #: The example has no operator to be found.
 HOME: Final = ("--operator", "grove-system/grove-operator")
+_hurried: Final = hurried(connect.context)
 
 
 @cache
@@ -117,6 +119,7 @@ class Invoke:
     def on(self, store: MemoryCluster) -> MemoryCluster:
         """Let the command line find this cluster from now on."""
         self._monkeypatch.setattr(connect, "connect", lambda *_, **__: store)
+        self._monkeypatch.setattr(connect, "context", _hurried)
         return store
 
 

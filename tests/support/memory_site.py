@@ -22,6 +22,7 @@ from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, PODS
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.record import Record
 from testbed import operator_installation as installation
+from tests.support.clock import hurried
 from tests.support.memory_store import MemoryCluster, Request
 from tests.support.paths import ROOT
 
@@ -105,6 +106,7 @@ def main() -> int:
     """Run the command line."""
     site = Site()
     connect.connect = lambda *_, **__: site.store  # type: ignore[assignment]
+    connect.context = hurried(connect.context)
     code = cli.invoke()
     if "LEFT" in os.environ:
         left = {"writes": len(site.store.writes()), "replicas": site.replicas, "generations": site.generations}

@@ -43,14 +43,17 @@ def test_the_application_has_the_hook_beside_the_operator() -> None:
     spec = example("argo-cd/application.yaml")["spec"]
     grove, ours = spec["sources"]
     values = ours["helm"]["valuesObject"]
-    assert (grove["chart"], values["target"]) == ("grove-charts", grove["targetRevision"])
+    assert grove["chart"] == "grove-charts"
+    assert values["target"] == grove["targetRevision"]
     settings = [f"{key}={value}" for key, value in values.items() if not isinstance(value, dict)]
     namespace = spec["destination"]["namespace"]
     objects = template("helm4", OURS, *settings, "verify.enabled=true", namespace=namespace, upgrade=False)
     jobs = {item["metadata"]["name"]: item for item in of_kind(objects, "Job")}
     run, verify = jobs["grove-migrator"], jobs["grove-migrator-verify"]
-    assert (arguments(run)[0], phases(run)) == ("run", {"PreSync"})
-    assert (arguments(verify)[0], phases(verify)) == ("verify", {"PostSync"})
+    assert arguments(run)[0] == "run"
+    assert phases(run) == {"PreSync"}
+    assert arguments(verify)[0] == "verify"
+    assert phases(verify) == {"PostSync"}
     assert [phases(item) for item in objects if item["kind"] != "Job"] == [{"PreSync"}] * (len(objects) - 3)
     assert "RespectIgnoreDifferences" not in yaml.safe_dump(spec)
 
@@ -61,7 +64,8 @@ def test_a_wrapper_gates_its_own_application(tmp_path: Any) -> None:
     objects = template("helm4", chart, "grove-migrator.mode=argocd", upgrade=False)
     run = next(item for item in of_kind(objects, "Job") if item["metadata"]["name"] == "grove-migrator")
     [operator] = of_kind(objects, "Deployment")
-    assert (phases(run), phases(operator)) == ({"PreSync"}, {"Sync"})
+    assert phases(run) == {"PreSync"}
+    assert phases(operator) == {"Sync"}
     assert arguments(run)[1] == f"--to={NEW}"
 
 

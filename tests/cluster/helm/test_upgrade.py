@@ -89,7 +89,8 @@ def test_the_next_helm_upgrade_has_no_conflict(
     assert hook["timeoutSeconds"] == 20
     assert hook["clientConfig"]["caBundle"] == AUTHORITY
     assert THEIRS in hook["matchConditions"]
-    assert (OURS in hook["matchConditions"], len(hook["matchConditions"])) == (left, 1 + left)
+    assert (OURS in hook["matchConditions"]) == left
+    assert len(hook["matchConditions"]) == 1 + left
     verified = invoke("verify", "--to", NEW, "--after-upgrade", "--kubeconfig", control_plane.kubeconfig, code=7)
     assert ("still leaves an account of grove-migrator out" in verified.out + verified.err) is left
     if left:

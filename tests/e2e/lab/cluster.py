@@ -250,7 +250,9 @@ class Cluster(Operated, ABC):
         before = self.photo()
         with self.diary() as diary:
             yield before
-        assert (diary.deleted, diary.created, self.photo().pods()) == ([], [], before.pods())
+        assert diary.deleted == []
+        assert diary.created == []
+        assert self.photo().pods() == before.pods()
 
     def _note(self, change: str, pod: Object) -> None:
         """Take note of what the watch saw of a pod."""

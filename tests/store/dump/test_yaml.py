@@ -88,7 +88,8 @@ def read(text: str) -> Any:
 def test_a_value_is_what_kubectl_would_print(text: str, value: Any) -> None:
     """It has the value, and a number the spelling, that kubectl's JSON would have."""
     found = read(f"a: {text}\n")["a"]
-    assert (type(found), found) == (type(value), value)
+    assert type(found) is type(value)
+    assert found == value
 
 
 #: Nine lines for a billion values.

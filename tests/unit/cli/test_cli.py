@@ -128,7 +128,9 @@ def test_the_commands_and_flags_are_those_of_the_contract() -> None:
 def test_wrong_usage_is_one_json_object_and_exit_2(args: list[str], code: str, said: str, invoke: Invoke) -> None:
     """Off a terminal even a mistyped flag is an error object, and nothing is asked of a cluster."""
     event = invoke(*args, code=2).failure
-    assert (event["level"], event["code"], event["exit_code"]) == ("error", code, 2)
+    assert event["level"] == "error"
+    assert event["code"] == code
+    assert event["exit_code"] == 2
     assert said in event["message"]
     assert "\n" not in event["message"]
 
@@ -172,7 +174,8 @@ def test_an_error_is_one_object_and_its_exit_code(
     """Whatever goes wrong, stderr has one object, and no traceback and no value of a template."""
     monkeypatch.setattr(connect, "connect", failing(error))
     event = invoke("plan", code=code).failure
-    assert (event["code"], event["exit_code"]) == (reason, code)
+    assert event["code"] == reason
+    assert event["exit_code"] == code
     assert said in event["message"]
     assert "s3cret" not in event["message"]
 
@@ -215,8 +218,10 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
         for typed in (("-m", "migrator", "releases"), site)
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert (migrated.returncode, json.loads(migrated.stderr.splitlines()[-1])["event"]) == (0, "summary")
+    assert done.returncode == 1
+    assert done.stderr == b""
+    assert migrated.returncode == 0
+    assert json.loads(migrated.stderr.splitlines()[-1])["event"] == "summary"
 
 
 def test_data_is_utf_8_whatever_the_locale() -> None:
@@ -279,7 +284,8 @@ def test_every_process_has_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "namespace").write_text("grove-system\n")
     second = connect.context(Progress(sys.stderr))
     assert first.identity != second.identity
-    assert (first.namespace, second.namespace) == (None, "grove-system")
+    assert first.namespace is None
+    assert second.namespace == "grove-system"
 
 
 def test_a_stop_ends_a_sleep_and_not_a_rest() -> None:

@@ -81,7 +81,8 @@ def test_a_slow_credential_plugin_is_named(tmp_path: Path, invoke: Invoke, monke
     user = plugin(tmp_path / "plugin.py", "import time; time.sleep(0.2); raise SystemExit(1)")
     failed = invoke("plan", "--kubeconfig", kubeconfig(tmp_path / "config", user=user), code=1)
     waited = failed.events[0]
-    assert (waited["event"], waited["level"]) == ("credential_plugin_slow", "warning")
+    assert waited["event"] == "credential_plugin_slow"
+    assert waited["level"] == "warning"
     assert waited["message"].startswith(f"Still waiting for the credential plugin {sys.executable}.")
 
 

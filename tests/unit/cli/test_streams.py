@@ -41,7 +41,8 @@ def test_a_finished_run_ends_with_0_though_its_result_cannot_be_printed(
     assert [(e["level"], e["message"]) for e in events if e["event"] == "unwritable_output"] == [
         ("warning", "cannot write to stdout: No space left on device")
     ]
-    assert (events[-1]["event"], events[-1]["outcome"]) == ("summary", "done")
+    assert events[-1]["event"] == "summary"
+    assert events[-1]["outcome"] == "done"
 
 
 @pytest.mark.usefixtures("cluster")
@@ -59,9 +60,11 @@ def test_a_dry_run_whose_result_cannot_be_printed_fails(
 def test_a_closed_stdin_is_an_empty_one() -> None:
     """A daemon's commands may have no stdin: `-f -` then finds nothing, and a run asks nobody."""
     done = without("<&-", "plan", "-f", "-", *TO)
-    assert (done.returncode, json.loads(done.stderr)["code"]) == (2, "unreadable-input")
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["code"] == "unreadable-input"
     done = without("<&-", "run", *TO, "--kubeconfig", "/nowhere")
-    assert (done.returncode, json.loads(done.stderr.splitlines()[0])["code"]) == (2, "usage")
+    assert done.returncode == 2
+    assert json.loads(done.stderr.splitlines()[0])["code"] == "usage"
 
 
 @pytest.mark.parametrize("arguments", [("releases",), ("--help",), ("run", "--help"), ("--version",), ()], ids=" ".join)
@@ -73,13 +76,15 @@ def test_a_stdout_that_is_closed_or_full_is_an_error(
     if not arguments:
         monkeypatch.setenv("_GROVE_MIGRATOR_COMPLETE", "bash_source")
     done = without(stream, *arguments)
-    assert (done.returncode, json.loads(done.stderr)["code"]) == (1, "unwritable-output")
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["code"] == "unwritable-output"
 
 
 def test_a_closed_stderr_costs_only_the_log(invoke: Invoke) -> None:
     """The result is printed without a log."""
     done = without("2>&-", "plan", "-f", DUMP, *TO)
-    assert (done.returncode, done.stdout) == (0, invoke("plan", "-f", DUMP, *TO).out)
+    assert done.returncode == 0
+    assert done.stdout == invoke("plan", "-f", DUMP, *TO).out
 
 
 def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:
@@ -91,7 +96,8 @@ def test_waiting_for_a_file_ends_at_the_first_signal(tmp_path: Path) -> None:
     with fifo.open("wb"):  # waits until it is read
         process.terminate()
         _, said = process.communicate()
-    assert (process.returncode, json.loads(said)["code"]) == (1, "interrupted")
+    assert process.returncode == 1
+    assert json.loads(said)["code"] == "interrupted"
 
 
 def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,4 +105,6 @@ def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path, monke
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     done = without("", "--help")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == ""

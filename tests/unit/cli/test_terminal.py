@@ -99,8 +99,10 @@ NO = "No, and silence too: exit 1, and no request that writes was sent."
 def test_a_no_touches_nothing(terminal: Terminal, answer: str, code: int, said: str) -> None:
     """Whatever is not a yes leaves the cluster as it is."""
     shown = terminal.type(*RUN, answer=answer)
-    assert (shown.code, shown.lines[-1]) == (code, f"error: {said}")
-    assert (terminal.left["writes"], terminal.left["replicas"]) == (0, 1)
+    assert shown.code == code
+    assert shown.lines[-1] == f"error: {said}"
+    assert terminal.left["writes"] == 0
+    assert terminal.left["replicas"] == 1
 
 
 @pytest.mark.usefixtures("somebody")
@@ -142,7 +144,8 @@ def test_a_signal_at_the_question_ends_the_run(
     monkeypatch.setattr(click.termui, "visible_prompt_func", answer)
     assert invoke(*RUN, code=1).last["code"] == "interrupted"
     assert seen == [before]
-    assert (site.store.writes(), site.replicas) == ([], 1)
+    assert site.store.writes() == []
+    assert site.replicas == 1
 
 
 @table(
@@ -166,7 +169,8 @@ def test_nothing_is_drawn_over_the_prompt_of_a_credential_plugin(tmp_path: Path,
     """It asks for a login on stderr before the first stage, and whoever types sees the question."""
     user = plugin(tmp_path / "plugin.py", "import sys, time; sys.stderr.write('code: '); time.sleep(0.3); sys.exit(1)")
     shown = show("migrator", (*command, "--kubeconfig", kubeconfig(tmp_path / "config", user=user)), piped=True)
-    assert (shown.code, shown.raw.partition("error:")[0]) == (1, "code: ")
+    assert shown.code == 1
+    assert shown.raw.partition("error:")[0] == "code: "
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}], ids=["ci", "no terminal"])
@@ -174,7 +178,8 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
     """In CI and without a terminal, as in a Job, a run goes on; its log is what it always was."""
     if environ:
         shown = terminal.type(*RUN, **environ)
-        assert (shown.code, terminal.left["replicas"]) == (0, 0)
+        assert shown.code == 0
+        assert terminal.left["replicas"] == 0
         assert QUESTION not in shown.text
         return
     invoke.on(Site().store)
@@ -182,7 +187,8 @@ def test_nobody_to_answer_is_not_asked(environ: dict[str, str], terminal: Termin
     assert captured.out == AFTER
     logged = [event["event"] for event in captured.events]
     assert logged.count("patched") == 43
-    assert (logged[0], logged[-1]) == ("stage", "summary")
+    assert logged[0] == "stage"
+    assert logged[-1] == "summary"
 
 
 def test_what_writes_nothing_is_shown_and_not_asked(terminal: Terminal) -> None:

@@ -65,7 +65,8 @@ def test_a_set_is_written_from_the_bottom() -> None:
         ("PodGang", ""),
         ("PodCliqueSet", "status"),
     ]
-    assert (list(RANKS), HASH_FIELDS[-1]) == (order, SET_GENERATION)
+    assert list(RANKS) == order
+    assert HASH_FIELDS[-1] == SET_GENERATION
 
 
 @pytest.mark.parametrize("value", [None, "", 5])

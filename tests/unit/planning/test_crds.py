@@ -79,7 +79,8 @@ def test_the_remedy_saves_before_it_deletes_and_says_what_is_lost() -> None:
     (advice,) = planned(RC1, ct=OLD).advisories
     command = f"`kubectl get {OLD}.grove.io -o yaml >> {OLD}.yaml && kubectl delete crd {OLD}.grove.io`"
     said, _, typed = advice.remedy.partition(": ")
-    assert (typed, said.startswith("once `run` has ended with 0, save its objects")) == (command, True)
+    assert typed == command
+    assert said.startswith("once `run` has ended with 0, save its objects")
     assert "recreate by hand those that you need, as ClusterTopologyBinding" in said
 
 
@@ -102,7 +103,8 @@ def test_what_keeps_an_operator_from_starting(
     """Discovery lacks a kind that it reads at its start; what is in the way stays there until somebody deletes it."""
     (found,) = crds.problems_of(targets, {"ct": ct} if ct else {})
     *deletion, last = found.commands
-    assert (found.settles, bool(deletion)) == (settles, not settles)
+    assert found.settles == settles
+    assert bool(deletion) != settles
     assert words in found.message
     assert last.startswith("CRDS=$(mktemp -d) && helm pull")
     assert all("kubectl delete crd" in command for command in deletion)

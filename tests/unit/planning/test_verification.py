@@ -48,7 +48,9 @@ def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str
     assert problems(world, since=BEFORE) == []
     del world.pcs["status"][name]["updateEndedAt"]
     (open_,) = problems(world, since=BEFORE)
-    assert (open_.ref.kind, open_.field, open_.settles) == ("PodCliqueSet", f"/status/{name}", False)
+    assert open_.ref.kind == "PodCliqueSet"
+    assert open_.field == f"/status/{name}"
+    assert not open_.settles
 
 
 def test_under_on_delete_progress_touches_no_pod() -> None:

@@ -119,11 +119,14 @@ def test_the_remedy_can_be_pasted() -> None:
     """Whoever may not let us change webhooks gets the command that leaves us out."""
     raw = configuration()
     (finding,) = webhooks.findings(blocking(raw), ACCOUNT, allowed=False)
-    assert (finding.code, finding.severity, finding.overridable) == ("GM-202", Severity.REFUSAL, True)
+    assert finding.code == "GM-202"
+    assert finding.severity == Severity.REFUSAL
+    assert finding.overridable
     words = shlex.split(finding.remedy.partition("`")[2].partition("`")[0])
     assert words[:4] == ["kubectl", "patch", "validatingwebhookconfigurations", webhooks.OPENED[0]]
     test, add = json.loads(words[-1])
-    assert (test["op"], add) == ("test", {"op": "add", "path": "/webhooks/0/matchConditions", "value": [OURS]})
+    assert test["op"] == "test"
+    assert add == {"op": "add", "path": "/webhooks/0/matchConditions", "value": [OURS]}
 
 
 def test_only_two_configurations_are_opened() -> None:

@@ -28,7 +28,8 @@ REPLACED = lines("1.35", {API: f"{VERSION}\n=>\texample.test/api\tv9\th1:x="})
 def test_the_scheme_is_read(names: tuple[str, ...], algorithm: str, minor: str) -> None:
     """The checksums name the layout and the functions the algorithm, without a doubt."""
     found = program.read(made(lines(minor), names))
-    assert (found.scheme, found.doubt) == (Scheme(algorithm, minor), "")
+    assert found.scheme == Scheme(algorithm, minor)
+    assert found.doubt == ""
 
 
 def test_a_function_that_the_compiler_makes_for_a_type_does_not_count() -> None:
@@ -40,7 +41,8 @@ def test_a_function_that_the_compiler_makes_for_a_type_does_not_count() -> None:
 def test_what_a_program_says_of_itself_is_told() -> None:
     """Its Go, and the libraries that a hash depends on."""
     found = program.read(made(lines("1.36")))
-    assert (found.go, list(found.libraries)) == ("go1.26.8", [API, MACHINERY, SPEW, UTILS])
+    assert found.go == "go1.26.8"
+    assert list(found.libraries) == [API, MACHINERY, SPEW, UTILS]
 
 
 @pytest.mark.parametrize(

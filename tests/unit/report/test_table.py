@@ -118,7 +118,8 @@ def test_the_headline_of_a_revert_says_what_it_restores(*, refused: bool, again:
     assert " ".join(text.split()).startswith(said)
     assert "Stored hashes: legacy-1.35. Target: legacy-1.34.\n" in text
     assert "--skip-refused" not in text
-    assert (" revert " in text, " migrate " in text) == (not again, False), "the state of a set"
+    assert (" revert " in text) != again, "the state of a set"
+    assert " migrate " not in text, "the state of a set"
 
 
 def test_changes_are_grouped_by_what_replaces_what() -> None:

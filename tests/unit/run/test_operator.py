@@ -75,7 +75,9 @@ def refusals(cluster: MemoryCluster, flag: str | None = None) -> str:
 def test_an_installation_is_found_by_its_labels() -> None:
     """Namespace, Deployment, replicas, image, pods and Lease, from the labels alone."""
     found = found_in(installed(replicas=2))
-    assert (found.namespace, found.deployment, found.replicas) == (NAMESPACE, "grove-operator", 2)
+    assert found.namespace == NAMESPACE
+    assert found.deployment == "grove-operator"
+    assert found.replicas == 2
     assert found.image == IMAGE
     assert [(p.ref.name, p.image, p.terminating) for p in found.pods] == [("grove-operator-1", IMAGE, False)]
     assert str(found) == "Deployment grove-system/grove-operator"
@@ -177,7 +179,8 @@ def test_two_witnesses_must_not_contradict(webhook: str | None, moving: tuple[st
 def test_an_operator_without_the_labels_is_not_absent() -> None:
     """W9: its webhook shows it, so a run refuses and asks for --operator."""
     (found,) = operator.contradictions(look(MemoryCluster()), "somewhere", ())
-    assert (found.code, "not found by the chart's labels" in found.message) == ("GM-203", True)
+    assert found.code == "GM-203"
+    assert "not found by the chart's labels" in found.message
 
 
 def test_a_named_deployment_needs_no_labels() -> None:
@@ -225,7 +228,8 @@ def test_what_cannot_be_read_is_not_absent(error: MigratorError, resource: Resou
 def test_pods_without_a_deployment_are_an_operator() -> None:
     """They are found by their labels, and refuse a run that cannot stop them."""
     found = found_in(MemoryCluster(pod("bare")))
-    assert (found.namespace, found.deployment) == (NAMESPACE, "")
+    assert found.namespace == NAMESPACE
+    assert found.deployment == ""
     seen = replace(unplanned(RunOptions(options_of(), stop_operator=True)), found=operator.Found(NAMESPACE, found))
     said = [str(finding) for finding in seen.findings() if finding.code == "GM-122"]
     assert ["belongs to an operator that has no Deployment. Stop it yourself" in one for one in said] == [True]

@@ -111,7 +111,8 @@ def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "Patch", make)
     store.before.append(lambda _: waiting.append(len(made) - len(store.requests)))
     executor(store).run(batches)
-    assert (len(store.requests), max(waiting)) == (2504, 1999)
+    assert len(store.requests) == 2504
+    assert max(waiting) == 1999
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
@@ -144,9 +145,11 @@ def test_a_failed_test_and_a_lost_reply_stop_their_set(error: MigratorError) -> 
     store.fail(error, name=POD)
     sending = executor(store)
     (outcome,) = sending.run(batches)
-    assert (sent(store), outcome.complete) == ([POD], False)
+    assert sent(store) == [POD]
+    assert not outcome.complete
     assert isinstance(outcome.error, LostReply if isinstance(error, LostReply) else SetConflict)
-    assert (sending.unconfirmed, outcome.written) == (isinstance(error, LostReply), int(isinstance(error, LostReply)))
+    assert sending.unconfirmed == isinstance(error, LostReply)
+    assert outcome.written == int(isinstance(error, LostReply))
 
 
 def test_an_object_that_is_gone_is_passed_over() -> None:
@@ -154,7 +157,8 @@ def test_an_object_that_is_gone_is_passed_over() -> None:
     store, batches = sets()
     store.fail(NotFound(""), name=POD)
     (outcome,) = executor(store).run(batches)
-    assert (outcome.complete, outcome.written) == (True, len(list(outcome.batch.patches)) - 1)
+    assert outcome.complete
+    assert outcome.written == len(list(outcome.batch.patches)) - 1
 
 
 _FAILED, _LOST, _REJECTED = FailedTest(""), LostReply(""), Rejected("")
@@ -198,4 +202,5 @@ def test_a_tree_whose_last_patch_ends_after_the_first_error_is_complete() -> Non
     store.fail(Rejected(""), name="t1")
     last = [replace(whole, changes=whole.changes[-1:]) for whole in batches]
     first, second = executor(store, concurrency=2).run(last)
-    assert (first.complete, second.complete) == (True, False)
+    assert first.complete
+    assert not second.complete

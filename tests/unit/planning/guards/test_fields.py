@@ -81,4 +81,5 @@ def test_a_field_that_only_the_source_knows_warns() -> None:
     cliques[0]["spec"]["podSpec"]["workloadRef"] = {"name": "x", "podGroup": "y"}
     decided = World().grow(cliques=cliques, groups={}, scheme="legacy-1.35").decide("auto", "legacy-1.36")
     field = "/spec/template/cliques/0/spec/podSpec/workloadRef"
-    assert (decided.state, warnings(decided.findings)) == (SetState.MIGRATE, [("GM-134", "web", field)])
+    assert decided.state == SetState.MIGRATE
+    assert warnings(decided.findings) == [("GM-134", "web", field)]

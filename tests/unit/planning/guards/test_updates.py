@@ -133,9 +133,12 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
     allowed = refusals(world.findings(allow=["update-in-flight"]))
     assert all(finding.settles for finding in found if finding.code == "GM-102"), "--wait waits for it"
     if case == C:
-        assert (refusals(found), warnings(found)) == ([], [("GM-107", of[1], field)])
+        assert refusals(found) == []
+        assert warnings(found) == [("GM-107", of[1], field)]
     elif case == B:
-        assert (refusals(found), warnings(found), allowed) == ([("GM-102", of[1], field)], [], [])
+        assert refusals(found) == [("GM-102", of[1], field)]
+        assert warnings(found) == []
+        assert allowed == []
         assert "--allow GM-102" in found[0].remedy
     elif field is None:
         assert ("GM-101", of[1], "/status/currentGenerationHash") in refusals(found)
@@ -156,7 +159,8 @@ def test_on_delete_in_mid_update_only_warns(edit: Edit) -> None:
     world = World().grow(on_delete=True)
     edit(world)
     decided = world.decide()
-    assert (decided.state, refusals(decided.findings)) == (SetState.MIGRATE, [])
+    assert decided.state == SetState.MIGRATE
+    assert refusals(decided.findings) == []
     told = [finding.message for finding in decided.findings if finding.code == "GM-107"]
     assert told
     assert all("updateStrategy is OnDelete, so it replaces no pod" in message for message in told)
@@ -236,7 +240,9 @@ def test_a_set_kept_by_controller_revisions_refuses() -> None:
     """An operator with ControllerRevisions adopts old hashes by itself; what explains the set is named all the same."""
     decided = World().grow().put(*SET, "/status/currentRevision", "web-0123456789abcdef").decide()
     assert refusals(decided.findings) == [("GM-120", "web", "/status/currentRevision")]
-    assert (decided.state, str(decided.source), len(decided.changes) > 0) == (SetState.REFUSED, "legacy-1.34", True)
+    assert decided.state == SetState.REFUSED
+    assert str(decided.source) == "legacy-1.34"
+    assert len(decided.changes) > 0
 
 
 @pytest.mark.parametrize(("on_delete", "expected"), [(False, ["GM-102"]), (True, [])])
