@@ -14,7 +14,7 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
-from migrator.planning.model import pending
+from migrator.planning.model import SetState, pending
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
@@ -214,7 +214,7 @@ def _next_step(run: Session) -> str:
     seen, revert = run.seen, run.options.revert
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = seen.has_new_hashes
-    left = any(one.changes for one in plans)
+    left = any(one.changes or one.state is SetState.SKIPPED for one in plans)  # a set that was left out has old ones
     held = errors.MAY_DIFFER
     if plans and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
