@@ -119,7 +119,8 @@ def _records_show_nothing(run: Session, error: BaseException) -> bool:
     """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
     record = run.seen.open_record
     if record is not None:
-        return record.state is State.STOPPING and not (run.stops or isinstance(error, errors.LeaseHeld))
+        may_be_stopped = run.stops or run.seen.parked or isinstance(error, errors.LeaseHeld)
+        return record.state is State.STOPPING and not may_be_stopped
     return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
 
 

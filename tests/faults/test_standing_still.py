@@ -174,3 +174,18 @@ def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed(
     )
     ending = world.run(unparks)
     assert (ending.code, world.replicas, world.holder) == (STUCK, 1, PARKED), str(ending)
+
+
+def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_the_operator_is_parked() -> None:
+    """It could give nothing back that a dead run had stopped and parked, so it is 6, and a rerun puts that in order."""
+    world = World()
+    users.begin_update(world.die(when(lambda step: step.write > 0 and world.holder == PARKED, kill)))
+    reads = when(
+        lambda step: bool(step.process.applied) and step.target == "podcliquesets/",
+        lambda _: world.advance(LONGER_THAN_A_LEASE),
+        times=1,
+    )
+    ending = world.run(reads)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
+    ending = world.run()
+    assert (ending.code, world.replicas) == (REFUSED, 1), str(ending)
