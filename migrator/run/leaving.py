@@ -215,9 +215,10 @@ def _next_step(run: Session) -> str:
     seen, revert = run.seen, run.options.revert
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = seen.has_new_hashes
-    left = any(one.changes or one.state is SetState.SKIPPED for one in plans)  # a set that was left out has old ones
+    left = any(one.changes for one in plans)
+    known = all(one.state in {SetState.MIGRATE, SetState.DONE} for one in plans)  # of others not all values are judged
     held = errors.MAY_DIFFER
-    if plans and begun != left:
+    if plans and known and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))
