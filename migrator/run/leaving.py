@@ -80,6 +80,9 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
+        if not run.prepared:  # it failed before it has stopped an operator
+            run.read()  # the record needs the plan of a revert
+            run.fence()
         revert(run)
         run.look_at_operators()
         if run.seen.wrong_operator:  # it waits, and would replace every pod
