@@ -196,7 +196,8 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open_record
-    known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
+    is_touched = run.wrote or run.stops or run.seen.dirty or run.seen.parked
+    known = not is_touched and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
