@@ -23,7 +23,8 @@ class Problem:
     """One deviation from the expected state.
 
     ``settles``: it may end without help, so it is worth waiting. ``late``: it is told and fails no verification, such
-    as a hash that only lags behind, or a set that its owner has edited. ``commands`` mend it.
+    as a hash that only lags behind, or a set that its owner has edited. ``missed``: the value is a hash of the source,
+    so the target's operator must not start. ``commands`` mend it.
     """
 
     ref: objects.Ref
@@ -31,6 +32,7 @@ class Problem:
     message: str
     settles: bool = True
     late: bool = False
+    missed: bool = False
     commands: tuple[str, ...] = ()
 
 
@@ -69,15 +71,13 @@ def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterat
     lags = lagging(tree, other)
     migrated = (source,) if source else schemes.all_schemes()
     for item in other:
-        # A run leaves what is neither the source's hash nor the target's, and that may stay if no pod depends on it. A
-        # hash of the source that is still there was missed.
-        late = (item.ref.uid, item.field) in lags and not any(
-            item.value == hashes(scheme).of(item.clique) for scheme in migrated
-        )
+        # A run leaves what is neither the source's hash nor the target's, and that may stay if no pod depends on it.
+        missed = any(item.value == hashes(scheme).of(item.clique) for scheme in migrated)
+        late = (item.ref.uid, item.field) in lags and not missed
         message = f"{item.ref}: {item.field} is {item.value}, not {target.name}'s {pair.target.of(item.clique)}"
         if late:
             message += "; it lags behind, and no pod depends on it"
-        yield Problem(item.ref, item.field, message, late=late)
+        yield Problem(item.ref, item.field, message, late=late, missed=missed)
 
 
 def _without_label(tree: objects.Tree) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
-from migrator.planning.model import pending
+from migrator.planning.model import SetState, pending
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
@@ -80,6 +80,9 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
+        if not run.prepared:  # it failed before it has stopped an operator
+            run.read()  # the record needs the plan of a revert
+            run.fence()
         revert(run)
         run.look_at_operators()
         if run.seen.wrong_operator:  # it waits, and would replace every pod
@@ -119,7 +122,8 @@ def _records_show_nothing(run: Session, error: BaseException) -> bool:
     """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
     record = run.seen.open_record
     if record is not None:
-        return record.state is State.STOPPING and not (run.stops or isinstance(error, errors.LeaseHeld))
+        may_be_stopped = run.stops or run.seen.parked or isinstance(error, errors.LeaseHeld)
+        return record.state is State.STOPPING and not may_be_stopped
     return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
 
 
@@ -192,7 +196,8 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open_record
-    known = not (run.wrote or run.stops or run.seen.dirty) and (record is None or record.state is State.STOPPING)
+    is_touched = run.wrote or run.stops or run.seen.dirty or run.seen.parked
+    known = not is_touched and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
@@ -215,8 +220,9 @@ def _next_step(run: Session) -> str:
     plans = [one for one in seen.plan.set_plans if one.hashes is not None]
     begun = seen.has_new_hashes
     left = any(one.changes for one in plans)
+    known = all(one.state in {SetState.MIGRATE, SetState.DONE} for one in plans)  # of others not all values are judged
     held = errors.MAY_DIFFER
-    if plans and begun != left:
+    if plans and known and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))

@@ -66,7 +66,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
-        found += _beside_sets(cluster, snapshot, found_records, options, context.now())
+        missed = any(problem.missed for problem in found)
+        found += _beside_sets(cluster, snapshot, found_records, options, context.now(), missed=missed)
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         if problems != last_problems:
@@ -86,7 +87,13 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
 
 
 def _beside_sets(
-    cluster: Cluster, snapshot: Snapshot, found_records: Sequence[Record], options: VerifyOptions, now: datetime
+    cluster: Cluster,
+    snapshot: Snapshot,
+    found_records: Sequence[Record],
+    options: VerifyOptions,
+    now: datetime,
+    *,
+    missed: bool,
 ) -> Iterator[verification.Problem]:
     """The problems that the sets do not show: records, operators and webhooks."""
     if not snapshot.installed:
@@ -98,7 +105,7 @@ def _beside_sets(
                 Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False
             )
     if options.after_upgrade:
-        yield from _no_operator(cluster, options, now)
+        yield from _no_operator(cluster, options, now, missed=missed)
         for one in webhooks.read(cluster):
             if one.ours:
                 message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
@@ -106,8 +113,13 @@ def _beside_sets(
                 yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Iterator[verification.Problem]:
-    """The problems that no operator of the target runs, or that another one does."""
+def _no_operator(
+    cluster: Cluster, options: VerifyOptions, now: datetime, *, missed: bool
+) -> Iterator[verification.Problem]:
+    """The problems that no operator of the target runs, or that another one does.
+
+    ``missed``: hashes of the source are left, for which the target's operator would replace pods.
+    """
     yield from crds.problems_of(options.plan.target.builds, cluster.short_names(crds.GROUP))
     found = operator.find(cluster, options.flags)
     installed = found.operator
@@ -130,6 +142,8 @@ def _no_operator(cluster: Cluster, options: VerifyOptions, now: datetime) -> Ite
     commands = tuple[str, ...]()
     if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
         remedy, commands = "start it", (installed.start_command,)
+        if missed:
+            remedy, commands = "it must not start before a run has migrated every set", ()
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"

@@ -409,3 +409,16 @@ def test_a_run_that_is_interrupted_while_it_looks_judges_by_the_sets_too() -> No
     interrupt = when(lambda step: step.target.startswith("podcliques/"), raising(KeyboardInterrupt), times=1)
     ending = world.run(interrupt)
     assert ending.code == STUCK, str(ending)
+
+
+def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
+    """A signal leaves the other sets old, and no message says that no hash is a new one."""
+    world = World(cluster.grown())
+
+    def edit(step: Step) -> None:
+        world.edit("disagg", lambda pcs: cluster.edit(pcs, "frontend"))
+        step.process.stop.set()
+
+    committed = (kinds.POD_CLIQUE_SETS, "disagg", "after")
+    ending = world.run(when(lambda step: (step.resource, step.name, step.moment) == committed, edit, times=1))
+    assert (ending.code, "No stored hash is a new one" in str(ending)) == (STUCK, False), str(ending)

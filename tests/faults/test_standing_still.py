@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from migrator import kinds
-from migrator.errors import STAY_AT_ZERO, Rejected
+from migrator.errors import STAY_AT_ZERO, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -191,3 +191,34 @@ def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed(
     assert ending.code == STUCK, str(ending)
     assert world.replicas == 1
     assert world.holder == PARKED
+
+
+def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_the_operator_is_parked() -> None:
+    """It could give nothing back that a dead run had stopped and parked, so it is 6, and a rerun puts that in order."""
+    world = World()
+    users.begin_update(world.die(when(lambda step: step.write > 0 and world.holder == PARKED, kill)))
+    reads = when(
+        lambda step: bool(step.process.applied) and step.target == "podcliquesets/",
+        lambda _: world.advance(LONGER_THAN_A_LEASE),
+        times=1,
+    )
+    ending = world.run(reads)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)
+    ending = world.run()
+    assert (ending.code, world.replicas) == (REFUSED, 1), str(ending)
+
+
+def test_a_refused_run_that_cannot_look_again_does_not_hide_that_the_operator_is_parked() -> None:
+    """It has given nothing back that a dead run had stopped and parked: 6, and not that nothing is changed."""
+    world = World()
+    users.begin_update(world.die(when(lambda step: step.write > 0 and world.holder == PARKED, kill)))
+    locked = list[Step]()
+
+    def at(step: Step) -> None:
+        if step.process.applied and step.target == "podcliquesets/" and step.moment == "before":
+            locked.append(step)
+            if len(locked) > 1:
+                raise Forbidden("HTTP 403")
+
+    ending = world.run(at)
+    assert (ending.code, world.replicas, world.holder) == (STUCK, 0, PARKED), str(ending)

@@ -11,13 +11,13 @@ from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.run.context import RunOptions
-from migrator.run.leases import OWN_LEASE
+from migrator.run.leases import OWN_LEASE, PARKED
 from migrator.run.preview import preview
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, raising, when
 from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import World
@@ -358,3 +358,20 @@ def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait()
     ending = world.run(at, dry_run=True, wait=3600.0, timeout=10.0)
     assert ending.code == FAILED, str(ending)
     assert "after 0 of 3 sets" in str(ending)
+
+
+def test_going_back_begins_only_once_no_operator_acts() -> None:
+    """A run died half-way, the old operator leads again two hours later, and a rerun fails before it stops that one."""
+    world = World(cluster.grown()).die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1)
+    for _ in range(3):
+        world.advance(3700)
+    assert world.holder not in {"", PARKED}
+    world.latency = 0.05  # many patches in the time in which an operator ends
+    fails = when(
+        lambda step: bool(step.process.applied) and step.target == "podcliquesets/",
+        raising(lambda: ValueError("a bug")),
+        times=1,
+    )
+    ending = world.run(fails)
+    assert (isinstance(ending.error, Reverted), world.grove() == world.undone) == (True, True), str(ending)

@@ -157,6 +157,13 @@ def test_the_old_operator_must_be_gone(migrated: Site) -> None:
         migrated.verified(after=True)
 
 
+def test_an_operator_that_would_replace_pods_is_not_to_be_started() -> None:
+    """A revert has put the old hashes back, and the target's operator is at zero."""
+    site = Site(*World().grow(pods=1).objects, installation.deployment(NEW, replicas=0))
+    said = site.fails(r"no operator of legacy-1\.35 runs .*: it must not start before a run has migrated every set")
+    assert "start it" not in said
+
+
 @pytest.mark.parametrize(
     ("metadata", "status"),
     [
