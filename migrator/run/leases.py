@@ -136,12 +136,16 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
-    """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
+    """Dry-run the writes that a run makes to this Lease, with exactly the rights that they need.
+
+    A Lease that is created is patched later, so the right to patch is asked for also where there is none.
+    """
     asked = cluster.in_dry_run()
-    with suppress(errors.AlreadyExists):  # another run has just made it, and with the same right
-        if read(cluster, namespace, name).exists:
-            asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
-        else:
+    read(cluster, namespace, name)
+    try:
+        asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
+    except errors.NotFound:
+        with suppress(errors.AlreadyExists):  # another run has just made it
             asked.create(LEASES, namespace, _body(namespace, name, {}))
 
 

@@ -11,7 +11,7 @@ from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
 from migrator import kinds
-from migrator.errors import STAY_AT_ZERO, NotAuthorised, Rejected, Unreachable
+from migrator.errors import STAY_AT_ZERO, Forbidden, NotAuthorised, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -207,6 +207,20 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     assert (ending.code, users.stops(process.writes), world.lies(ending)) == (REFUSED, 0, []), str(ending)
     assert said in str(ending)
     assert "authorizer" not in str(ending)
+
+
+def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet() -> None:
+    """Who may create the operator's Lease and not patch it would leave it parked for good: nothing is touched."""
+    world = World(elects=False)
+
+    def forbid(step: Step) -> None:
+        if step.verb == "patch" and step.target == f"leases/{cluster.LEASE}" and step.moment == "before":
+            raise Forbidden("HTTP 403")
+
+    process = world.start(at=forbid)
+    ending = process.run()
+    assert (ending.code, process.writes, world.replicas) == (FAILED, [], 1), str(ending)
+    assert f"patch leases.coordination.k8s.io grove-system/{cluster.LEASE}" in str(ending)
 
 
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:
