@@ -33,17 +33,11 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     if not pending(seen.plan):
         return
     missing, rejections = list[str](), list[errors.Refused]()
-    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
+    for ref, right, error in _denials(cluster, seen):
         if isinstance(error, errors.Forbidden):
-            kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
-            missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
-        elif error.denied_by not in seen.openable:
-            rejections.append(refusal(patch.ref, error))
-    for right, request in _others(cluster, seen):
-        try:
-            request()
-        except errors.Forbidden:
             missing.append(right)
+        elif error.denied_by not in seen.openable:
+            rejections.append(refusal(ref, error))
     texts = [str(one) for one in rejections]
     if missing:
         rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
@@ -54,6 +48,20 @@ def prove(cluster: Cluster, seen: Observation) -> None:
         raise found
     if missing:
         raise errors.Forbidden(texts[0])
+
+
+def _denials(
+    cluster: Cluster, seen: Observation
+) -> Iterator[tuple[Ref | None, str, errors.Forbidden | errors.Rejected]]:
+    """What is not accepted: a patched object, the right that its write needs, and why."""
+    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
+        kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
+        yield patch.ref, f"patch {kind} in namespace {patch.ref.namespace}", error
+    for right, request in _others(cluster, seen):
+        try:
+            request()
+        except (errors.Forbidden, errors.Rejected) as error:
+            yield None, right, error
 
 
 def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:

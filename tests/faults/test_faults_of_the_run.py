@@ -190,6 +190,8 @@ DENIED = Rejected("denied the request", denied_by="policy.example.test")
     "kind subresource error said",
     ("A rule rejects statuses of PodCliques.", ("podcliques", "status", INVALID, "Invalid")),
     ("A policy that is not Grove's authorizer denies labels of pods.", ("pods", "", DENIED, "policy.example.test")),
+    ("The chart's policy keeps an operator with four replicas.", ("deployments", "scale", DENIED, "GM-202: a dry run")),
+    ("A policy denies Leases.", ("leases", "", DENIED, "policy.example.test")),
 )
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     kind: str, subresource: str, error: Rejected, said: str
