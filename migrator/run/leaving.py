@@ -14,6 +14,7 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
+from migrator.planning.guards.values import FOREIGN
 from migrator.planning.model import pending
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
@@ -216,7 +217,9 @@ def _next_step(run: Session) -> str:
     begun = seen.has_new_hashes
     left = any(one.changes for one in plans)
     held = errors.MAY_DIFFER
-    if plans and begun != left:
+    # A value of a template before an edit is foreign, and may be an old one or a new one.
+    foreign = any(one.code == FOREIGN.code for plan in plans for one in plan.findings)
+    if plans and begun != left and not foreign:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))
