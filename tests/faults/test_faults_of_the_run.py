@@ -29,7 +29,7 @@ from tests.faults.process import (
     raising,
     when,
 )
-from tests.faults.steps import first, killed, of_trees, steps, writes_to_sets
+from tests.faults.steps import finished, first, killed, of_trees, steps, writes_to_sets
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.memory_objects import timestamp
 from tests.support.tables import table
@@ -223,6 +223,19 @@ def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet()
     ending = process.run()
     assert (ending.code, process.writes, world.replicas) == (FAILED, [], 1), str(ending)
     assert f"patch leases.coordination.k8s.io grove-system/{cluster.LEASE}" in str(ending)
+
+
+def test_a_revert_proves_first_that_it_may_give_the_operator_its_replicas_back() -> None:
+    """Otherwise every hash is old again, and the operator stays at zero with exit code 6."""
+    world = finished()
+
+    def forbid(step: Step) -> None:
+        if step.target.endswith("/scale") and step.moment == "before":
+            raise Forbidden("HTTP 403")
+
+    ending = world.start(at=forbid).run(revert=True)
+    assert (ending.code, world.grove() == world.after) == (FAILED, True), str(ending)
+    assert "patch deployments.apps/scale" in str(ending)
 
 
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:
