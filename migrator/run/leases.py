@@ -264,6 +264,7 @@ class Leases:
 
         Raises :class:`~migrator.errors.LeaseLost` if our own is not ours any more: another run may have parked it.
         """
+        why = ""
         for _ in range(_ATTEMPTS):
             try:
                 found = read(self._store, self.namespace, OPERATOR_LEASE)
@@ -273,10 +274,11 @@ class Leases:
             except errors.LeaseLost:
                 raise
             except (errors.MigratorError, KeyboardInterrupt) as error:
-                self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
+                why = str(error) or "interrupted"
+                self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=why)
             else:
                 return
-        raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released. {LOCKED_OUT}")
+        raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released: {why}. {LOCKED_OUT}")
 
     def release(self) -> None:
         """Release our own Lease; that it cannot be is ignored: the next run waits a minute."""
