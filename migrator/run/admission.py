@@ -33,17 +33,11 @@ def prove(cluster: Cluster, seen: Observation) -> None:
     if not pending(seen.plan):
         return
     missing, rejections = list[str](), list[errors.Refused]()
-    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
+    for ref, right, error in _denials(cluster, seen):
         if isinstance(error, errors.Forbidden):
-            kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
-            missing.append(f"patch {kind} in namespace {patch.ref.namespace}")
-        elif error.denied_by not in seen.openable:
-            rejections.append(refusal(patch.ref, error))
-    for right, request in _others(cluster, seen):
-        try:
-            request()
-        except errors.Forbidden:
             missing.append(right)
+        elif error.denied_by not in seen.openable:
+            rejections.append(refusal(ref, error))
     texts = [str(one) for one in rejections]
     if missing:
         rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
@@ -56,18 +50,42 @@ def prove(cluster: Cluster, seen: Observation) -> None:
         raise errors.Forbidden(texts[0])
 
 
+def _denials(
+    cluster: Cluster, seen: Observation
+) -> Iterator[tuple[Ref | None, str, errors.Forbidden | errors.Rejected]]:
+    """What is not accepted: a patched object, the right that its write needs, and why."""
+    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
+        kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
+        yield patch.ref, f"patch {kind} in namespace {patch.ref.namespace}", error
+    for right, request in _others(cluster, seen):
+        try:
+            request()
+        except (errors.Forbidden, errors.Rejected) as error:
+            yield None, right, error
+
+
 def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
     """What a run writes beside patches of Grove's objects: the right that it needs, and the dry run that shows it."""
     dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
-    if seen.options.stop_operator and installed is not None and installed.replicas:
+    replicas = _replicas(seen)
+    if installed is not None and replicas is not None:
         right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.namespace}/{installed.deployment}"
-        yield right, partial(operator.scale, dry, installed, 0)
+        yield right, partial(operator.scale, dry, installed, replicas)
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"
         yield right, partial(leases.try_to_write, cluster, home or "", name)
     for name in sorted({one.configuration for one in seen.to_open}):
         right = f"get and patch {kinds.VALIDATING_WEBHOOK_CONFIGURATIONS.qualified_name} {name}"
         yield right, partial(webhooks.try_to_open, dry, name)
+
+
+def _replicas(seen: Observation) -> int | None:
+    """What the operator is scaled to: zero, or by a revert back to what it had; ``None`` if it stays as it is."""
+    installed = seen.operator
+    if installed is None or installed.replicas:
+        return 0 if seen.options.stop_operator and installed is not None else None
+    was = seen.record.operator if seen.record is not None and seen.options.revert else None
+    return was.replicas if was is not None and not seen.options.is_target(installed.image) else None
 
 
 def _account(cluster: Cluster) -> str:

@@ -136,12 +136,16 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
 
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:
-    """Dry-run the write that a run makes to this Lease, with exactly the right that this needs."""
+    """Dry-run the writes that a run makes to this Lease, with exactly the rights that they need.
+
+    A Lease that is created is patched later, so the right to patch is asked for also where there is none.
+    """
     asked = cluster.in_dry_run()
-    with suppress(errors.AlreadyExists):  # another run has just made it, and with the same right
-        if read(cluster, namespace, name).exists:
-            asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
-        else:
+    read(cluster, namespace, name)
+    try:
+        asked.patch(LEASES, namespace, name, (Op("test", "/metadata/name", name),))
+    except errors.NotFound:
+        with suppress(errors.AlreadyExists):  # another run has just made it
             asked.create(LEASES, namespace, _body(namespace, name, {}))
 
 
@@ -260,6 +264,7 @@ class Leases:
 
         Raises :class:`~migrator.errors.LeaseLost` if our own is not ours any more: another run may have parked it.
         """
+        why = ""
         for _ in range(_ATTEMPTS):
             try:
                 found = read(self._store, self.namespace, OPERATOR_LEASE)
@@ -269,10 +274,11 @@ class Leases:
             except errors.LeaseLost:
                 raise
             except (errors.MigratorError, KeyboardInterrupt) as error:
-                self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=str(error))
+                why = str(error) or "interrupted"
+                self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=why)
             else:
                 return
-        raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released. {LOCKED_OUT}")
+        raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released: {why}. {LOCKED_OUT}")
 
     def release(self) -> None:
         """Release our own Lease; that it cannot be is ignored: the next run waits a minute."""

@@ -9,7 +9,7 @@ import pytest
 from structlog import ReturnLogger, wrap_logger
 
 from migrator import kinds
-from migrator.errors import Conflict, Forbidden, Rejected
+from migrator.errors import MAY_DIFFER, Conflict, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
@@ -390,6 +390,14 @@ def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
     assert ending.code == STUCK, str(ending)
     assert world.grove() == wanted
     assert said in str(ending)
+
+
+def test_a_message_does_not_say_what_edited_sets_hold() -> None:
+    """Rule 15: a value of the template before the edit may be an old one, so 6 claims neither."""
+    world = World()
+    ending = world.run(do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2, born=1)))
+    assert ending.code == STUCK, str(ending)
+    assert MAY_DIFFER in str(ending)
 
 
 def test_what_an_old_operator_rolled_back_before_a_run_is_no_matter_of_its_migration() -> None:

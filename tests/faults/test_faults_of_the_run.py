@@ -11,7 +11,7 @@ from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
 from migrator import kinds
-from migrator.errors import STAY_AT_ZERO, NotAuthorised, Rejected, Unreachable
+from migrator.errors import STAY_AT_ZERO, Forbidden, NotAuthorised, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -29,7 +29,7 @@ from tests.faults.process import (
     raising,
     when,
 )
-from tests.faults.steps import first, killed, of_trees, steps, writes_to_sets
+from tests.faults.steps import finished, first, killed, of_trees, steps, writes_to_sets
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.memory_objects import timestamp
 from tests.support.tables import table
@@ -195,6 +195,8 @@ DENIED = Rejected("denied the request", denied_by="policy.example.test")
     "kind subresource error said",
     ("A rule rejects statuses of PodCliques.", ("podcliques", "status", INVALID, "Invalid")),
     ("A policy that is not Grove's authorizer denies labels of pods.", ("pods", "", DENIED, "policy.example.test")),
+    ("The chart's policy keeps an operator with four replicas.", ("deployments", "scale", DENIED, "GM-202: a dry run")),
+    ("A policy denies Leases.", ("leases", "", DENIED, "policy.example.test")),
 )
 def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     kind: str, subresource: str, error: Rejected, said: str
@@ -214,6 +216,33 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     assert world.lies(ending) == []
     assert said in str(ending)
     assert "authorizer" not in str(ending)
+
+
+def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet() -> None:
+    """Who may create the operator's Lease and not patch it would leave it parked for good: nothing is touched."""
+    world = World(elects=False)
+
+    def forbid(step: Step) -> None:
+        if step.verb == "patch" and step.target == f"leases/{cluster.LEASE}" and step.moment == "before":
+            raise Forbidden("HTTP 403")
+
+    process = world.start(at=forbid)
+    ending = process.run()
+    assert (ending.code, process.writes, world.replicas) == (FAILED, [], 1), str(ending)
+    assert f"patch leases.coordination.k8s.io grove-system/{cluster.LEASE}" in str(ending)
+
+
+def test_a_revert_proves_first_that_it_may_give_the_operator_its_replicas_back() -> None:
+    """Otherwise every hash is old again, and the operator stays at zero with exit code 6."""
+    world = finished()
+
+    def forbid(step: Step) -> None:
+        if step.target.endswith("/scale") and step.moment == "before":
+            raise Forbidden("HTTP 403")
+
+    ending = world.start(at=forbid).run(revert=True)
+    assert (ending.code, world.grove() == world.after) == (FAILED, True), str(ending)
+    assert "patch deployments.apps/scale" in str(ending)
 
 
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import LeaseLost, Unreachable
+from migrator.errors import Forbidden, HalfWay, LeaseLost, Unreachable
 from migrator.kinds import LEASES
 from migrator.run.context import periodically
 from migrator.run.leases import (
@@ -243,6 +243,16 @@ def test_renewals_keep_it_and_nothing_is_sent_before_one_is_due(
         renew(ours, clock)
         assert ours.seconds_left() == pytest.approx(HOLD)
     assert spec_of(cluster)["renewTime"] != before
+
+
+def test_an_operators_lease_that_cannot_be_given_back_is_told_with_the_reason(
+    cluster: MemoryCluster, ours: Leases
+) -> None:
+    """A missing permission, for instance: without it, to run again is of no use."""
+    ours.park()
+    cluster.fail(Forbidden("HTTP 403 Forbidden"), times=9, verb="patch", name=OPERATOR_LEASE)
+    with pytest.raises(HalfWay, match="HTTP 403 Forbidden"):
+        ours.unpark()
 
 
 def test_the_hold_ends_and_stays_ended(clock: Clock, ours: Leases) -> None:
