@@ -82,8 +82,10 @@ def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable
 def _replicas(seen: Observation) -> int | None:
     """What the operator is scaled to: zero, or by a revert back to what it had; ``None`` if it stays as it is."""
     installed = seen.operator
-    if installed is None or installed.replicas:
-        return 0 if seen.options.stop_operator and installed is not None else None
+    if installed is None or not installed.deployment:
+        return None
+    if installed.replicas:
+        return 0 if seen.options.stop_operator else None
     was = seen.record.operator if seen.record is not None and seen.options.revert else None
     return was.replicas if was is not None and not seen.options.is_target(installed.image) else None
 

@@ -42,6 +42,15 @@ def moves(world: World) -> None:
 # --- where the record is ----------------------------------------------------------------------------------------------
 
 
+def test_a_revert_beside_a_pod_without_a_deployment_has_nothing_to_start() -> None:
+    """Its Deployment was deleted after a run had died: the pod is named, and what is not there is not scaled."""
+    world = killed()
+    uninstall(world)
+    world.store.put(installation.pod(cluster.OLD_IMAGE, name="last"))
+    ending = world.run(revert=True)
+    assert "runs without a Deployment: stop it yourself" in str(ending)
+
+
 @pytest.mark.parametrize("revert", [False, True])
 @pytest.mark.parametrize("change", [uninstall, moves])
 def test_an_open_run_in_another_namespace_is_named_and_never_followed(
