@@ -80,7 +80,7 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
-        if not run.prepared:  # it failed before it has stopped an operator
+        if not run.fenced:  # it failed before the operator that it found had ended
             run.read()  # the record needs the plan of a revert
             run.fence()
         revert(run)

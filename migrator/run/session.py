@@ -54,7 +54,7 @@ def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Obser
 class Session:
     """One run: what it saw last, and its Leases.
 
-    ``prepared``: it has done what comes between its first record and the stop. ``wrote``: it has sent a patch.
+    ``fenced``: the operator that it found has ended, and its Lease is parked. ``wrote``: it has sent a patch.
     ``closed``: every value is as asked, and recorded so. ``stops``: how often it has stopped an operator.
     """
 
@@ -68,10 +68,11 @@ class Session:
         self.leases: Leases | None = None
         self.is_rehearsal = cluster.dry_run
         self.stops = 0
-        self.wrote = self.closed = self.prepared = False
+        self.fenced = self.wrote = self.closed = False
         self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
         self._judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
+        self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
 
     # --- looking ----------------------------------------------------------------------------------------------------
@@ -215,11 +216,12 @@ class Session:
     def fence(self) -> None:
         """Stop the operator and park its Lease: from here on none acts that elects its leader."""
         self.record_run()
-        if not self.prepared:
+        if not self._prepared:
             self.look_again_elsewhere()
             self._open_webhooks()
-            self.prepared = True
+            self._prepared = True
         self.wait_until_free(self._try_to_fence)
+        self.fenced = True
         self.look_at_operators()
 
     def _try_to_fence(self) -> str:
