@@ -300,7 +300,7 @@ def test_yes_shows_and_does_not_ask(terminal: Terminal) -> None:
 # --- 80 columns, unless a line is one thing that is copied whole; JSON and the log are data, and never wrapped --------
 
 
-LOG = re.compile(r"\d\d:\d\d:\d\d \[")
+LOG = re.compile(r"\d\d:\d\d:\d\dZ \[")
 
 
 def too_long(text: str) -> list[str]:
