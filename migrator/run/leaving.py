@@ -80,9 +80,10 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
-        if not run.fenced:  # it failed before the operator that it found had ended
+        if not run.fenced:  # it failed before the operator had ended
             run.read()  # the record needs the plan of a revert
             run.fence()
+            record = run.seen.open_record  # with the operator that this has stopped
         revert(run)
         run.look_at_operators()
         if run.seen.wrong_operator:  # it waits, and would replace every pod

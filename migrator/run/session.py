@@ -54,8 +54,8 @@ def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Obser
 class Session:
     """One run: what it saw last, and its Leases.
 
-    ``fenced``: the operator that it found has ended, and its Lease is parked. ``wrote``: it has sent a patch.
-    ``closed``: every value is as asked, and recorded so. ``stops``: how often it has stopped an operator.
+    ``fenced``: the operator that it found or stopped last has ended, and its Lease is parked. ``wrote``: it has sent a
+    patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has stopped an operator.
     """
 
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
@@ -258,6 +258,7 @@ class Session:
             self._scale_to_zero(installed)
 
     def _scale_to_zero(self, installed: Operator) -> None:
+        self.fenced = False
         self._scale(installed, 0)
         self.stops += 1
         self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
