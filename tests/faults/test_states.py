@@ -414,5 +414,14 @@ def test_going_back_begins_only_once_an_operator_that_was_stopped_again_has_ende
     assert beside == []
 
 
+def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> None:
+    """It elects no leader, so it acts in any case: a rerun has waited for two minutes, and puts every hash back."""
+    world = World(cluster.grown(), elects=False).die(kill_at(of_trees()[12].write, "after"))
+    world.store.put(installation.pod(cluster.OLD_IMAGE, name="early"))
+    ending = world.run()
+    assert isinstance(ending.error, Reverted), str(ending)
+    assert world.grove() == world.undone
+
+
 def _bug() -> Exception:
     return ValueError("a bug")
