@@ -18,7 +18,7 @@ from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.run import leases, operator, webhooks
-from migrator.run.seen import Observation
+from migrator.run.seen import Observation, is_same_operator
 from migrator.words import first_of
 
 _SHOWN: Final = 12
@@ -87,7 +87,9 @@ def _replicas(seen: Observation) -> int | None:
     if installed.replicas:
         return 0 if seen.options.stop_operator else None
     was = seen.record.operator if seen.record is not None and seen.options.revert else None
-    return was.replicas if was is not None and not seen.options.is_target(installed.image) else None
+    if was is None or seen.options.is_target(installed.image) or not is_same_operator(installed, was):
+        return None
+    return was.replicas
 
 
 def _account(cluster: Cluster) -> str:

@@ -80,9 +80,11 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
-        if not run.fenced:  # it failed before the operator that it found had ended
+        never_ends = run.seen.parked and isinstance(error, errors.LeaseHeld)  # and elects no leader: it acts anyway
+        if not (run.fenced or never_ends):  # it failed before the operator had ended
             run.read()  # the record needs the plan of a revert
             run.fence()
+            record = run.seen.open_record  # with the operator that this has stopped
         revert(run)
         run.look_at_operators()
         if run.seen.wrong_operator:  # it waits, and would replace every pod
@@ -122,9 +124,17 @@ def _records_show_nothing(run: Session, error: BaseException) -> bool:
     """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
     record = run.seen.open_record
     if record is not None:
-        may_be_stopped = run.stops or run.seen.parked or isinstance(error, errors.LeaseHeld)
-        return record.state is State.STOPPING and not may_be_stopped
+        under_way = isinstance(error, errors.LeaseHeld)
+        return record.state is State.STOPPING and not (under_way or _keeps_operator_out(run))
     return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
+
+
+def _keeps_operator_out(run: Session) -> bool:
+    """Whether this run or a dead one has stopped the operator or parked its Lease, and that still holds."""
+    record, installed = run.seen.open_record, run.seen.operator
+    at_zero = installed is None or not installed.replicas
+    was_stopped = record is not None and record.stopped is not None and at_zero
+    return bool(run.stops) or run.seen.parked or was_stopped
 
 
 def _left_something(run: Session) -> bool:
@@ -196,7 +206,7 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open_record
-    is_touched = run.wrote or run.stops or run.seen.dirty or run.seen.parked
+    is_touched = run.wrote or run.seen.dirty or _keeps_operator_out(run)
     known = not is_touched and (record is None or record.state is State.STOPPING)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)

@@ -303,6 +303,13 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return False
 
 
+def is_same_operator(installed: Operator, was: OperatorBefore) -> bool:
+    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
+    release = release_in(was.image)
+    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
+    return installed.uid == was.uid and same
+
+
 def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool) -> Observation:
     """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options

@@ -19,13 +19,21 @@ from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLos
 from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
-from migrator.releases.table import named, release_in
+from migrator.releases.table import named
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import NO_HOME, Observation, look_around, look_at_webhooks, read_sets, unplanned
+from migrator.run.seen import (
+    NO_HOME,
+    Observation,
+    is_same_operator,
+    look_around,
+    look_at_webhooks,
+    read_sets,
+    unplanned,
+)
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 PATIENCE: Final = 120.0
@@ -54,8 +62,8 @@ def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Obser
 class Session:
     """One run: what it saw last, and its Leases.
 
-    ``fenced``: the operator that it found has ended, and its Lease is parked. ``wrote``: it has sent a patch.
-    ``closed``: every value is as asked, and recorded so. ``stops``: how often it has stopped an operator.
+    ``fenced``: the operator that it found or stopped last has ended, and its Lease is parked. ``wrote``: it has sent a
+    patch. ``closed``: every value is as asked, and recorded so. ``stops``: how often it has stopped an operator.
     """
 
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
@@ -258,6 +266,7 @@ class Session:
             self._scale_to_zero(installed)
 
     def _scale_to_zero(self, installed: Operator) -> None:
+        self.fenced = False
         self._scale(installed, 0)
         self.stops += 1
         self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
@@ -271,7 +280,7 @@ class Session:
         installed = self.seen.operator
         if was is None or (installed is not None and installed.replicas):
             return True
-        if installed is None or not _is_same(installed, was):
+        if installed is None or not is_same_operator(installed, was):
             return False
         self._scale(installed, was.replicas)
         self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
@@ -386,10 +395,3 @@ class Session:
         """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
         if self.context.is_over():
             raise Interrupted("the run was asked to end" if self.context.stop.is_set() else "--timeout has expired")
-
-
-def _is_same(installed: Operator, was: OperatorBefore) -> bool:
-    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
-    release = release_in(was.image)
-    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
-    return installed.uid == was.uid and same

@@ -248,6 +248,15 @@ def test_a_revert_proves_first_that_it_may_give_the_operator_its_replicas_back()
     assert "patch deployments.apps/scale" in str(ending)
 
 
+def test_a_revert_needs_no_right_to_start_an_operator_that_it_leaves_at_zero() -> None:
+    """Its Deployment was deleted and made anew, so what the run had stopped is not there, and nothing is scaled."""
+    world = finished()
+    world.deploy(replicas=0, anew=True)
+    forbids = when(lambda step: step.target.endswith("/scale"), raising(lambda: Forbidden("HTTP 403")))
+    ending = world.run(forbids, revert=True)
+    assert ending.code == DONE, str(ending)
+
+
 def test_an_operator_without_leader_election_is_stopped_before_it_acts() -> None:
     """It is scaled up in mid-write: seen and stopped within 2 seconds, and the run ends with 0; it had warned of it."""
     world, said, warned, acted = World(elects=False), LogCapture(), list[bool](), list[str]()

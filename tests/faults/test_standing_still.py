@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -11,9 +12,12 @@ from migrator.errors import STAY_AT_ZERO, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, kill, when
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, kill, raising, when
 from tests.faults.steps import killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
+
+Chosen = Callable[[Step], bool]
 
 _LAST: Final = -1  # of the writes to Grove's objects
 
@@ -193,10 +197,19 @@ def test_a_refused_run_that_lost_its_lease_does_not_say_that_nothing_is_changed(
     assert world.holder == PARKED
 
 
-def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_the_operator_is_parked() -> None:
-    """It could give nothing back that a dead run had stopped and parked, so it is 6, and a rerun puts that in order."""
+#: A dead run has left it at zero, and no operator is told so by what follows.
+_LEFT_AT_ZERO: Final = table(
+    "dies",
+    ("The dead run had parked its Lease, too.", (lambda step: step.write > 0 and step.process.world.holder == PARKED,)),
+    ("The dead run had only stopped it.", (lambda step: users.stops(step.process.applied) > 0,)),
+)
+
+
+@_LEFT_AT_ZERO
+def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
+    """It could give nothing back that a dead run had stopped, so it is 6, and a rerun puts that in order."""
     world = World()
-    users.begin_update(world.die(when(lambda step: step.write > 0 and world.holder == PARKED, kill)))
+    users.begin_update(world.die(when(dies, kill)))
     reads = when(
         lambda step: bool(step.process.applied) and step.target == "podcliquesets/",
         lambda _: world.advance(LONGER_THAN_A_LEASE),
@@ -205,16 +218,16 @@ def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_the_operat
     ending = world.run(reads)
     assert ending.code == STUCK, str(ending)
     assert world.replicas == 0
-    assert world.holder == PARKED
     ending = world.run()
     assert ending.code == REFUSED, str(ending)
     assert world.replicas == 1
 
 
-def test_a_refused_run_that_cannot_look_again_does_not_hide_that_the_operator_is_parked() -> None:
-    """It has given nothing back that a dead run had stopped and parked: 6, and not that nothing is changed."""
+@_LEFT_AT_ZERO
+def test_a_refused_run_that_cannot_look_again_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
+    """It has given nothing back that a dead run had stopped: 6, and not that nothing is changed."""
     world = World()
-    users.begin_update(world.die(when(lambda step: step.write > 0 and world.holder == PARKED, kill)))
+    users.begin_update(world.die(when(dies, kill)))
     locked = list[Step]()
 
     def at(step: Step) -> None:
@@ -226,4 +239,22 @@ def test_a_refused_run_that_cannot_look_again_does_not_hide_that_the_operator_is
     ending = world.run(at)
     assert ending.code == STUCK, str(ending)
     assert world.replicas == 0
-    assert world.holder == PARKED
+
+
+@_LEFT_AT_ZERO
+def test_a_run_without_rights_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
+    """It never had its Lease, so a dead run's operator stays at zero: 6."""
+    world = World().die(when(dies, kill))
+    forbids = when(lambda step: step.kind == "dry run" and step.moment == "before", raising(lambda: Forbidden("403")))
+    ending = world.run(forbids)
+    assert ending.code == STUCK, str(ending)
+
+
+def test_a_run_without_rights_beside_an_operator_that_runs_again_changes_nothing() -> None:
+    """Somebody has started the operator that a dead run had stopped, so nothing of that run is left to tell."""
+    world = World().die(when(lambda step: users.stops(step.process.applied) > 0, kill))
+    world.deploy(replicas=1)
+    world.advance(20)
+    forbids = when(lambda step: step.kind == "dry run" and step.moment == "before", raising(lambda: Forbidden("403")))
+    ending = world.run(forbids)
+    assert ending.code == FAILED, str(ending)
