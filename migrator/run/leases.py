@@ -274,7 +274,7 @@ class Leases:
             except errors.LeaseLost:
                 raise
             except (errors.MigratorError, KeyboardInterrupt) as error:
-                why = str(error) or "interrupted"
+                why = str(error).removesuffix(".") or "interrupted"
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=why)
             else:
                 return

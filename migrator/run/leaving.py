@@ -14,7 +14,9 @@ from typing import Final
 
 from migrator import errors
 from migrator.errors import ForeignOperator, HalfWay, LeaseLost, MigratorError
-from migrator.planning.model import SetState, pending
+from migrator.grove.places import stored_hashes
+from migrator.planning.detect import Verdict
+from migrator.planning.model import pending
 from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
@@ -227,12 +229,12 @@ def _beside_target_next(run: Session) -> str:
 def _next_step(run: Session) -> str:
     """What the sets are like after the last reading, and what is next: never more than was seen."""
     seen, revert = run.seen, run.options.revert
-    plans = [one for one in seen.plan.set_plans if one.hashes is not None]
+    sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
     begun = seen.has_new_hashes
-    left = any(one.changes for one in plans)
-    known = all(one.state in {SetState.MIGRATE, SetState.DONE} for one in plans)  # of others not all values are judged
+    values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
+    left, is_known = Verdict.SOURCE in values, Verdict.FOREIGN not in values  # as of a template before an edit
     held = errors.MAY_DIFFER
-    if plans and known and begun != left:
+    if sets and is_known and begun != left:
         held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
     release = seen.installed_release
     at_once = release is None or from_rc1_on((release.name,))

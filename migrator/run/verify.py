@@ -143,7 +143,8 @@ def _no_operator(
     if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
         remedy, commands = "start it", (installed.start_command,)
         if missed:
-            remedy, commands = "it must not start before a run has migrated every set", ()
+            remedy = "its start replaces pods of sets that are not migrated; `grove-migrator plan` shows which"
+            commands = ()  # nobody but the owner decides that, as with --skip-refused
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"

@@ -409,6 +409,24 @@ def test_a_message_does_not_say_what_edited_sets_hold() -> None:
     assert MAY_DIFFER in str(ending)
 
 
+def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
+    """Rule 15: a revert leaves the new hashes of the template before the edit, so 6 claims neither."""
+    world = finished()
+    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    users.act(world, "edit", 1, 2, born=1)
+    read_back = list[Step]()
+
+    def starts(step: Step) -> None:
+        if step.process.wrote and step.target == "podcliquesets/":
+            read_back.append(step)
+        if read_back:
+            world.deploy(replicas=1)
+
+    ending = world.run(starts, revert=True)
+    assert ending.code == STUCK, str(ending)
+    assert MAY_DIFFER in str(ending)
+
+
 def test_what_an_old_operator_rolled_back_before_a_run_is_no_matter_of_its_migration() -> None:
     """It was stopped by hand, and OnDelete had kept new hashes: the second run has a time of its own all the same."""
     world = World(cluster.grown())

@@ -248,6 +248,17 @@ def test_a_revert_proves_first_that_it_may_give_the_operator_its_replicas_back()
     assert "patch deployments.apps/scale" in str(ending)
 
 
+def test_a_denial_that_is_a_sentence_of_its_own_ends_with_one_full_stop() -> None:
+    """A webhook's text is quoted in the sentence that says why a Lease is not given back."""
+    world = World()
+    unparks = when(
+        lambda step: step.write > 0 and step.target.endswith(cluster.LEASE) and world.grove() == world.after,
+        raising(lambda: Rejected("not allowed.")),
+    )
+    ending = world.run(unparks)
+    assert "not allowed. The operator's Lease is parked" in str(ending)
+
+
 def test_a_revert_needs_no_right_to_start_an_operator_that_it_leaves_at_zero() -> None:
     """Its Deployment was deleted and made anew, so what the run had stopped is not there, and nothing is scaled."""
     world = finished()
