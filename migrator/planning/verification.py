@@ -24,7 +24,7 @@ class Problem:
 
     ``settles``: it may end without help, so it is worth waiting. ``late``: it is told and fails no verification, such
     as a hash that only lags behind, or a set that its owner has edited. ``missed``: the value is a hash of the source,
-    so the target's operator must not start. ``commands`` mend it.
+    so the target's operator replaces pods when it starts. ``commands`` mend it.
     """
 
     ref: objects.Ref

@@ -82,8 +82,9 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         scheme = record.scheme
         run.context.deadline.extend(_TIME_TO_GO_BACK)
         run.go_back(scheme)
-        never_ends = run.seen.parked and isinstance(error, errors.LeaseHeld)  # and elects no leader: it acts anyway
-        if not (run.fenced or never_ends):  # it failed before the operator had ended
+        # An operator that outlives the wait though its Lease is parked elects no leader: to wait again does not help.
+        outlives = run.seen.parked and isinstance(error, errors.LeaseHeld)
+        if not (run.fenced or outlives):
             run.read()  # the record needs the plan of a revert
             run.fence()
             record = run.seen.open_record  # with the operator that this has stopped
