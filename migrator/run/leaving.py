@@ -135,6 +135,8 @@ def _records_show_nothing(run: Session, error: BaseException) -> bool:
 def _keeps_operator_out(run: Session) -> bool:
     """Whether this run or a dead one has stopped the operator or parked its Lease, and that still holds."""
     record, installed = run.seen.open_record, run.seen.operator
+    if run.options.revert and record is not None and run.seen.last_run is None:
+        return bool(run.stops)  # its target is another one, and the refusal names the command for that
     at_zero = installed is None or not installed.replicas
     was_stopped = record is not None and record.stopped is not None and at_zero
     return bool(run.stops) or run.seen.parked or was_stopped

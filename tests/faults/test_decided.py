@@ -9,17 +9,16 @@ import pytest
 from structlog import ReturnLogger, wrap_logger
 
 from migrator import kinds
-from migrator.errors import MAY_DIFFER, Conflict, Forbidden, Rejected
+from migrator.errors import Conflict, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
-from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees, writes
 from tests.faults.world import World
-from tests.support.tables import table
 
 _HALF = 12
 WEB = (kinds.POD_CLIQUE_SETS, "default", "web")
@@ -142,94 +141,6 @@ def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: kinds.Reso
     assert ending.code == STUCK, str(ending)
     assert "default/web" in str(ending)
     assert "warning" not in str(ending)
-
-
-# --- going back -------------------------------------------------------------------------------------------------------
-
-
-def test_a_revert_does_not_believe_an_early_record() -> None:
-    """Hole 7: a backup of before the first patch was restored in mid-run. Values decide."""
-    world, early = World(), list[str]()
-
-    def at(step: Step) -> None:
-        if world.record_state == "stopping":
-            early[:] = [world.record]
-        kill_at(of_trees()[_HALF].write, "after")(step)
-
-    world.die(at)
-    world.rewrite_record(early[0])
-    world.revert(replicas=1)
-
-
-@pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
-def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(image: str) -> None:
-    """Rule 14: until alpha.11 an operator begins no update of a set whose generation hash is its own."""
-    world = finished()
-    world.deploy(replicas=0, image=image)
-    process = world.start()
-    assert process.run(revert=True).code == DONE
-    written = [step.resource for step in process.applied if step.is_grove]
-    commits = [number for number, kind in enumerate(written) if kind == kinds.POD_CLIQUE_SETS]
-    first = commits == list(range(len(commits)))
-    assert len(commits) == 3
-    assert first == (image == cluster.OLD_IMAGE)
-    assert (commits[-1] == len(written) - 1) != first
-
-
-@table(
-    "elects half image holder",
-    ("No leader election.", (False, False, cluster.OLD_IMAGE, "")),
-    ("The target's operator, which is no end of a revert.", (False, False, cluster.NEW_IMAGE, "")),
-    ("A killed run has parked the Lease.", (True, True, cluster.OLD_IMAGE, "")),
-    ("The Lease's dead holder is waited for, in more than three stops.", (False, False, cluster.OLD_IMAGE, "dead")),
-)
-def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
-    image: str, holder: str, *, elects: bool, half: bool
-) -> None:
-    """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
-    world = World(elects=elects)
-    if half:
-        killed(world=world)
-    else:
-        assert world.run().code == DONE
-    if holder:
-        world.hand_lease_to(holder)
-    world.latency, scaled, acted = 0.02, [0.0], list[str]()
-    world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
-
-    def loop(step: Step) -> None:
-        world.seconds += 0.1 if step.is_grove else 0  # all patches together take longer than an operator's start
-        if not world.replicas and world.seconds - scaled[0] >= 1.2:
-            scaled[0] = world.seconds
-            world.deploy(replicas=1, image=image)
-
-    ending = world.start(at=loop).run(revert=True)
-    assert ending.code == DONE, str(ending)
-    assert world.grove() == world.undone
-    assert acted == []
-
-
-def test_a_revert_ends_though_the_targets_operator_never_does() -> None:
-    """Every hash is old, and something scales it up at once, again and again: 6, after two minutes."""
-    world = finished(elects=False)
-
-    def loop(step: Step) -> None:
-        if not world.replicas:
-            world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        if step.number > 9999:
-            step.process.kill()
-
-    ending = world.run(loop, revert=True)
-    assert ending.code == STUCK, str(ending)
-    assert world.grove() == world.undone
-
-
-def test_a_revert_of_what_is_old_already_is_done() -> None:
-    """Rule 20: without --from, and without a record; and nothing is written."""
-    world = World(cluster.grown())
-    process = world.start()
-    assert process.run(revert=True).code == DONE
-    assert process.writes == []
 
 
 # --- accepted ---------------------------------------------------------------------------------------------------------
@@ -381,50 +292,6 @@ def test_a_revert_leaves_what_was_reordered_in_the_pause_of_a_canonical_source()
     users.act(world, "reorder", 1, 1, born=1)
     assert world.run(revert=True).code == DONE
     assert len(would_roll(world.grove(), "canonical-1.34")) == 3
-
-
-@table(
-    "revert said",
-    ("Every set is written, and the stops are used up.", (False, "No stored hash is an old one")),
-    ("Every hash is old again, and the operator is the target's.", (True, "No stored hash is a new one")),
-)
-def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
-    """Rule 15: 6 beside an operator that is started at once, and whether all is new or all is old."""
-    world = World()
-    if revert:
-        assert world.run().code == DONE
-        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-    wanted = world.undone if revert else world.after
-    ending = world.run(lambda _: None if world.grove() != wanted else world.deploy(replicas=1), revert=revert)
-    assert ending.code == STUCK, str(ending)
-    assert world.grove() == wanted
-    assert said in str(ending)
-
-
-def test_a_message_does_not_say_what_edited_sets_hold() -> None:
-    """Rule 15: a value of the template before the edit may be an old one, so 6 claims neither."""
-    world = World()
-    ending = world.run(do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2, born=1)))
-    assert ending.code == STUCK, str(ending)
-    assert MAY_DIFFER in str(ending)
-
-
-def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
-    """Rule 15: a revert leaves the new hashes of the template before the edit, so 6 claims neither."""
-    world = finished()
-    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-    users.act(world, "edit", 1, 2, born=1)
-    read_back = list[Step]()
-
-    def starts(step: Step) -> None:
-        if step.process.wrote and step.target == "podcliquesets/":
-            read_back.append(step)
-        if read_back:
-            world.deploy(replicas=1)
-
-    ending = world.run(starts, revert=True)
-    assert ending.code == STUCK, str(ending)
-    assert MAY_DIFFER in str(ending)
 
 
 def test_what_an_old_operator_rolled_back_before_a_run_is_no_matter_of_its_migration() -> None:

@@ -325,23 +325,6 @@ def test_a_revert_after_a_lost_record_computes_the_old_hashes(*, killed: bool) -
     world.revert(replicas=1)
 
 
-def test_an_error_does_not_contradict_itself() -> None:
-    """Told to end, and the operator cannot be given back: 6, and not also that nothing is changed."""
-    world = World()
-    scales = list[Step]()
-
-    def at(step: Step) -> None:
-        if step.subresource == "scale" and step.write:
-            if scales and step.moment == "before":
-                raise Unreachable("HTTP 503")
-            scales.extend([step] if step.moment == "after" else [])
-            step.process.stop.set()
-
-    ending = world.run(at)
-    assert ending.code == STUCK, str(ending)
-    assert "Nothing is changed" not in str(ending)
-
-
 def test_ctrl_c_at_our_own_lease_is_no_other_ending() -> None:
     """Ctrl-C while our own Lease is released changes nothing: 0."""
     world = World()
@@ -409,17 +392,3 @@ def test_a_run_that_is_interrupted_while_it_looks_judges_by_the_sets_too() -> No
     interrupt = when(lambda step: step.target.startswith("podcliques/"), raising(KeyboardInterrupt), times=1)
     ending = world.run(interrupt)
     assert ending.code == STUCK, str(ending)
-
-
-def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
-    """A signal leaves the other sets old, and no message says that no hash is a new one."""
-    world = World(cluster.grown())
-
-    def edit(step: Step) -> None:
-        world.edit("disagg", lambda pcs: cluster.edit(pcs, "frontend"))
-        step.process.stop.set()
-
-    committed = (kinds.POD_CLIQUE_SETS, "disagg", "after")
-    ending = world.run(when(lambda step: (step.resource, step.name, step.moment) == committed, edit, times=1))
-    assert ending.code == STUCK, str(ending)
-    assert "No stored hash is a new one" not in str(ending)

@@ -15,7 +15,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
+from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
 from tests.faults.steps import first, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -166,31 +166,6 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     assert "again" not in said, said
 
 
-def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None:
-    """A run died before it gave the operator's Lease back, the upgrade went on, and a set was edited."""
-    world = World(elects=False)
-    world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    users.begin_update(world)
-    ending = world.run()
-    said = str(ending)
-    assert ending.code == STUCK, said
-    assert "let the target's operator run" in said, said
-    assert "at zero" not in said, said
-
-
-def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
-    """An update that is in flight would end so at other times; now the operator must stay at zero."""
-    world = World()
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
-    users.begin_update(world)
-    said = str(world.run())
-    assert "GM-101" in said, said
-    assert "at zero" in said, said
-    assert "operator finish" not in said, said
-
-
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
 def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
     """Beside half-written sets: 6, and not also that the same command helps."""
@@ -246,19 +221,6 @@ def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> N
     ending = world.run()
     assert ending.code == STUCK, str(ending)
     assert AGAIN in str(ending)
-
-
-def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
-    """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
-    world = World(cluster.grown())
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
-    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
-    ending = world.run()
-    said = str(ending)
-    assert ending.code == STUCK, said
-    assert "with --operator" in said, said
-    assert "command again" not in said, said
 
 
 @table(

@@ -7,18 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from migrator import kinds
 from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.run.context import RunOptions
-from migrator.run.leases import OWN_LEASE, PARKED
+from migrator.run.leases import OWN_LEASE
 from migrator.run.preview import preview
 from migrator.run.seen import Observation
 from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill, kill_at, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
 from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import World
@@ -359,69 +358,3 @@ def test_a_rehearsal_ends_at_its_timeout_which_counts_from_the_end_of_the_wait()
     ending = world.run(at, dry_run=True, wait=3600.0, timeout=10.0)
     assert ending.code == FAILED, str(ending)
     assert "after 0 of 3 sets" in str(ending)
-
-
-@table(
-    "fails",
-    (
-        "It fails before it stops that one,",
-        (lambda step: bool(step.process.applied) and step.target == "podcliquesets/",),
-    ),
-    ("... or before that one has ended.", (lambda step: users.stops(step.process.applied) > 0,)),
-)
-def test_going_back_begins_only_once_no_operator_acts(fails: Callable[[Step], bool]) -> None:
-    """A run died half-way, the old operator leads again two hours later, and a rerun ends with a bug."""
-    world = World(cluster.grown()).die(kill_at(of_trees()[12].write, "after"))
-    world.deploy(replicas=1)
-    for _ in range(3):
-        world.advance(3700)
-    assert world.holder not in {"", PARKED}
-    world.latency = 0.05  # many patches in the time in which an operator ends
-    ending = world.run(when(fails, raising(_bug), times=1))
-    assert isinstance(ending.error, Reverted), str(ending)
-    assert world.grove() == world.undone
-
-
-def test_going_back_gives_back_the_operator_that_it_has_stopped() -> None:
-    """The dead run had found none; the old one was started since, and leads when the rerun ends with a bug."""
-    dies = when(lambda step: sum(one.is_grove for one in step.process.applied) == 12, kill)
-    world = World(cluster.grown(), replicas=0).die(dies)
-    world.deploy(replicas=1)
-    for _ in range(3):
-        world.advance(3700)
-    fails = when(lambda step: bool(step.process.applied) and step.target == "podcliquesets/", raising(_bug), times=1)
-    ending = world.run(fails)
-    assert ending.code == REFUSED, str(ending)
-    assert world.replicas == 1
-
-
-def test_going_back_begins_only_once_an_operator_that_was_stopped_again_has_ended() -> None:
-    """It elects no leader and is scaled up in mid-write, and the run ends with a bug right after the second stop."""
-    world, beside = World(cluster.grown(), elects=False), list[str]()
-    world.latency = 0.05  # many patches in the time in which an operator ends
-    in_mid_write = when(lambda step: step.is_grove and step.write > 12, lambda _: world.deploy(replicas=1), times=1)
-    fails = when(lambda step: users.stops(step.process.applied) > 1, raising(_bug), times=1)
-
-    def at(step: Step) -> None:
-        in_mid_write(step)
-        names = (pod["metadata"]["name"] for pod in world.store.everything(kinds.PODS))
-        if users.stops(step.process.applied) > 1 and step.is_grove:
-            beside.extend(name for name in names if name.startswith(cluster.DEPLOYMENT))
-        fails(step)
-
-    ending = world.run(at)
-    assert ending.code == REFUSED, str(ending)
-    assert beside == []
-
-
-def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> None:
-    """It elects no leader, so it acts in any case: a rerun has waited for two minutes, and puts every hash back."""
-    world = World(cluster.grown(), elects=False).die(kill_at(of_trees()[12].write, "after"))
-    world.store.put(installation.pod(cluster.OLD_IMAGE, name="early"))
-    ending = world.run()
-    assert isinstance(ending.error, Reverted), str(ending)
-    assert world.grove() == world.undone
-
-
-def _bug() -> Exception:
-    return ValueError("a bug")

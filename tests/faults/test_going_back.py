@@ -1,0 +1,177 @@
+"""A run that goes back, because it was asked to, or because no rerun could finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from migrator import kinds
+from migrator.errors import Reverted
+from migrator.run.leases import PARKED
+from testbed import operator_installation as installation
+from tests.faults import cluster, users
+from tests.faults.process import (
+    DONE,
+    REFUSED,
+    STUCK,
+    Step,
+    kill,
+    kill_at,
+    raising,
+    when,
+)
+from tests.faults.steps import finished, killed, of_trees
+from tests.faults.world import World
+from tests.support.tables import table
+
+
+def test_a_revert_does_not_believe_an_early_record() -> None:
+    """Hole 7: a backup of before the first patch was restored in mid-run. Values decide."""
+    world, early = World(), list[str]()
+
+    def at(step: Step) -> None:
+        if world.record_state == "stopping":
+            early[:] = [world.record]
+        kill_at(of_trees()[12].write, "after")(step)
+
+    world.die(at)
+    world.rewrite_record(early[0])
+    world.revert(replicas=1)
+
+
+@pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
+def test_a_revert_writes_the_commit_records_first_unless_the_target_can_start(image: str) -> None:
+    """Rule 14: until alpha.11 an operator begins no update of a set whose generation hash is its own."""
+    world = finished()
+    world.deploy(replicas=0, image=image)
+    process = world.start()
+    assert process.run(revert=True).code == DONE
+    written = [step.resource for step in process.applied if step.is_grove]
+    commits = [number for number, kind in enumerate(written) if kind == kinds.POD_CLIQUE_SETS]
+    first = commits == list(range(len(commits)))
+    assert len(commits) == 3
+    assert first == (image == cluster.OLD_IMAGE)
+    assert (commits[-1] == len(written) - 1) != first
+
+
+@table(
+    "elects half image holder",
+    ("No leader election.", (False, False, cluster.OLD_IMAGE, "")),
+    ("The target's operator, which is no end of a revert.", (False, False, cluster.NEW_IMAGE, "")),
+    ("A killed run has parked the Lease.", (True, True, cluster.OLD_IMAGE, "")),
+    ("The Lease's dead holder is waited for, in more than three stops.", (False, False, cluster.OLD_IMAGE, "dead")),
+)
+def test_a_revert_ends_beside_a_loop_that_scales_the_operator_up_every_second(
+    image: str, holder: str, *, elects: bool, half: bool
+) -> None:
+    """Rule 14: the operator is put to zero each time, and its end is not waited for; what keeps it out is enough."""
+    world = World(elects=elects)
+    if half:
+        killed(world=world)
+    else:
+        assert world.run().code == DONE
+    if holder:
+        world.hand_lease_to(holder)
+    world.latency, scaled, acted = 0.02, [0.0], list[str]()
+    world.on_awake = lambda image: acted.append(image) if world.grove() != world.undone else None
+
+    def loop(step: Step) -> None:
+        world.seconds += 0.1 if step.is_grove else 0  # all patches together take longer than an operator's start
+        if not world.replicas and world.seconds - scaled[0] >= 1.2:
+            scaled[0] = world.seconds
+            world.deploy(replicas=1, image=image)
+
+    ending = world.start(at=loop).run(revert=True)
+    assert ending.code == DONE, str(ending)
+    assert world.grove() == world.undone
+    assert acted == []
+
+
+def test_a_revert_ends_though_the_targets_operator_never_does() -> None:
+    """Every hash is old, and something scales it up at once, again and again: 6, after two minutes."""
+    world = finished(elects=False)
+
+    def loop(step: Step) -> None:
+        if not world.replicas:
+            world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+        if step.number > 9999:
+            step.process.kill()
+
+    ending = world.run(loop, revert=True)
+    assert ending.code == STUCK, str(ending)
+    assert world.grove() == world.undone
+
+
+def test_a_revert_of_what_is_old_already_is_done() -> None:
+    """Rule 20: without --from, and without a record; and nothing is written."""
+    world = World(cluster.grown())
+    process = world.start()
+    assert process.run(revert=True).code == DONE
+    assert process.writes == []
+
+
+@table(
+    "fails",
+    (
+        "It fails before it stops that one,",
+        (lambda step: bool(step.process.applied) and step.target == "podcliquesets/",),
+    ),
+    ("... or before that one has ended.", (lambda step: users.stops(step.process.applied) > 0,)),
+)
+def test_going_back_begins_only_once_no_operator_acts(fails: Callable[[Step], bool]) -> None:
+    """A run died half-way, the old operator leads again two hours later, and a rerun ends with a bug."""
+    world = World(cluster.grown()).die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1)
+    for _ in range(3):
+        world.advance(3700)
+    assert world.holder not in {"", PARKED}
+    world.latency = 0.05  # many patches in the time in which an operator ends
+    ending = world.run(when(fails, raising(_bug), times=1))
+    assert isinstance(ending.error, Reverted), str(ending)
+    assert world.grove() == world.undone
+
+
+def test_going_back_gives_back_the_operator_that_it_has_stopped() -> None:
+    """The dead run had found none; the old one was started since, and leads when the rerun ends with a bug."""
+    dies = when(lambda step: sum(one.is_grove for one in step.process.applied) == 12, kill)
+    world = World(cluster.grown(), replicas=0).die(dies)
+    world.deploy(replicas=1)
+    for _ in range(3):
+        world.advance(3700)
+    fails = when(lambda step: bool(step.process.applied) and step.target == "podcliquesets/", raising(_bug), times=1)
+    ending = world.run(fails)
+    assert ending.code == REFUSED, str(ending)
+    assert world.replicas == 1
+
+
+def test_going_back_begins_only_once_an_operator_that_was_stopped_again_has_ended() -> None:
+    """It elects no leader and is scaled up in mid-write, and the run ends with a bug right after the second stop."""
+    world, beside = World(cluster.grown(), elects=False), list[str]()
+    world.latency = 0.05  # many patches in the time in which an operator ends
+    in_mid_write = when(lambda step: step.is_grove and step.write > 12, lambda _: world.deploy(replicas=1), times=1)
+    fails = when(lambda step: users.stops(step.process.applied) > 1, raising(_bug), times=1)
+
+    def at(step: Step) -> None:
+        in_mid_write(step)
+        names = (pod["metadata"]["name"] for pod in world.store.everything(kinds.PODS))
+        if users.stops(step.process.applied) > 1 and step.is_grove:
+            beside.extend(name for name in names if name.startswith(cluster.DEPLOYMENT))
+        fails(step)
+
+    ending = world.run(at)
+    assert ending.code == REFUSED, str(ending)
+    assert beside == []
+
+
+def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> None:
+    """It elects no leader, so it acts in any case: a rerun has waited for two minutes, and puts every hash back."""
+    world = World(cluster.grown(), elects=False).die(kill_at(of_trees()[12].write, "after"))
+    world.store.put(installation.pod(cluster.OLD_IMAGE, name="early"))
+    ending = world.run()
+    assert isinstance(ending.error, Reverted), str(ending)
+    assert world.grove() == world.undone
+
+
+def _bug() -> Exception:
+    return ValueError("a bug")

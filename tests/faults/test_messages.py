@@ -1,0 +1,137 @@
+"""What a run says at its end of the sets: never more than it has seen."""
+
+from __future__ import annotations
+
+from migrator import kinds
+from migrator.errors import (
+    MAY_DIFFER,
+    Unreachable,
+)
+from testbed import operator_installation as installation
+from tests.faults import cluster, users
+from tests.faults.process import (
+    DONE,
+    KILLED,
+    STUCK,
+    Step,
+    do_at,
+    kill,
+    kill_at,
+    when,
+)
+from tests.faults.steps import finished, of_trees
+from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.support.tables import table
+
+
+def test_an_error_does_not_contradict_itself() -> None:
+    """Told to end, and the operator cannot be given back: 6, and not also that nothing is changed."""
+    world = World()
+    scales = list[Step]()
+
+    def at(step: Step) -> None:
+        if step.subresource == "scale" and step.write:
+            if scales and step.moment == "before":
+                raise Unreachable("HTTP 503")
+            scales.extend([step] if step.moment == "after" else [])
+            step.process.stop.set()
+
+    ending = world.run(at)
+    assert ending.code == STUCK, str(ending)
+    assert "Nothing is changed" not in str(ending)
+
+
+def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
+    """A signal leaves the other sets old, and no message says that no hash is a new one."""
+    world = World(cluster.grown())
+
+    def edit(step: Step) -> None:
+        world.edit("disagg", lambda pcs: cluster.edit(pcs, "frontend"))
+        step.process.stop.set()
+
+    committed = (kinds.POD_CLIQUE_SETS, "disagg", "after")
+    ending = world.run(when(lambda step: (step.resource, step.name, step.moment) == committed, edit, times=1))
+    assert ending.code == STUCK, str(ending)
+    assert "No stored hash is a new one" not in str(ending)
+
+
+@table(
+    "revert said",
+    ("Every set is written, and the stops are used up.", (False, "No stored hash is an old one")),
+    ("Every hash is old again, and the operator is the target's.", (True, "No stored hash is a new one")),
+)
+def test_a_message_says_what_the_hashes_are(said: str, *, revert: bool) -> None:
+    """Rule 15: 6 beside an operator that is started at once, and whether all is new or all is old."""
+    world = World()
+    if revert:
+        assert world.run().code == DONE
+        world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    wanted = world.undone if revert else world.after
+    ending = world.run(lambda _: None if world.grove() != wanted else world.deploy(replicas=1), revert=revert)
+    assert ending.code == STUCK, str(ending)
+    assert world.grove() == wanted
+    assert said in str(ending)
+
+
+def test_a_message_does_not_say_what_edited_sets_hold() -> None:
+    """Rule 15: a value of the template before the edit may be an old one, so 6 claims neither."""
+    world = World()
+    ending = world.run(do_at(of_trees()[0].write, "after", lambda _: users.act(world, "edit", 1, 2, born=1)))
+    assert ending.code == STUCK, str(ending)
+    assert MAY_DIFFER in str(ending)
+
+
+def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
+    """Rule 15: a revert leaves the new hashes of the template before the edit, so 6 claims neither."""
+    world = finished()
+    world.deploy(replicas=0, image=cluster.NEW_IMAGE)
+    users.act(world, "edit", 1, 2, born=1)
+    read_back = list[Step]()
+
+    def starts(step: Step) -> None:
+        if step.process.wrote and step.target == "podcliquesets/":
+            read_back.append(step)
+        if read_back:
+            world.deploy(replicas=1)
+
+    ending = world.run(starts, revert=True)
+    assert ending.code == STUCK, str(ending)
+    assert MAY_DIFFER in str(ending)
+
+
+def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None:
+    """A run died before it gave the operator's Lease back, the upgrade went on, and a set was edited."""
+    world = World(elects=False)
+    world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    users.begin_update(world)
+    ending = world.run()
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "let the target's operator run" in said, said
+    assert "at zero" not in said, said
+
+
+def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
+    """An update that is in flight would end so at other times; now the operator must stay at zero."""
+    world = World()
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    users.begin_update(world)
+    said = str(world.run())
+    assert "GM-101" in said, said
+    assert "at zero" in said, said
+    assert "operator finish" not in said, said
+
+
+def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
+    """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
+    world = World(cluster.grown())
+    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.advance(LONGER_THAN_A_LEASE)
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
+    ending = world.run()
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "with --operator" in said, said
+    assert "command again" not in said, said
