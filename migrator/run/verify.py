@@ -141,10 +141,10 @@ def _no_operator(
     remedy = "follow the commands of `grove-migrator plan`, or name its image with --target-image"
     commands = tuple[str, ...]()
     if installed and installed.deployment and not installed.replicas and options.is_upgraded(installed.image):
-        remedy, commands = "start it", (installed.start_command,)
-        if missed:
+        if missed:  # nobody but the owner decides that, as with --skip-refused
             remedy = "its start replaces pods of sets that are not migrated; `grove-migrator plan` shows which"
-            commands = ()  # nobody but the owner decides that, as with --skip-refused
+        else:
+            remedy, commands = "start it", (installed.start_command,)
     elif again:
         pod, often = again[0], words.count(again[0].restarts, "time")
         remedy = f"{pod} has restarted {often}, and again at {pod.restarted:%H:%M:%S} UTC; see why, and verify again"
