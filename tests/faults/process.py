@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from migrator.cluster import Cluster, Deadline
-from migrator.errors import Interrupted, LostReply, MigratorError, VerificationFailed
+from migrator.errors import Forbidden, Interrupted, LostReply, MigratorError, VerificationFailed
 from migrator.kinds import LEASES, Resource
 from migrator.run import migration, verify
 from migrator.run.context import Context, RunOptions
@@ -288,6 +288,11 @@ def when(chosen: Callable[[Step], bool], action: Callable[[Step], object], *, ti
             action(step)
 
     return at
+
+
+def forbidding(chosen: Callable[[Step], bool]) -> At:
+    """Lack the permission for the steps that are chosen."""
+    return when(lambda step: step.moment == "before" and chosen(step), raising(lambda: Forbidden("HTTP 403")))
 
 
 def do_at(number: int, moment: Moment, action: Callable[[Step], object]) -> At:

@@ -9,14 +9,14 @@ import pytest
 from structlog import ReturnLogger, wrap_logger
 
 from migrator import kinds
-from migrator.errors import Conflict, Forbidden, Rejected
+from migrator.errors import Conflict, Rejected
 from migrator.run.leases import OWN_LEASE
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
-from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, kill, raising, when
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, forbidding, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees, writes
 from tests.faults.world import World
 
@@ -188,12 +188,7 @@ def test_every_missing_right_is_told_at_once() -> None:
     """W11: before anything is touched, with the account and where the role is."""
     world = World()
     missing = {"pods", "podcliques", "deployments", "leases"}
-
-    def forbid(step: Step) -> None:
-        if step.kind == "dry run" and step.moment == "before" and step.target.split("/")[0] in missing:
-            raise Forbidden("HTTP 403")
-
-    process = world.start(at=forbid)
+    process = world.start(at=forbidding(lambda step: step.kind == "dry run" and step.target.split("/")[0] in missing))
     ending = process.run()
     assert ending.code == FAILED, str(ending)
     assert process.writes == []

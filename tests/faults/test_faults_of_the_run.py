@@ -11,7 +11,7 @@ from structlog import ReturnLogger, wrap_logger
 from structlog.testing import LogCapture
 
 from migrator import kinds
-from migrator.errors import STAY_AT_ZERO, Forbidden, NotAuthorised, Rejected, Unreachable
+from migrator.errors import STAY_AT_ZERO, NotAuthorised, Rejected, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -25,6 +25,7 @@ from tests.faults.process import (
     Ending,
     Step,
     do_at,
+    forbidding,
     kill_at,
     raising,
     when,
@@ -221,12 +222,7 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
 def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet() -> None:
     """Who may create the operator's Lease and not patch it would leave it parked for good: nothing is touched."""
     world = World(elects=False)
-
-    def forbid(step: Step) -> None:
-        if step.verb == "patch" and step.target == f"leases/{cluster.LEASE}" and step.moment == "before":
-            raise Forbidden("HTTP 403")
-
-    process = world.start(at=forbid)
+    process = world.start(at=forbidding(lambda step: (step.verb, step.target) == ("patch", f"leases/{cluster.LEASE}")))
     ending = process.run()
     assert ending.code == FAILED, str(ending)
     assert process.writes == []
@@ -237,12 +233,7 @@ def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet()
 def test_a_revert_proves_first_that_it_may_give_the_operator_its_replicas_back() -> None:
     """Otherwise every hash is old again, and the operator stays at zero with exit code 6."""
     world = finished()
-
-    def forbid(step: Step) -> None:
-        if step.target.endswith("/scale") and step.moment == "before":
-            raise Forbidden("HTTP 403")
-
-    ending = world.start(at=forbid).run(revert=True)
+    ending = world.run(forbidding(lambda step: step.target.endswith("/scale")), revert=True)
     assert ending.code == FAILED, str(ending)
     assert world.grove() == world.after
     assert "patch deployments.apps/scale" in str(ending)
@@ -263,8 +254,7 @@ def test_a_revert_needs_no_right_to_start_an_operator_that_it_leaves_at_zero() -
     """Its Deployment was deleted and made anew, so what the run had stopped is not there, and nothing is scaled."""
     world = finished()
     world.deploy(replicas=0, anew=True)
-    forbids = when(lambda step: step.target.endswith("/scale"), raising(lambda: Forbidden("HTTP 403")))
-    ending = world.run(forbids, revert=True)
+    ending = world.run(forbidding(lambda step: step.target.endswith("/scale")), revert=True)
     assert ending.code == DONE, str(ending)
 
 

@@ -11,16 +11,7 @@ from migrator.errors import Reverted
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import (
-    DONE,
-    REFUSED,
-    STUCK,
-    Step,
-    kill,
-    kill_at,
-    raising,
-    when,
-)
+from tests.faults.process import DONE, REFUSED, STUCK, Step, kill, kill_at, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table

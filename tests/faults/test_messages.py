@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from migrator import kinds
-from migrator.errors import (
-    MAY_DIFFER,
-    Unreachable,
-)
+from migrator.errors import MAY_DIFFER, Unreachable
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import (
-    DONE,
-    KILLED,
-    STUCK,
-    Step,
-    do_at,
-    kill,
-    kill_at,
-    when,
-)
+from tests.faults.process import DONE, KILLED, STUCK, Step, do_at, kill, kill_at, when
 from tests.faults.steps import finished, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table

@@ -12,7 +12,7 @@ from migrator.errors import STAY_AT_ZERO, Forbidden, Rejected
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, kill, raising, when
+from tests.faults.process import DONE, FAILED, KILLED, NO_RECORD, REFUSED, STUCK, Ending, Step, forbidding, kill, when
 from tests.faults.steps import killed
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -245,8 +245,7 @@ def test_a_refused_run_that_cannot_look_again_does_not_hide_that_no_operator_act
 def test_a_run_without_rights_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
     """It never had its Lease, so a dead run's operator stays at zero: 6."""
     world = World().die(when(dies, kill))
-    forbids = when(lambda step: step.kind == "dry run" and step.moment == "before", raising(lambda: Forbidden("403")))
-    ending = world.run(forbids)
+    ending = world.run(forbidding(lambda step: step.kind == "dry run"))
     assert ending.code == STUCK, str(ending)
 
 
@@ -255,6 +254,5 @@ def test_a_run_without_rights_beside_an_operator_that_runs_again_changes_nothing
     world = World().die(when(lambda step: users.stops(step.process.applied) > 0, kill))
     world.deploy(replicas=1)
     world.advance(20)
-    forbids = when(lambda step: step.kind == "dry run" and step.moment == "before", raising(lambda: Forbidden("403")))
-    ending = world.run(forbids)
+    ending = world.run(forbidding(lambda step: step.kind == "dry run"))
     assert ending.code == FAILED, str(ending)
