@@ -102,20 +102,33 @@ def test_a_revert_of_what_is_old_already_is_done() -> None:
     assert process.writes == []
 
 
+def _lead_again(world: World) -> None:
+    """Somebody starts the old operator, and it leads once the parked Lease has expired."""
+    world.deploy(replicas=1)
+    for _ in range(3):
+        world.advance(3700)
+
+
+def _reads_under_its_lease(step: Step) -> bool:
+    return bool(step.process.applied) and step.target == "podcliquesets/"
+
+
+def _bug() -> Exception:
+    return ValueError("a bug")
+
+
 @table(
     "fails",
     (
         "It fails before it stops that one,",
-        (lambda step: bool(step.process.applied) and step.target == "podcliquesets/",),
+        (_reads_under_its_lease,),
     ),
     ("... or before that one has ended.", (lambda step: users.stops(step.process.applied) > 0,)),
 )
 def test_going_back_begins_only_once_no_operator_acts(fails: Callable[[Step], bool]) -> None:
     """A run died half-way, the old operator leads again two hours later, and a rerun ends with a bug."""
     world = World(cluster.grown()).die(kill_at(of_trees()[12].write, "after"))
-    world.deploy(replicas=1)
-    for _ in range(3):
-        world.advance(3700)
+    _lead_again(world)
     assert world.holder not in {"", PARKED}
     world.latency = 0.05  # many patches in the time in which an operator ends
     ending = world.run(when(fails, raising(_bug), times=1))
@@ -127,10 +140,8 @@ def test_going_back_gives_back_the_operator_that_it_has_stopped() -> None:
     """The dead run had found none; the old one was started since, and leads when the rerun ends with a bug."""
     dies = when(lambda step: sum(one.is_grove for one in step.process.applied) == 12, kill)
     world = World(cluster.grown(), replicas=0).die(dies)
-    world.deploy(replicas=1)
-    for _ in range(3):
-        world.advance(3700)
-    fails = when(lambda step: bool(step.process.applied) and step.target == "podcliquesets/", raising(_bug), times=1)
+    _lead_again(world)
+    fails = when(_reads_under_its_lease, raising(_bug), times=1)
     ending = world.run(fails)
     assert ending.code == REFUSED, str(ending)
     assert world.replicas == 1
@@ -162,7 +173,3 @@ def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> Non
     ending = world.run()
     assert isinstance(ending.error, Reverted), str(ending)
     assert world.grove() == world.undone
-
-
-def _bug() -> Exception:
-    return ValueError("a bug")
