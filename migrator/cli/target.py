@@ -13,13 +13,18 @@ from migrator.releases.program import Operator
 def choose_target(target: str | None, to_binary: str | None, target_image: str | None = None) -> table.Named | None:
     """What ``--to`` names, or the scheme that was read from the program; ``None`` without either.
 
-    Raises ``UsageError`` for a name that contradicts the program and for an image that contradicts the target,
+    Raises ``UsageError`` for a name that contradicts the program, for an image that contradicts the target or is none,
     ``InputError`` for a program whose scheme is not certain, and ``Refused`` for one that cannot be migrated.
     """
     if to_binary is not None:
         target = _agreed(target, to_binary)
     if target is None:
         return None
+    if target_image is not None and not set("/:@") & set(target_image):  # Kubernetes would read `latest` of this name
+        raise errors.UsageError(
+            f"--target-image {target_image} is no image, perhaps the tag of one: give it as the next operator's "
+            f"Deployment will name it, for instance registry.example/grove-operator:{target_image}"
+        )
     chosen, release = table.named(target), table.release_in(target_image or "")
     # A run that took the old operator for the next one would start it again on the new hashes.
     if release is not None and not table.is_target(str(target_image), chosen.scheme, None):

@@ -110,6 +110,13 @@ def test_a_target_image_of_another_scheme_is_a_usage_error(
         invoke(*args, image, code=7 if command == ["verify"] else 0)
 
 
+@ON_A_CLUSTER
+def test_a_tag_is_no_target_image(command: list[str], invoke: Invoke) -> None:
+    """No Deployment's image equals it, so it would have no effect, and the next operator would not be known."""
+    said = invoke(*command, "--to", "legacy-1.37", "--target-image", "v0.1.0-alpha.13", code=2).message
+    assert "for instance registry.example/grove-operator:v0.1.0-alpha.13" in said
+
+
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
     invoke.on(MemoryCluster(*objects()))
