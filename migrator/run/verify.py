@@ -67,7 +67,10 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += _beside_sets(cluster, snapshot, found_records, options, context.now(), missed=missed)
+        found += _missing_or_open(snapshot, found_records)
+        if options.after_upgrade:
+            found += _of_operators(cluster, options, context.now(), missed=missed)
+            found += _of_webhooks(cluster)
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         if problems != last_problems:
@@ -86,16 +89,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger)
 
 
-def _beside_sets(
-    cluster: Cluster,
-    snapshot: Snapshot,
-    found_records: Sequence[Record],
-    options: VerifyOptions,
-    now: datetime,
-    *,
-    missed: bool,
-) -> Iterator[verification.Problem]:
-    """The problems that the sets do not show: records, operators and webhooks."""
+def _missing_or_open(snapshot: Snapshot, found_records: Sequence[Record]) -> Iterator[verification.Problem]:
+    """The problems that Grove is not there, or that a run did not end."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
@@ -104,16 +99,18 @@ def _beside_sets(
             yield verification.Problem(
                 Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False
             )
-    if options.after_upgrade:
-        yield from _no_operator(cluster, options, now, missed=missed)
-        for one in webhooks.read(cluster):
-            if one.ours:
-                message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
-                ref = Ref("ValidatingWebhookConfiguration", "", one.configuration)
-                yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
 
 
-def _no_operator(
+def _of_webhooks(cluster: Cluster) -> Iterator[verification.Problem]:
+    """What is to be noticed: webhooks that a run has opened for itself, and nobody has closed."""
+    for one in webhooks.read(cluster):
+        if one.ours:
+            message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
+            ref = Ref("ValidatingWebhookConfiguration", "", one.configuration)
+            yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
+
+
+def _of_operators(
     cluster: Cluster, options: VerifyOptions, now: datetime, *, missed: bool
 ) -> Iterator[verification.Problem]:
     """The problems that no operator of the target runs, or that another one does.
