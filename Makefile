@@ -13,6 +13,9 @@ TESTS ?=
 # Test processes start an API server each, so that a file's tests stay together.
 PARALLEL := -n auto --dist loadfile
 
+# Tests start Python some hundred times, and containers often forbid it to keep what it has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The first build takes minutes, which no test should be charged for.
 BUILD_PROGRAMS = @$(BIN)/python -m testbed.go_programs
 
