@@ -220,7 +220,7 @@ class Cluster(Operated, ABC):
             elif time.monotonic() > since + quiet:
                 return now
             if time.monotonic() > deadline:
-                reason = left or "it keeps changing"
+                reason = left[:10] or "it keeps changing"
                 raise TimeoutError(f"no rest after {self.settle_seconds:g} s: {reason}\n{self._log()[-3000:]}")
 
     def scale(self, kind: str, name: str, replicas: int) -> None:
