@@ -210,7 +210,7 @@ def without(world: World, kind: str) -> World:
     return World([o for o in world.objects if o["kind"] != kind])
 
 
-WHOLE = World().grow(groups={})
+WHOLE = World().grow(groups={}).put("PodCliqueSet", "web", "/spec/template/podCliqueScalingGroups", None)
 BARE = World().grow().pcs
 DELETED = {"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}}
 FAILED = {"currentGenerationHash": OLD, "lastErrors": [{}]}
