@@ -262,6 +262,19 @@ def test_a_dump_without_a_kind_is_incomplete(world: World, missing: str) -> None
     assert len(read(world).trees) == 1
 
 
+@table(
+    "world missing",
+    ("Every operator makes PodGangs for its pods, and the newest a map of them.", (World().grow(maps=True), ())),
+    ("Without either, both may be there.", (World().grow(), ("PodGang", "PodGangMap"))),
+    ("The PodGangs are of a release with maps.", (without(World().grow(maps=True), "PodGangMap"), ("PodGangMap",))),
+    ("Without pods none is missed.", (World([WHOLE.pcs]).put("PodCliqueSet", "web", "/status", {}), ())),
+)
+def test_a_dump_without_a_kind_that_the_cluster_must_have_is_noticed(world: World, missing: tuple[str, ...]) -> None:
+    """The sets are whole, and so is their plan, but for the hashes in such objects."""
+    assert dumped(world).missing_kinds == missing
+    assert read(world).missing_kinds == ()
+
+
 @pytest.mark.parametrize(("field", "value"), [("/status/replicas", 0), ("/status", {}), (DELETION, LATER)])
 def test_a_clique_without_pods_need_not_have_any(field: str, value: object) -> None:
     """A PodClique that counts no pods, or is being deleted, is complete without."""
