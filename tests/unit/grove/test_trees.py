@@ -81,14 +81,10 @@ def test_objects_are_joined_by_controller_whatever_their_order() -> None:
     assert shape(world.snapshot()) == expected
 
 
-@pytest.mark.parametrize("terminating", [False, True])
-def test_a_pod_without_its_label_is_found_beside_one_that_ends(*, terminating: bool) -> None:
+def test_a_pod_without_its_label_is_found_beside_one_that_ends() -> None:
     """Grove does not count a pod that is being deleted, so it hides no other."""
     world = World().grow(pods=3).take("Pod", "web-0-front-0", "/metadata/labels/grove.io~1podclique")
-    clique = world.of("PodClique", "web-0-front")
-    clique["status"]["replicas"] = 2 if terminating else 3
-    if terminating:
-        world.of("Pod", "web-0-front-1")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.put("Pod", "web-0-front-1", DELETION, LATER).put("PodClique", "web-0-front", "/status/replicas", 2)
     assert "web-0-front-0" in shape(read(world))["default/web"]["web-0-front"]
 
 

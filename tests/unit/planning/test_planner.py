@@ -162,6 +162,13 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
         assert finding.message.endswith("(nothing is to be written to this set)")
 
 
+@pytest.mark.parametrize(("source", "refused"), [("auto", True), ("legacy-1.35", False)])
+def test_a_source_that_hashes_alike_is_certain_if_it_is_named(source: str, *, refused: bool) -> None:
+    """Nothing is to be written then; a value of neither may else be of a source that hashes in another way."""
+    world = whole("legacy-1.35", "ab").put("PodCliqueSet", "web", "/status/currentGenerationHash")
+    assert bool(refusals(world.findings(source, "canonical-1.35"))) is refused
+
+
 @table(
     "options refused",
     ("It could not be searched.", (options_of(), [("GM-137", None, None)])),
