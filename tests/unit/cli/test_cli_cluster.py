@@ -45,6 +45,7 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     issues = [issue["id"] for issue in document["advisories"]]
     assert document["cluster"] == str(DUMP)
     assert document["version"] == __version__
+    assert document["from"] == "auto"
     assert issues == ["GM-312"]
     assert {tree["name"]: (tree["pods"], tree["gpus"]) for tree in document["trees"]}["llama-70b"] == (14, 96)
     assert {(tree["from"], tree["to"], tree["state"]) for tree in document["trees"]} == {
