@@ -22,7 +22,7 @@ from migrator.hashing import fnv, layouts, quantity
 ROOT: Final = "v1.PodTemplateSpec"
 
 _COMBINATIONS: Final = 1 << 10  # how many combinations of set fields are kept for each struct
-_INTEGER: Final = re.compile(r"u?int(\d*)")
+_INTEGER: Final = re.compile(r"int(\d+)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _NIL: Final = "<nil>"
@@ -66,10 +66,6 @@ class Types:
             self._printers[kind] = self._compile(kind)
         return self._printers[kind]
 
-    def zero(self, kind: str) -> str:
-        """The text of an absent value. What is nil is not compiled: its type is not needed."""
-        return _NIL if kind.startswith(("*", "[]", "map[")) else self.printer(kind).zero
-
     def fields(self, kind: str) -> Sequence[layouts.Field]:
         """The fields of a struct."""
         return cast("Sequence[layouts.Field]", self._layout[kind])
@@ -87,8 +83,8 @@ class Types:
         if match := _MAP.fullmatch(kind):
             return Printer(_NIL, partial(_map, self.printer(match[2])))
         if match := _INTEGER.fullmatch(kind):
-            half = 1 << int(match[1] or 64) - 1
-            return Printer("0", partial(_integer, kind, range(2 * half) if kind[0] == "u" else range(-half, half)))
+            half = 1 << int(match[1]) - 1
+            return Printer("0", partial(_integer, kind, range(-half, half)))
         raise TypeError(f"the layout has no type {kind}")
 
 
@@ -159,7 +155,7 @@ class _Struct:
             else:  # without a JSON name it is never set
                 self._fields[key] = len(self._before), kind
                 self._before.append(pending)
-                self._zeros.append(self._types.zero(kind))
+                self._zeros.append(self._types.printer(kind).zero)
                 pending = ""
         return pending + "}"
 

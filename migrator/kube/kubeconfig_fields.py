@@ -126,8 +126,8 @@ def _wrong_types(value: Any, form: Any, at: str = "") -> Iterator[Fault]:  # noq
 
 
 def _name_of(entry: Mapping[str, Any], field: str) -> str | None:
-    """The field by which it is given: as a file, or as data; ``None`` if it is not."""
-    return next((name for name in (field, field + _DATA) if name in entry), None)
+    """The field by which it is given: as data, which goes first, or as a file; ``None`` if it is not."""
+    return next((name for name in (field + _DATA, field) if name in entry), None)
 
 
 def _bad_pem(entry: Mapping[str, Any], field: str) -> Iterator[Fault]:

@@ -250,10 +250,14 @@ def test_two_sources_in_one_cluster_ask_for_from() -> None:
     assert "legacy-1.33" in str(ending)
 
 
-def test_runs_of_two_sources_ask_for_from() -> None:
+@pytest.mark.parametrize("dies", [False, True], ids=["", "the second one died before it wrote"])
+def test_runs_of_two_sources_ask_for_from(*, dies: bool) -> None:
     """W13: each of two runs that ended well had one source, and a revert is of both."""
     world = of_two_sources()
     assert world.run(source=cluster.SOURCE, skip_refused=True).code == DONE
+    if dies:
+        world.deploy(replicas=1)
+        world.die(when(lambda _: world.record_state == "stopping", kill), source="legacy-1.33")
     assert world.run(source="legacy-1.33").code == DONE
     ending = world.run(revert=True)
     assert ending.code == NO_RECORD, str(ending)

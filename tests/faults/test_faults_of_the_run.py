@@ -217,6 +217,7 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     assert world.lies(ending) == []
     assert said in str(ending)
     assert "authorizer" not in str(ending)
+    assert getattr(ending.error, "details", {}).get("guard") == ("GM-202" if error is DENIED else None)
 
 
 def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet() -> None:

@@ -76,6 +76,20 @@ def test_a_renewed_certificate_is_shown(
     assert [seen.certificate.split()[0] for seen in api.seen] == ["tests", "renewed"]
 
 
+def test_a_renewed_authority_counts(tmp_path: Path, serve: Serve) -> None:
+    """Whoever rotates its file does so in the middle of a run."""
+    authority, now = tmp_path / "ca.crt", [0.0]
+    authority.write_bytes(Path(certifi.where()).read_bytes())
+    cluster = {"certificate-authority": str(authority)}
+    config = kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster)
+    store = kube_store.connect(kubeconfig=config, timing=Timing(clock=lambda: now[0]))
+    with pytest.raises(Unreachable, match="certificate is not trusted"):
+        store.get(PODS, "a", "p")
+    authority.write_bytes(AUTHORITY.read_bytes())
+    now[0] += 60
+    store.get(PODS, "a", "p")
+
+
 def test_paths_begin_at_the_file_that_names_them(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's certificate is beside the kubeconfig of the user, not beside that of the cluster."""
     one, other, api = tmp_path / "one", tmp_path / "other", serve(POD, tls=True)

@@ -164,7 +164,11 @@ NO_STATUS = "printed no ExecCredential with a status"
     ("It failed.", ("raise SystemExit('sesame')", "ended with exit code 1")),
     ("It printed no JSON.", ("print('sesame')", NO_STATUS)),
     ("It printed nothing but brackets.", ("print('[' * 200_000)", NO_STATUS)),
-    ("It printed no credentials.", ("""print('{"status": {"clientKeyData": "sesame"}}')""", NO_STATUS)),
+    ("It printed no credentials.", ("""print('{"status": {"token": ""}}')""", NO_STATUS)),
+    (
+        "A key without its certificate.",
+        ("""print('{"status": {"token": "sesame", "clientKeyData": "sesame"}}')""", NO_STATUS),
+    ),
     ("A token that is no text.", ("""print('{"status": {"token": ["sesame"]}}')""", NO_STATUS)),
     (
         "An expiry that is no time.",

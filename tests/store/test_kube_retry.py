@@ -322,13 +322,15 @@ def test_every_error_of_the_pool_tells_whether_the_request_was_sent(error: type[
 
 
 def test_a_write_that_a_proxy_has_passed_on_is_a_lost_reply(serve: Serve) -> None:
-    """A connection through a proxy that ends without an answer is an error of the proxy to urllib3."""
+    """One that ends without an answer is an error of the proxy to urllib3, and so is one that cannot be begun."""
     api = serve(POD, Reset, POD)
     store = store_on("http://127.0.0.1:9", proxy=api.url)
     get(store)
     with pytest.raises(errors.LostReply):
         patch(store)
     assert len(api.seen) == 2
+    with pytest.raises(errors.Unreachable):
+        patch(store_on("http://127.0.0.1:9", proxy=fake_api.closed_port()))
 
 
 @table(

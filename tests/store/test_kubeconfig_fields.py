@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("nowhere")
 
 VERSION = "client.authentication.k8s.io/v1"
 TEXT, BOOLEAN = "must be a text, and is", "must be true or false without quotes, and is"
+PAIR = {"client-certificate": str(CERTIFICATE), "client-key": str(CERTIFICATE)}
 ENCRYPTED = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nsame\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
 
@@ -116,11 +117,8 @@ USER: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("username", {"username": "me", field: "/dev/null"}) for field in ("token", "tokenFile")
     ],
     "is not base64": [("client-certificate-data", {"client-certificate-data": "sesame!"})],
-    "is encrypted": [
-        (
-            "client-key-data",
-            {"client-certificate": str(CERTIFICATE), "client-key-data": base64.b64encode(ENCRYPTED.encode()).decode()},
-        )
+    "is encrypted": [  # data goes before a file
+        ("client-key-data", {**PAIR, "client-key-data": base64.b64encode(ENCRYPTED.encode()).decode()}),
     ],
 }
 
@@ -134,7 +132,7 @@ def test_a_field_of_the_user_is_named(tmp_path: Path, said: str, field: str, use
 def test_an_encrypted_key_in_a_file_is_named(tmp_path: Path) -> None:
     """OpenSSL would ask for a password, or say that the PEM library failed."""
     (tmp_path / "key").write_text(ENCRYPTED, encoding="utf-8")
-    user = {"client-certificate": str(CERTIFICATE), "client-key": str(tmp_path / "key")}
+    user = {**PAIR, "client-key": str(tmp_path / "key")}
     assert refused(tmp_path, user=user).startswith(": `client-key` of user me is encrypted")
 
 

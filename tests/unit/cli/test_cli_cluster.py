@@ -45,6 +45,7 @@ def test_plan_of_a_dump_as_json_is_the_contract(invoke: Invoke) -> None:
     issues = [issue["id"] for issue in document["advisories"]]
     assert document["cluster"] == str(DUMP)
     assert document["version"] == __version__
+    assert document["from"] == "auto"
     assert issues == ["GM-312"]
     assert {tree["name"]: (tree["pods"], tree["gpus"]) for tree in document["trees"]}["llama-70b"] == (14, 96)
     assert {(tree["from"], tree["to"], tree["state"]) for tree in document["trees"]} == {
@@ -59,7 +60,9 @@ def test_plan_exits_0_whatever_it_finds_unless_asked(tmp_path: Path, invoke: Inv
     done = written(tmp_path / "done.json", store.everything(*HOLDERS))
     refused = written(tmp_path / "refused.json", with_a_refused_set())
     for path, code in ((DUMP, 10), (refused, 3), (done, 0)):
-        assert ("GM-120" in invoke("plan", "-f", path, *TO).out) is (path == refused)
+        said = invoke("plan", "-f", path, *TO).out
+        assert ("GM-120" in said) is (path == refused)
+        assert ("next      grove-migrator run" in said) is (path == DUMP)
         invoke("plan", "-f", path, *TO, "--detailed-exitcode", code=code)
 
 
@@ -275,6 +278,7 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(
     said = "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose"
     assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
     assert said in invoke("plan", *target, code=1).failure["message"]
+    invoke("plan", *target, "-n", "search")  # they may be elsewhere
 
 
 def test_a_verification_says_what_it_compared(site: Site, invoke: Invoke) -> None:

@@ -74,7 +74,7 @@ def test_schemes_may_be_repeated_and_be_releases_and_come_in_table_order(tmp_pat
 def test_one_bad_set_does_not_keep_the_others_back(tmp_path: Path, invoke: Invoke) -> None:
     """The rest is printed, one sentence names the set and the path of the value, and the exit code is 2."""
     odd = holding("odd", {"containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]})
-    path = write(tmp_path / "sets.jsonl", pcs("first"), odd, pcs("last"))
+    path = write(tmp_path / "sets.jsonl", pcs("first"), odd, holding("last", {"overhead": {"cpu": 1.5}}))
     captured = invoke("hash", "-f", path, "--scheme", "legacy-1.34", code=2)
     assert captured.column("name") == ["first", "last"]
     (event,) = captured.events

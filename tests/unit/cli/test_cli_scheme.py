@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from migrator.releases import program
 from migrator.releases.program import API, MACHINERY
 from tests.support.command_line import DUMP, HOME, Invoke, objects
 from tests.support.memory_store import MemoryCluster
@@ -140,12 +141,13 @@ def test_a_pipe_is_read(tmp_path: Path, invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("command", [["scheme"], ["plan", "-f", DUMP, "--to-binary"]])
 def test_what_is_no_program_is_answered_with_the_way_to_one(
-    command: list[str | Path], tmp_path: Path, invoke: Invoke
+    command: list[str | Path], tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An image, the archive of one and a directory are named, with the command that takes the program out."""
+    """An image, an archive, a directory and what is too large are named, with the command that takes it out."""
     archive = tmp_path / "operator.tar"
     archive.write_bytes(bytes(512))
-    for given in ("registry.example/grove-operator:v0.1.0-alpha.11", archive, tmp_path):
+    monkeypatch.setattr(program, "LARGEST", 512)
+    for given in ("registry.example/grove-operator:v0.1.0-alpha.11", archive, tmp_path, written(tmp_path)):
         said = invoke(*command, given, code=2).message
         assert said.startswith(str(given))
         assert 'crane export "$IMAGE" - | tar -xO grove-operator > grove-operator' in said

@@ -81,14 +81,10 @@ def test_objects_are_joined_by_controller_whatever_their_order() -> None:
     assert shape(world.snapshot()) == expected
 
 
-@pytest.mark.parametrize("terminating", [False, True])
-def test_a_pod_without_its_label_is_found_beside_one_that_ends(*, terminating: bool) -> None:
+def test_a_pod_without_its_label_is_found_beside_one_that_ends() -> None:
     """Grove does not count a pod that is being deleted, so it hides no other."""
     world = World().grow(pods=3).take("Pod", "web-0-front-0", "/metadata/labels/grove.io~1podclique")
-    clique = world.of("PodClique", "web-0-front")
-    clique["status"]["replicas"] = 2 if terminating else 3
-    if terminating:
-        world.of("Pod", "web-0-front-1")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.put("Pod", "web-0-front-1", DELETION, LATER).put("PodClique", "web-0-front", "/status/replicas", 2)
     assert "web-0-front-0" in shape(read(world))["default/web"]["web-0-front"]
 
 
@@ -210,7 +206,7 @@ def without(world: World, kind: str) -> World:
     return World([o for o in world.objects if o["kind"] != kind])
 
 
-WHOLE = World().grow(groups={})
+WHOLE = World().grow(groups={}).put("PodCliqueSet", "web", "/spec/template/podCliqueScalingGroups", None)
 BARE = World().grow().pcs
 DELETED = {"metadata": {"name": "web", "uid": "u", "deletionTimestamp": LATER}}
 FAILED = {"currentGenerationHash": OLD, "lastErrors": [{}]}
@@ -260,6 +256,19 @@ def test_a_dump_without_a_kind_is_incomplete(world: World, missing: str) -> None
         dumped(world)
     assert missing in str(caught.value)
     assert len(read(world).trees) == 1
+
+
+@table(
+    "world missing",
+    ("Every operator makes PodGangs for its pods, and the newest a map of them.", (World().grow(maps=True), ())),
+    ("Without either, both may be there.", (World().grow(), ("PodGang", "PodGangMap"))),
+    ("The PodGangs are of a release with maps.", (without(World().grow(maps=True), "PodGangMap"), ("PodGangMap",))),
+    ("Without pods none is missed.", (World([WHOLE.pcs]).put("PodCliqueSet", "web", "/status", {}), ())),
+)
+def test_a_dump_without_a_kind_that_the_cluster_must_have_is_noticed(world: World, missing: tuple[str, ...]) -> None:
+    """The sets are whole, and so is their plan, but for the hashes in such objects."""
+    assert dumped(world).missing_kinds == missing
+    assert read(world).missing_kinds == ()
 
 
 @pytest.mark.parametrize(("field", "value"), [("/status/replicas", 0), ("/status", {}), (DELETION, LATER)])

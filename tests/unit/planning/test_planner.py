@@ -102,6 +102,14 @@ def test_on_a_dump_what_needs_a_cluster_is_not_checked() -> None:
     assert plan.findings == World().grow().plan().not_checked == World().plan(is_cluster=False).not_checked == ()
 
 
+def test_a_dump_that_lacks_kinds_of_its_cluster_is_told() -> None:
+    """Hashes in such objects are not in the plan."""
+    snapshot = replace(World().grow().snapshot(is_cluster=False), missing_kinds=("PodGang", "PodGangMap"))
+    (finding,) = make_plan(snapshot, options_of(), Known(now=NOW)).findings
+    assert warnings([finding]) == [("GM-138", None, None)]
+    assert "no PodGang and no PodGangMap" in finding.message
+
+
 @pytest.mark.parametrize(("source", "target"), [("v0.1.0-alpha.3", "v0.1.0-alpha.11"), ("legacy-1.35", "legacy-1.35")])
 def test_a_wrong_source_is_one_line(source: str, target: str) -> None:
     """What the sets do hold is named, nothing else is reported, and no pod is to be deleted."""
@@ -152,6 +160,13 @@ def test_nothing_refuses_between_releases_that_hash_alike(source: str) -> None:
     assert {finding.code for finding in tree.findings} == {"GM-101", "GM-102"}
     for finding in tree.findings:
         assert finding.message.endswith("(nothing is to be written to this set)")
+
+
+@pytest.mark.parametrize(("source", "refused"), [("auto", True), ("legacy-1.35", False)])
+def test_a_source_that_hashes_alike_is_certain_if_it_is_named(source: str, *, refused: bool) -> None:
+    """Nothing is to be written then; a value of neither may else be of a source that hashes in another way."""
+    world = whole("legacy-1.35", "ab").put("PodCliqueSet", "web", "/status/currentGenerationHash")
+    assert bool(refusals(world.findings(source, "canonical-1.35"))) is refused
 
 
 @table(

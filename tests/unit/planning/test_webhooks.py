@@ -99,9 +99,10 @@ def test_an_account_is_quoted_as_a_cel_string(account: str, quoted: str) -> None
 @table(
     "before after",
     ("There is none.", (None, [OURS])),
-    ("Somebody else's is there.", ([HIS], [HIS, OURS])),
-    ("One of ours is left, of another account.", ([{**OURS, "expression": "false"}], [OURS])),
-    ("Before his.", ([{**OURS, "expression": "false"}, HIS], [HIS, OURS])),
+    (
+        "One of ours is left, of another account, before somebody else's.",
+        ([{**OURS, "expression": "false"}, HIS], [HIS, OURS]),
+    ),
 )
 def test_our_condition_is_added_and_removed(before: list[Any] | None, after: list[Any]) -> None:
     """Others' conditions stay, and so does everything else."""

@@ -156,6 +156,7 @@ def test_a_plan_without_anything_at_stake_has_no_bars() -> None:
         assert "What the upgrade costs" not in html
         assert 'class="stakes"' not in html
         assert "Nothing to do" in Page(html).text
+        assert "→ v0.1.0-alpha.11" in Page(html).text
 
 
 def test_many_objects_of_one_warning_are_a_few_names_and_a_number() -> None:
@@ -293,13 +294,13 @@ def labelled(name: str, namespace: str, **labels: str) -> Tree:
 
 def test_a_team_finds_its_sets() -> None:
     """With a label each set names its team, and a team's refused sets are links to where their reasons are."""
-    odd = tree_plan(
-        "odd", SetState.REFUSED, tree=labelled("odd", "two", team="blue"), findings=many(1, "GM-102", Severity.REFUSAL)
-    )
+    findings = (*many(1, "GM-102", Severity.REFUSAL), *many(1))
+    odd = tree_plan("odd", SetState.REFUSED, tree=labelled("odd", "two", team="blue"), findings=findings)
     html = render(plan(tree_plan("a", tree=labelled("a", "one", team="red")), odd), group_by="team")
     assert "refused by GM-102 · blue" in html
     assert '<a href="#set-0">odd</a>' in html
-    assert 'id="set-0"><summary>' in html
+    reasons = html.partition('id="set-0"><summary>')[2].partition("</details>")[0]
+    assert ("GM-102" in reasons, "GM-112" in reasons) == (True, False), "a warning is no reason"
 
 
 def test_the_order_is_that_of_a_reader() -> None:

@@ -214,6 +214,13 @@ def test_stored_hashes_that_nothing_explains_are_not_said_to_be_of_a_release() -
     assert "Stored hashes: unknown. Target:" in plan_text(made)
 
 
+def test_a_set_of_another_scheme_has_releases_of_its_own() -> None:
+    """The release that runs stands for all sets only where none holds other hashes."""
+    other = replace(tree_plan("other"), source=schemes.by_name("legacy-1.33"))
+    text = plan_text(replace(plan(tree_plan("demo"), other), running="v0.1.0-alpha.8"))
+    assert "v0.1.0-alpha.1 to v0.1.0-alpha.3, v0.1.0-alpha.4 to v0.1.0-alpha.9" in " ".join(text.split())
+
+
 def test_findings_of_one_code_are_a_count_and_a_few_names() -> None:
     """Four hundred pods are not four hundred lines; nothing is lost from the count."""
     text = plan_text(plan(tree_plan("demo", findings=many(400))))

@@ -98,6 +98,8 @@ def test_the_promise_is_said_in_numbers(migrated: Site) -> None:
     drained = migrated.verified()
     assert drained.older == found.older - 1
     assert drained.younger == 1
+    migrated.change(lambda pcs: pcs["metadata"].update(deletionTimestamp=LATER), kinds.POD_CLIQUE_SETS, "web")
+    assert migrated.verified().younger == 0, "a set that is being deleted is in no promise"
 
 
 def _old_value(item: dict[str, Any]) -> None:
