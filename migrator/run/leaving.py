@@ -191,11 +191,11 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     record = run.seen.open_record
     if run.closed and run.leases is not None and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
+    if _names_next_command(run, error):
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
         return _beside_target_next(run)
-    if _names_next_command(run, error):
-        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     if run.leases is None:
         return UNREAD
     return _next_step(run) if is_read else errors.HALF_WAY

@@ -123,3 +123,15 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     assert ending.code == STUCK, said
     assert "with --operator" in said, said
     assert "command again" not in said, said
+
+
+def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_run() -> None:
+    """The operator of this target is started and does not know that one's hashes: GM-205 alone names the way."""
+    world = World(cluster.grown())
+    world.die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.3"))
+    ending = world.run(target="legacy-1.33")
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "GM-205" in said, said
+    assert "operator run" not in said, said
