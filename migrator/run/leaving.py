@@ -225,7 +225,8 @@ def _beside_target_next(run: Session) -> str:
     known = installed is not None and installed.deployment and run.options.is_target(installed.image)
     start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     return (
-        f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
+        "Run again. If that is refused, let the target's operator run, which recreates the pods of sets that are not "
+        f"migrated: {start}, and delete its Lease if that is parked"
     )
 
 

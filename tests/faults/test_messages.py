@@ -135,3 +135,15 @@ def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_
     assert ending.code == STUCK, said
     assert "GM-205" in said, said
     assert "operator run" not in said, said
+
+
+def test_beside_half_written_sets_it_is_said_what_the_targets_operator_costs() -> None:
+    """It was installed too early, and the rerun is refused: to let it run is the way on, and not free of charge."""
+    world = World()
+    world.die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    users.begin_update(world)
+    ending = world.run()
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
