@@ -6,7 +6,7 @@ from migrator import kinds
 from migrator.errors import MAY_DIFFER, Unreachable
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, KILLED, STUCK, Step, do_at, kill, kill_at, when
+from tests.faults.process import DONE, FAILED, KILLED, STUCK, Step, do_at, kill, kill_at, when
 from tests.faults.steps import finished, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -147,3 +147,10 @@ def test_beside_half_written_sets_it_is_said_what_the_targets_operator_costs() -
     said = str(ending)
     assert ending.code == STUCK, said
     assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
+
+
+def test_a_timeout_that_has_expired_asks_for_a_longer_one() -> None:
+    """The same command again would end in the same way."""
+    ending = World().run(timeout=1.0)
+    assert ending.code == FAILED, str(ending)
+    assert "give a longer one" in str(ending)
