@@ -38,7 +38,7 @@ class VerifyResult:
     """The last snapshot's verdict: it is verified if there are no ``problems``.
 
     ``older`` and ``younger`` count the live pods of the sets that nobody has edited since the migration, by its time;
-    both are ``None`` without a record.
+    both are ``None`` without a record. ``resumes`` are the flags that finish a run that did not end.
     """
 
     sets: int
@@ -47,6 +47,7 @@ class VerifyResult:
     noticed: tuple[verification.Problem, ...]  # what is no problem
     older: int | None
     younger: int | None
+    resumes: tuple[str, ...] = ()
 
 
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
@@ -83,7 +84,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger)
+    resumes = next((record.flags for record in reversed(found_records) if record.is_open), ())
+    return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
 
 
 def _beside_sets(
