@@ -49,11 +49,9 @@ PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
 _PARK_AGAIN: Final = 600.0  # so often in a run
 
-#: What is next while it is parked, and every stored hash is as asked.
-LOCKED_OUT: Final = (
-    "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start. "
-    f"{errors.AGAIN}"
-)
+#: What it means that it is parked; and what is next, if every stored hash is as asked.
+WAITS: Final = "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start"
+LOCKED_OUT: Final = f"{WAITS}. {errors.AGAIN}"
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 

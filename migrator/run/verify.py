@@ -64,11 +64,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     since, source = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
+    unfinished = list(_unfinished(cluster, found_records))
     deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += _beside_sets(cluster, snapshot, found_records, options, context.now(), missed=missed)
+        found += [*unfinished, *_beside_sets(cluster, snapshot, options, context.now(), missed=missed)]
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
         if problems != last_problems:
@@ -84,28 +85,34 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    resumes = next((record.flags for record in reversed(found_records) if record.is_open), ())
+    newest = sorted(found_records, key=lambda record: record.is_open)[-1:] if unfinished else []
+    resumes = newest[0].flags if newest else ()
     return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
+
+
+def _unfinished(cluster: Cluster, found_records: Sequence[Record]) -> Iterator[verification.Problem]:
+    """The problem that a run did not end, by its record, or because it has not given the operator's Lease back."""
+    unfinished = [record for record in found_records if record.is_open]
+    for record in unfinished:
+        yield verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
+    for namespace, lease in () if unfinished else leases.everywhere(cluster, leases.OPERATOR_LEASE).items():
+        if lease.holder == leases.PARKED:
+            ref = Ref("Lease", namespace, leases.OPERATOR_LEASE)
+            yield verification.Problem(ref, None, f"{leases.WAITS}: run again", settles=False)
 
 
 def _beside_sets(
     cluster: Cluster,
     snapshot: Snapshot,
-    found_records: Sequence[Record],
     options: VerifyOptions,
     now: datetime,
     *,
     missed: bool,
 ) -> Iterator[verification.Problem]:
-    """The problems that the sets do not show: records, operators and webhooks."""
+    """The problems that the sets do not show: CRDs, operators and webhooks."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
-    for record in found_records:
-        if record.is_open:
-            yield verification.Problem(
-                Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False
-            )
     if options.after_upgrade:
         yield from _no_operator(cluster, options, now, missed=missed)
         for one in webhooks.read(cluster):

@@ -11,6 +11,7 @@ from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
+from migrator.run.leases import OPERATOR_LEASE, PARKED
 from migrator.run.record import Record, State
 from testbed import operator_installation as installation
 from tests.support.clock import START
@@ -186,6 +187,18 @@ def test_beside_an_unfinished_run_a_verification_names_the_command_of_the_first_
     following = invoke("verify", "--to", NEW, code=7).out.partition("next ")[2]
     assert following == invoke("plan").out.partition("next ")[2]
     assert following.strip().startswith("grove-migrator run ")
+
+
+def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(site: Site, invoke: Invoke) -> None:
+    """Until then the new operator waits, and nobody is told that the upgrade is complete."""
+    invoke(*RUN)
+    lease = site.store.read(LEASES, "grove-system", OPERATOR_LEASE)
+    site.store.put({**lease, "spec": {**lease["spec"], "holderIdentity": PARKED}})
+    again = f"next      grove-migrator {' '.join(RUN)}\n"
+    assert invoke("plan").out.endswith(again)
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    assert invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.endswith(again)
 
 
 def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(site: Site, invoke: Invoke) -> None:
