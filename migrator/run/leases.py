@@ -180,6 +180,11 @@ class Leases:
         return self._held is not None
 
     @property
+    def keeps_operators_out(self) -> bool:
+        """Whether this run has parked the operator's Lease and not given it back; asks no server."""
+        return self._parked_at > -math.inf
+
+    @property
     def held(self) -> bool:
         """Whether our own Lease is ours now, and may be used; asks no server."""
         return self.taken and not self._lost() and self._clock() >= self._quiet_until
@@ -275,6 +280,7 @@ class Leases:
                 why = str(error).removesuffix(".") or "interrupted"
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=why)
             else:
+                self._parked_at = -math.inf
                 return
         raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released: {why}. {LOCKED_OUT}")
 

@@ -139,7 +139,8 @@ def _keeps_operator_out(run: Session) -> bool:
         return bool(run.stops)  # its target is another one, and the refusal names the command for that
     at_zero = installed is None or not installed.replicas
     was_stopped = record is not None and record.stopped is not None and at_zero
-    return bool(run.stops) or run.seen.parked or was_stopped
+    parked = run.seen.parked or (run.leases is not None and run.leases.keeps_operators_out)
+    return bool(run.stops) or parked or was_stopped
 
 
 def _left_something(run: Session) -> bool:
