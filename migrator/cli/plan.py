@@ -125,7 +125,7 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
     else:
         commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
-    progress = status.how_far(reached, reverts=seen.open_record.revert) if seen.open_record and reached else ""
+    progress = status.how_far(reached, reverts=seen.unfinished.revert) if seen.unfinished and reached else ""
     return status.outlook_text(look, plans, newer, commands=commands, progress=progress)
 
 

@@ -71,7 +71,9 @@ def verify(
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(result.problems, key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
-    if not after_upgrade:
+    if result.resumes:  # as the first look has it: what a run left half-way is finished before anything else
+        commands = [flags.next_command("run", *result.resumes, "--stop-operator")]
+    elif not after_upgrade:
         if _unmigrated(problems):
             commands.append(flags.next_command("run", "--stop-operator"))
         if result.sets and not problems:
@@ -85,8 +87,8 @@ def verify(
 
 
 def _unmigrated(problems: Sequence[Problem]) -> int:
-    """How many sets are not migrated."""
-    return sum(problem.ref.kind == "PodCliqueSet" and bool(problem.field) for problem in problems)
+    """How many sets are not migrated: what was edited since holds no hash of the source."""
+    return sum(problem.ref.kind == "PodCliqueSet" and problem.missed for problem in problems)
 
 
 def _json(
@@ -116,7 +118,7 @@ def _text(
 ) -> str:
     """The verdict, the first problems, and the commands that are next."""
     if problems:
-        rows = _problem_rows(options, problems)
+        rows = _problem_rows(options, problems, is_followed=bool(commands))
     elif result.sets:
         rows = _verified_rows(options, result)
     else:
@@ -138,10 +140,12 @@ def _verified_rows(options: core.VerifyOptions, result: core.VerifyResult) -> It
         yield words.row("note", note)
 
 
-def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem]) -> Iterator[str]:
+def _problem_rows(options: core.VerifyOptions, problems: Sequence[Problem], *, is_followed: bool) -> Iterator[str]:
     if not options.after_upgrade and (unmigrated := _unmigrated(problems)):
         are = "set is" if unmigrated == 1 else "sets are"
         yield words.wrapped(f"{unmigrated:,} {are} not migrated to {options.plan.target} yet.")
     yield from (words.row("problem", words.readable(problem.message), indent=2) for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         yield words.row("", f"And {len(problems) - _SHOWN:,} more: -o json lists all.")
+    if not options.after_upgrade and not is_followed:
+        yield words.row("note", "`grove-migrator plan` shows what is next.")

@@ -210,7 +210,8 @@ def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None
     found = sorted(plan.refusals, key=lambda finding: finding.code != "GM-205")  # the others follow from it
     if not found:
         return None
-    more = f" (and {count(len(found) - 1, 'more refusal')}; `plan` lists them all)" if len(found) > 1 else ""
+    rest = count(len(found) - 1, "more refusal")
+    more = f" (and {rest}; `plan --to {plan.target}` lists them all)" if len(found) > 1 else ""
     if skip_refused and not {one.state for one in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
         more += "; --skip-refused would leave nothing to migrate"
     first = found[0]

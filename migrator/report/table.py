@@ -100,7 +100,8 @@ def next_steps(plan: model.Plan) -> list[str]:
     only_sets_are_refused = all(finding.severity is model.Severity.WARNING for finding in plan.findings)
     if migrating and only_sets_are_refused and not _is_revert(plan):
         sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
-        steps.append(f"Or migrate {sets} with `run --skip-refused`; then the upgrade recreates {rest}.")
+        command = f"run --to {plan.target} --stop-operator --skip-refused"
+        steps.append(f"Or migrate {sets} with `{command}`; then the upgrade recreates {rest}.")
     return steps
 
 

@@ -49,11 +49,9 @@ PARKED: Final = "grove-migrator: half migrated, run again"
 _PARKED_SECONDS: Final = 3600
 _PARK_AGAIN: Final = 600.0  # so often in a run
 
-#: What is next while it is parked, and every stored hash is as asked.
-LOCKED_OUT: Final = (
-    "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start. "
-    f"{errors.AGAIN}"
-)
+#: What it means that it is parked; and what is next, if every stored hash is as asked.
+WAITS: Final = "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start"
+LOCKED_OUT: Final = f"{WAITS}. {errors.AGAIN}"
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 
@@ -182,6 +180,11 @@ class Leases:
         return self._held is not None
 
     @property
+    def keeps_operators_out(self) -> bool:
+        """Whether this run has parked the operator's Lease and not given it back; asks no server."""
+        return self._parked_at > -math.inf
+
+    @property
     def held(self) -> bool:
         """Whether our own Lease is ours now, and may be used; asks no server."""
         return self.taken and not self._lost() and self._clock() >= self._quiet_until
@@ -277,6 +280,7 @@ class Leases:
                 why = str(error).removesuffix(".") or "interrupted"
                 self._log.warning("lease_release_failed", lease=OPERATOR_LEASE, error=why)
             else:
+                self._parked_at = -math.inf
                 return
         raise errors.HalfWay(f"Lease {self.namespace}/{OPERATOR_LEASE} could not be released: {why}. {LOCKED_OUT}")
 

@@ -139,7 +139,8 @@ def _keeps_operator_out(run: Session) -> bool:
         return bool(run.stops)  # its target is another one, and the refusal names the command for that
     at_zero = installed is None or not installed.replicas
     was_stopped = record is not None and record.stopped is not None and at_zero
-    return bool(run.stops) or run.seen.parked or was_stopped
+    parked = run.seen.parked or (run.leases is not None and run.leases.keeps_operators_out)
+    return bool(run.stops) or parked or was_stopped
 
 
 def _left_something(run: Session) -> bool:
@@ -191,11 +192,11 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     record = run.seen.open_record
     if run.closed and run.leases is not None and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
+    if _names_next_command(run, error):
+        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
         return _beside_target_next(run)
-    if _names_next_command(run, error):
-        return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     if run.leases is None:
         return UNREAD
     return _next_step(run) if is_read else errors.HALF_WAY
@@ -225,7 +226,8 @@ def _beside_target_next(run: Session) -> str:
     known = installed is not None and installed.deployment and run.options.is_target(installed.image)
     start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     return (
-        f"Run again. If that is refused, let the target's operator run: {start}, and delete its Lease if that is parked"
+        "Run again. If that is refused, let the target's operator run, which recreates the pods of sets that are not "
+        f"migrated: {start}, and delete its Lease if that is parked"
     )
 
 

@@ -17,6 +17,7 @@ from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
 from migrator.run import operator
 from migrator.run.context import RunOptions
+from migrator.run.leases import WAITS
 from migrator.run.record import Record
 from migrator.run.seen import Observation, check_there, look_at_webhooks, records, unplanned
 from migrator.run.snapshot import read_snapshot
@@ -44,7 +45,7 @@ def first_look(
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
-    run, last = read.seen.open_record, read.seen.record
+    run, last = read.seen.unfinished, read.seen.record
     forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
     release = read.seen.installed_release
     look = outlook.Outlook(
@@ -55,16 +56,17 @@ def first_look(
         gpus=pods.gpus,
         operator=read.operator or ("not known: this account is not permitted to look" if forbidden else None),
         running=read.known.running,
-        record="" if last is None else _story(last),
+        record="" if last is None else _story(last, parked=read.seen.parked),
         resumes=() if run is None else run.flags,
         installed=release.name if release is not None else None,
     )
     return look, targets, read.seen
 
 
-def _story(run: Record) -> str:
+def _story(run: Record, *, parked: bool) -> str:
     """What became of the last run, as sentences."""
-    return sentence(str(run)) + (f" Last error: {run.error.removesuffix('.')}." if run.error else "")
+    waits = f" {WAITS}." if parked and not run.is_open else ""
+    return sentence(str(run)) + waits + (f" Last error: {run.error.removesuffix('.')}." if run.error else "")
 
 
 @dataclass(frozen=True, slots=True)

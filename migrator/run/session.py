@@ -394,4 +394,5 @@ class Session:
     def heed_signals(self) -> None:
         """Raise :class:`~migrator.errors.Interrupted` if the run is to end."""
         if self.context.is_over():
-            raise Interrupted("the run was asked to end" if self.context.stop.is_set() else "--timeout has expired")
+            asked = self.context.stop.is_set()
+            raise Interrupted("the run was asked to end" if asked else "--timeout has expired: give a longer one")

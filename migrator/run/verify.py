@@ -38,7 +38,7 @@ class VerifyResult:
     """The last snapshot's verdict: it is verified if there are no ``problems``.
 
     ``older`` and ``younger`` count the live pods of the sets that nobody has edited since the migration, by its time;
-    both are ``None`` without a record.
+    both are ``None`` without a record. ``resumes`` are the flags that finish a run that did not end.
     """
 
     sets: int
@@ -47,6 +47,7 @@ class VerifyResult:
     noticed: tuple[verification.Problem, ...]  # what is no problem
     older: int | None
     younger: int | None
+    resumes: tuple[str, ...] = ()
 
 
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
@@ -63,11 +64,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     since, source = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
+    unfinished = list(_unfinished(cluster, found_records))
     deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += _missing_or_open(snapshot, found_records)
+        found += [*_absence(snapshot), *unfinished]
         if options.after_upgrade:
             found += _of_operators(cluster, options, context.now(), missed=missed)
             found += _of_webhooks(cluster)
@@ -86,19 +88,27 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger)
+    newest = sorted(found_records, key=lambda record: record.is_open)[-1:] if unfinished else []
+    resumes = newest[0].flags if newest else ()
+    return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
 
 
-def _missing_or_open(snapshot: Snapshot, found_records: Sequence[Record]) -> Iterator[verification.Problem]:
-    """The problems that Grove is not there, or that a run did not end."""
+def _unfinished(cluster: Cluster, found_records: Sequence[Record]) -> Iterator[verification.Problem]:
+    """The problem that a run did not end, by its record, or because it has not given the operator's Lease back."""
+    unfinished = [record for record in found_records if record.is_open]
+    for record in unfinished:
+        yield verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
+    for namespace, lease in () if unfinished else leases.everywhere(cluster, leases.OPERATOR_LEASE).items():
+        if lease.holder == leases.PARKED:
+            ref = Ref("Lease", namespace, leases.OPERATOR_LEASE)
+            yield verification.Problem(ref, None, f"{leases.WAITS}: run again", settles=False)
+
+
+def _absence(snapshot: Snapshot) -> Iterator[verification.Problem]:
+    """The problem that Grove is not there."""
     if not snapshot.installed:
         message = "Grove's CRDs are not installed: there is nothing to verify"
         yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
-    for record in found_records:
-        if record.is_open:
-            yield verification.Problem(
-                Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False
-            )
 
 
 def _of_webhooks(cluster: Cluster) -> Iterator[verification.Problem]:

@@ -12,7 +12,7 @@ from structlog.testing import LogCapture
 
 from migrator import kinds
 from migrator.errors import STAY_AT_ZERO, NotAuthorised, Rejected, Unreachable
-from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
@@ -249,6 +249,15 @@ def test_a_denial_that_is_a_sentence_of_its_own_ends_with_one_full_stop() -> Non
     )
     ending = world.run(unparks)
     assert "not allowed. The operator's Lease is parked" in str(ending)
+
+
+def test_a_lease_that_this_run_has_parked_is_not_nothing() -> None:
+    """A void token right after that, beside an operator at zero: whoever starts it would wait an hour for the Lease."""
+    world = World(cluster.grown(), replicas=0)
+    void = raising(lambda: NotAuthorised("HTTP 401"))
+    ending = world.run(when(lambda step: step.moment == "before" and world.holder == PARKED, void))
+    assert world.holder == PARKED
+    assert ending.code == STUCK, str(ending)
 
 
 def test_a_revert_needs_no_right_to_start_an_operator_that_it_leaves_at_zero() -> None:

@@ -6,7 +6,7 @@ from migrator import kinds
 from migrator.errors import MAY_DIFFER, Unreachable
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, KILLED, STUCK, Step, do_at, kill, kill_at, when
+from tests.faults.process import DONE, FAILED, KILLED, STUCK, Step, do_at, kill, kill_at, when
 from tests.faults.steps import finished, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -123,3 +123,34 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     assert ending.code == STUCK, said
     assert "with --operator" in said, said
     assert "command again" not in said, said
+
+
+def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_run() -> None:
+    """The operator of this target is started and does not know that one's hashes: GM-205 alone names the way."""
+    world = World(cluster.grown())
+    world.die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.3"))
+    ending = world.run(target="legacy-1.33")
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "GM-205" in said, said
+    assert "operator run" not in said, said
+
+
+def test_beside_half_written_sets_it_is_said_what_the_targets_operator_costs() -> None:
+    """It was installed too early, and the rerun is refused: to let it run is the way on, and not free of charge."""
+    world = World()
+    world.die(kill_at(of_trees()[12].write, "after"))
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    users.begin_update(world)
+    ending = world.run()
+    said = str(ending)
+    assert ending.code == STUCK, said
+    assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
+
+
+def test_a_timeout_that_has_expired_asks_for_a_longer_one() -> None:
+    """The same command again would end in the same way."""
+    ending = World().run(timeout=1.0)
+    assert ending.code == FAILED, str(ending)
+    assert "give a longer one" in str(ending)

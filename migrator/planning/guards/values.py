@@ -47,7 +47,7 @@ UNKNOWN_PLACE: Final = base.Guard(
     "GM-136",
     "unknown-place",
     "A hash is stored in an unknown place",
-    "report it, and upgrade this set without grove-migrator",
+    "report it, and leave this set out with --skip-refused: the upgrade recreates its pods",
 )
 
 #: Where ``--allow`` accepts that a foreign value stays: the operator treats the object as before.

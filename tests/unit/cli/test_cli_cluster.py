@@ -161,6 +161,18 @@ def test_a_refused_run_counts_the_other_refusals(names: int, said: str, invoke: 
     assert said in invoke("run", "--dry-run", *TO, *HOME, code=3).message
 
 
+def test_a_refused_run_names_the_command_that_lists_the_other_refusals(invoke: Invoke) -> None:
+    """The first look, without a target, names what all targets have in common, or nothing beside a run half-way."""
+    items = objects()
+    for item in [item for item in items if item["kind"] == "PodCliqueSet"][:2]:
+        item["status"]["currentRevision"] = "x-1"
+    invoke.on(MemoryCluster(*items))
+    said = invoke("run", "--dry-run", *TO, *HOME, code=3).message
+    (command,) = re.findall(r"`([^`]*)` lists them all", said)
+    listed = invoke(*shlex.split(command), "-o", "json").json["refusals"]
+    assert [one["code"] for one in listed] == ["GM-120", "GM-120"]
+
+
 @pytest.mark.usefixtures("cluster")
 def test_the_summary_is_the_last_event_and_counts_what_was_done(invoke: Invoke) -> None:
     """The last line alone is enough: outcome and counts; every line has the same run_id."""

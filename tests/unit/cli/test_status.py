@@ -11,7 +11,10 @@ from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
 from migrator.releases.table import releases
 from migrator.report.table import MANY, plan_text
+from migrator.run.leases import OPERATOR_LEASE, PARKED
+from migrator.run.record import Record, State
 from testbed import operator_installation as installation
+from tests.support.clock import START
 from tests.support.command_line import Invoke, objects
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
 from tests.support.tables import table
@@ -167,6 +170,47 @@ def test_beside_an_unfinished_run_no_other_upgrade_is_offered(site: Site, invoke
     assert "the run was asked to end." in said
     for absent in ("ready", "newer", "NEWER", "GM-312"):
         assert f" {absent}" not in said
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.parametrize("back", [False, True], ids=["a run that has written all", "a revert"])
+def test_beside_an_unfinished_run_a_verification_names_the_command_of_the_first_look(
+    site: Site, invoke: Invoke, *, back: bool
+) -> None:
+    """To finish it is next, and not to verify again, nor to migrate what is being reverted."""
+    invoke(*RUN)
+    if back:
+        end_at_a_pod(site.store)
+        invoke(*RUN, "--revert", code=6)
+    else:
+        site.record(Record("1", "1", "auto", NEW, START, State.WRITING))
+    following = invoke("verify", "--to", NEW, code=7).out.partition("next ")[2]
+    assert following == invoke("plan").out.partition("next ")[2]
+    assert following.strip().startswith("grove-migrator run ")
+
+
+def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(site: Site, invoke: Invoke) -> None:
+    """Until then the new operator waits, and nobody is told that the upgrade is complete."""
+    invoke(*RUN)
+    lease = site.store.read(LEASES, "grove-system", OPERATOR_LEASE)
+    site.store.put({**lease, "spec": {**lease["spec"], "holderIdentity": PARKED}})
+    again = f"next      grove-migrator {' '.join(RUN)}\n"
+    assert invoke("plan").out.endswith(again)
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    assert invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.endswith(again)
+
+
+def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(site: Site, invoke: Invoke) -> None:
+    """A run would be refused: the first look knows that the upgrade is next."""
+    invoke(*RUN)
+    body = site.store.read(POD_CLIQUE_SETS, "inference", "llama-70b")
+    body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+    site.store.put(body)
+    said = invoke("verify", "--to", NEW, code=7).out
+    assert "not migrated" not in said
+    assert "grove-migrator run" not in said
+    assert said.endswith("note      `grove-migrator plan` shows what is next.\n")
 
 
 def test_nothing_blocks_only_what_was_checked(site: Site, invoke: Invoke) -> None:

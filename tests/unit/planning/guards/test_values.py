@@ -274,6 +274,12 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(world: World, fields: list[s
     assert by_name["other"] == []
 
 
+def test_a_hash_in_an_unknown_place_leaves_the_other_sets_a_way() -> None:
+    """The flag that leaves the set out is named, and what this costs."""
+    (finding,) = annotated(World().grow()).plan().set_plans[0].findings
+    assert "with --skip-refused: the upgrade recreates its pods" in finding.remedy
+
+
 def test_a_hash_that_does_not_change_may_be_anywhere() -> None:
     """What is also the target's needs no rewriting, wherever it is: it refuses nothing."""
     world = annotated(World().grow(cliques=[clique("front", containers=("a", "b")), clique("work")]))
