@@ -183,8 +183,8 @@ class Transport:
             return body
         failure = responses.Failure.of(answer.status, answer.data)
         if failure.is_transient:
-            doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
-            return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
+            in_doubt = failure.is_doubtful and not request.repeatable
+            return _Trouble(str(failure), responses.retry_after(answer.headers), in_doubt)
         where = ""
         if answer.status == HTTPStatus.UNAUTHORIZED:
             access.expire()

@@ -23,6 +23,7 @@ from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
+FULL = status(500, "etcdserver: mvcc: database space exceeded")
 GARBAGE = Answer(200, b"<html>")
 DEEP = Answer(200, b"[" * 100_000)
 CUT = replace(POD, cut=7)
@@ -83,6 +84,10 @@ ENDINGS: list[
     (
         "A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write.",
         (WRITES, (HICCUP,), errors.LostReply, "HTTP 500", 0),
+    ),
+    (
+        "A full etcd stores nothing, and only its operator can help.",
+        (WRITES, (FULL,), errors.Unreachable, "HTTP 500: etcdserver: mvcc: database space exceeded", 0),
     ),
     ("A read is never in doubt.", ((get,), (HICCUP,), errors.Unreachable, "^get Pod a/p: .*HTTP 500", 0)),
     (
