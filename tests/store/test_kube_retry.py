@@ -197,6 +197,19 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     assert len(again[0].seen) == 1
 
 
+def test_a_permission_that_was_there_a_moment_ago_is_waited_for(serve: Serve) -> None:
+    """An API server that has just started does not know its roles yet (seen on a real one), and denies what it may."""
+    denied = status(403, 'User "x" cannot get', reason="Forbidden")
+    api = serve(POD, denied, denied, POD, denied)
+    store = store_on(api.url)
+    get(store)
+    get(store)
+    assert len(api.seen) == 4
+    with pytest.raises(errors.Forbidden):
+        get(store)
+    assert len(api.seen) == 4 + ATTEMPTS
+
+
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
     """A process that takes our Lease over waits one request timeout: no attempt of ours begins later."""
     time = Clock()
