@@ -168,7 +168,7 @@ class Leases:
         self._parked_at = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
         self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
-        self._why_lost = ""
+        self._why_lost = self._why_late = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
         self._last_time = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] = lambda: None
@@ -196,7 +196,8 @@ class Leases:
     def _lost(self) -> str:
         if not self._why_lost and self._clock() - self._sent >= HOLD:
             late = self._clock() - self._sent
-            self._why_lost = f"the Lease was last renewed {late:.1f} s ago, and may be somebody else's"
+            why = f" ({self._why_late})" if self._why_late else ""
+            self._why_lost = f"the Lease was last renewed {late:.1f} s ago{why}, and may be somebody else's"
         return self._why_lost
 
     @property
@@ -298,8 +299,9 @@ class Leases:
         self._due = sent + RETRY_EVERY
         try:
             self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
-            self._sent, self._due = sent, sent + RENEW_EVERY
+            self._sent, self._due, self._why_late = sent, sent + RENEW_EVERY, ""
         except errors.MigratorError as error:
+            self._why_late = str(error)
             self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
 
     def _write(self, change: Op, *, attempts: int = _ATTEMPTS) -> None:

@@ -282,6 +282,14 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryCluster,
     assert not ours.held
 
 
+def test_the_end_of_a_hold_says_why_no_renewal_succeeded(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
+    """A full etcd or an expired token ends a run as a lost Lease, and only the log had the cause."""
+    cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
+    renew(ours, clock, 20, every=2.5)
+    with pytest.raises(LeaseLost, match=r"renewed 4\d\.\d s ago \(no answer\), and may be"):
+        ours.seconds_left()
+
+
 @table(
     "change",
     ("Another holder.", ({"holderIdentity": "thief_1"},)),
