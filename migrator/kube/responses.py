@@ -77,10 +77,13 @@ class Failure:
     def is_transient(self) -> bool:
         """Whether the same request may succeed later: throttled, or an error of the server itself.
 
-        A webhook that does not answer is not a transient error: the request would wait for it again each time.
+        A webhook that does not answer is not a transient error: the request would wait for it again each time. A page
+        with 404 is of a proxy without a backend: it must not look like an absence of objects.
         """
-        lasts = self._stopped is not None or self._etcd == _TOO_LARGE
-        return self.code == HTTPStatus.TOO_MANY_REQUESTS or (self.code in SERVER_ERRORS and not lasts)
+        if self.code in SERVER_ERRORS:
+            return self._stopped is None and self._etcd != _TOO_LARGE
+        is_page = self.code == HTTPStatus.NOT_FOUND and self.text.startswith("<")
+        return is_page or self.code == HTTPStatus.TOO_MANY_REQUESTS
 
     @property
     def is_doubtful(self) -> bool:

@@ -24,6 +24,7 @@ from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
 FULL = status(500, "etcdserver: mvcc: database space exceeded")
+NO_BACKEND = Answer(404, b"<html><title>404 Not Found</title></html>")
 GARBAGE = Answer(200, b"<html>")
 DEEP = Answer(200, b"[" * 100_000)
 CUT = replace(POD, cut=7)
@@ -88,6 +89,10 @@ ENDINGS: list[
     (
         "A full etcd stores nothing, and only its operator can help.",
         (WRITES, (FULL,), errors.Unreachable, "HTTP 500: etcdserver: mvcc: database space exceeded", 0),
+    ),
+    (
+        "A page of a proxy without a backend does not say that an object, or a kind, is not there.",
+        ((get, *WRITES), (NO_BACKEND,), errors.Unreachable, "HTTP 404: <html>.*gave up after", 0),
     ),
     ("A read is never in doubt.", ((get,), (HICCUP,), errors.Unreachable, "^get Pod a/p: .*HTTP 500", 0)),
     (
