@@ -35,7 +35,7 @@ _ADMISSION: Final = re.compile(
 )
 #: An error of etcd as the API server passes it on; none of them quotes a value.
 _ETCD: Final = re.compile(r"etcdserver: [A-Za-z:, -]{1,100}")
-_FULL, _TOO_LARGE = "etcdserver: mvcc: database space exceeded", "etcdserver: request is too large"
+_TOO_LARGE: Final = "etcdserver: request is too large"
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 #: What a user can do about these codes.
@@ -84,11 +84,6 @@ class Failure:
             return self._stopped is None and self._etcd != _TOO_LARGE
         is_page = self.code == HTTPStatus.NOT_FOUND and self.text.startswith("<")
         return is_page or self.code == HTTPStatus.TOO_MANY_REQUESTS
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether a write may have been applied all the same: a timeout of etcd is a 500."""
-        return self.code in SERVER_ERRORS and self._etcd != _FULL
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""

@@ -188,8 +188,8 @@ class Transport:
             return body
         failure = responses.Failure.of(answer.status, answer.data)
         if failure.is_transient:
-            in_doubt = failure.is_doubtful and not request.repeatable
-            return _Trouble(str(failure), responses.retry_after(answer.headers), in_doubt)
+            doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
+            return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
         where = ""
         if answer.status == HTTPStatus.UNAUTHORIZED:
             access.expire()

@@ -56,6 +56,8 @@ LOCKED_OUT: Final = (
 )
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
+#: After these a Lease is read again: another writer was faster, or nobody knows.
+_NOT_TAKEN: Final = (errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply)
 
 
 def monotonic() -> float:
@@ -236,10 +238,12 @@ class Leases:
                 return why
             sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
             self._asked = Lease(spec=spec), sent
-            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
+            try:
                 self._hold(self._replace(OWN_LEASE, found, spec), sent)
                 return self._late_writes()
-        raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
+            except _NOT_TAKEN as error:
+                failed = error
+        raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken: {failed}")
 
     def park(self) -> str:
         """Take the operator's Lease from operators, if it is free; returns what is in the way, empty once it is.
@@ -253,12 +257,14 @@ class Leases:
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
             self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
-            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
+            try:
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
                 self._parked_at = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
                 return self._late_writes()
-        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
+            except _NOT_TAKEN as error:
+                failed = error
+        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken: {failed}")
 
     def unpark(self) -> None:
         """Give the operator's Lease back; raises :class:`~migrator.errors.HalfWay` if that fails.

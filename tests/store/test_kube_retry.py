@@ -87,8 +87,8 @@ ENDINGS: list[
         (WRITES, (HICCUP,), errors.LostReply, "HTTP 500", 0),
     ),
     (
-        "A full etcd stores nothing, and only its operator can help.",
-        (WRITES, (FULL,), errors.Unreachable, "HTTP 500: etcdserver: mvcc: database space exceeded", 0),
+        "A full etcd may have stored the value with which it became full (its quotaApplierV3), and it is named.",
+        (WRITES, (FULL,), errors.LostReply, "HTTP 500: etcdserver: mvcc: database space exceeded", 0),
     ),
     (
         "A page of a proxy without a backend does not say that an object, or a kind, is not there.",
