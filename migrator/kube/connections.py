@@ -23,7 +23,7 @@ from kubernetes.client import ApiClient, Configuration
 from urllib3 import PoolManager, disable_warnings
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import InsecureRequestWarning
+from urllib3.exceptions import InsecureRequestWarning, NewConnectionError
 from urllib3.util import parse_url
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
@@ -164,6 +164,16 @@ class _Http(HTTPConnection):
 
 class _Https(HTTPSConnection):
     response_class = _TimedResponse
+
+    def connect(self) -> None:
+        """Connect; if the TLS handshake is not answered, as by a server that restarts, nothing of a request was sent.
+
+        urllib3 has one error for that and for an answer that does not come.
+        """
+        try:
+            super().connect()
+        except (TimeoutError, ConnectionError, ssl.SSLEOFError) as error:
+            raise NewConnectionError(self, str(error)) from error
 
 
 class _HttpPool(HTTPConnectionPool):

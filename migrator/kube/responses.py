@@ -27,6 +27,15 @@ _STOPPED: Final = re.compile(
     r"(?P<by>failed calling webhook|admission webhook|ValidatingAdmissionPolicy) "
     r"(?P<quote>[\"'])(?P<name>[^\"']{1,253})(?P=quote)"
 )
+#: A denial by a plugin of the API server; that of a missing permission goes on with ``User`` and a name
+#: (``k8s.io/apiserver`` ``endpoints/handlers/responsewriters/errors.go:ForbiddenMessage``).
+_ADMISSION: Final = re.compile(
+    r" is forbidden: (?!User )"
+    r"(?:exceeded quota: (?P<quota>[a-z0-9.-]{1,253}),|.*(?P<ending>because it is being terminated)|)"
+)
+#: An error of etcd as the API server passes it on; none of them quotes a value.
+_ETCD: Final = re.compile(r"etcdserver: [A-Za-z:, -]{1,100}")
+_TOO_LARGE: Final = "etcdserver: request is too large"
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]/~-]{1,200}")
 
 #: What a user can do about these codes.
@@ -68,16 +77,21 @@ class Failure:
     def is_transient(self) -> bool:
         """Whether the same request may succeed later: throttled, or an error of the server itself.
 
-        A webhook that does not answer is not a transient error: the request would wait for it again each time.
+        A webhook that does not answer is not a transient error: the request would wait for it again each time. A page
+        with 404 is of a proxy without a backend: it must not look like an absence of objects.
         """
-        throttled = self.code == HTTPStatus.TOO_MANY_REQUESTS
-        return throttled or (self.code in SERVER_ERRORS and self._stopped is None)
+        if self.code in SERVER_ERRORS:
+            return self._stopped is None and self._etcd != _TOO_LARGE
+        is_page = self.code == HTTPStatus.NOT_FOUND and self.text.startswith("<")
+        return is_page or self.code == HTTPStatus.TOO_MANY_REQUESTS
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
         code, text = self.code, f"{what}: {self}"
         if self._stopped:
             return errors.Rejected(text, denied_by=self._stopped["name"])
+        if self._admission:
+            return errors.Rejected(text)
         names_nothing = self.status and not self._details.get("causes") and not self._details.get("name")
         if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and names_nothing:
             return errors.TestFailed(f"{what}: a test of the patch does not hold")
@@ -93,7 +107,7 @@ class Failure:
         return kinds.get(code, errors.ApiError)(text)
 
     def __str__(self) -> str:
-        """Code, reason, the fields of the causes, and who denied it; or the text of what is not a ``Status``.
+        """Code, reason, the fields of the causes, who denied it, etcd's error; or the text of what is no ``Status``.
 
         Nothing else of a ``Status``: its message quotes values, and values are secrets.
         """
@@ -106,6 +120,14 @@ class Failure:
         if self._stopped:
             by = self._stopped["by"]
             parts.append(f"{by if by.startswith('failed') else 'denied by'} {self._stopped['name']}")
+        elif self._admission:
+            parts.append("admission control denies it")
+            if quota := self._admission["quota"]:
+                parts.append(f"quota {quota} is exceeded")
+            elif self._admission["ending"]:
+                parts.append("the namespace is being deleted")
+        elif self._etcd:
+            parts.append(self._etcd)
         elif self.code in _REMEDIES:
             parts.append(_REMEDIES[self.code])
         return ": ".join([*parts, *filter(None, [self.text])])
@@ -116,9 +138,24 @@ class Failure:
         return details if isinstance(details, dict) else {}
 
     @property
+    def _message(self) -> str:
+        return " ".join(str(self.status.get("message") or "").split())
+
+    @property
     def _stopped(self) -> re.Match[str] | None:
         """How a webhook or a policy stopped the request, and its name."""
-        return _STOPPED.search(" ".join(str(self.status.get("message") or "").split()))
+        return _STOPPED.search(self._message)
+
+    @property
+    def _admission(self) -> re.Match[str] | None:
+        """How a plugin of the API server denied the request."""
+        return _ADMISSION.search(self._message) if self.code == HTTPStatus.FORBIDDEN else None
+
+    @property
+    def _etcd(self) -> str:
+        """The error of etcd behind an error of the server."""
+        found = _ETCD.match(self._message) if self.code in SERVER_ERRORS else None
+        return found[0] if found else ""
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -102,11 +102,13 @@ class _Trouble(NamedTuple):
     """A failure of one attempt that may pass.
 
     ``asked``: the wait that the server asks for, in seconds. ``in_doubt``: a write may have been applied all the same.
+    ``error``: what it is if it does not pass.
     """
 
     text: str
     asked: float | None = None
     in_doubt: bool = False
+    error: errors.MigratorError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Transport:
         self.server = self._credentials.server
         self._deadline = deadline or Deadline(timing.clock)
         self._has_answered = False  # whether there has ever been an answer
+        self._permitted = set[str]()  # paths that could be read
 
     def send(self, request: Request) -> bytes:
         """The body of a successful answer.
@@ -179,6 +182,8 @@ class Transport:
             return _Trouble(self._unanswered(request, error, access.pool.proxy))
         self._has_answered = True
         if answer.status in responses.OK:
+            if request.method == "GET":
+                self._permitted.add(request.path)
             body: bytes = answer.data
             return body
         failure = responses.Failure.of(answer.status, answer.data)
@@ -189,7 +194,10 @@ class Transport:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             access.expire()
             where = f" at {self.server}"
-        raise failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
+        definite = failure.error(f"{request.what}{where}", patching=request.method == "PATCH")
+        if isinstance(definite, errors.Forbidden) and request.path in self._permitted and request.method == "GET":
+            return _Trouble(str(failure), error=definite)  # an API server that has just started knows no roles yet
+        raise definite
 
     def _limits(self, request: Request, longest: float, until: float) -> tuple[float, float]:
         """How long an attempt may take to connect, and how long the server then has, in seconds.
@@ -223,6 +231,8 @@ class Transport:
         return f"{'no answer from' if self._has_answered else 'cannot reach the API server'} {host}: {text}"
 
     def _give_up(self, request: Request, attempts: int, trouble: _Trouble) -> NoReturn:
+        if trouble.error is not None:
+            raise trouble.error
         tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request
         raise errors.Unreachable(f"{what}{trouble.text} (gave up after {tries})")

@@ -54,6 +54,8 @@ WAITS: Final = "The operator's Lease is parked, so an operator that starts waits
 LOCKED_OUT: Final = f"{WAITS}. {errors.AGAIN}"
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
+#: After these a Lease is read again: another writer was faster, or nobody knows.
+_NOT_TAKEN: Final = (errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply)
 
 
 def monotonic() -> float:
@@ -166,7 +168,7 @@ class Leases:
         self._parked_at = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
         self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
-        self._why_lost = ""
+        self._why_lost = self._why_late = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
         self._last_time = datetime.min.replace(tzinfo=UTC)
         self._end_renewals: Callable[[], None] = lambda: None
@@ -199,7 +201,8 @@ class Leases:
     def _lost(self) -> str:
         if not self._why_lost and self._clock() - self._sent >= HOLD:
             late = self._clock() - self._sent
-            self._why_lost = f"the Lease was last renewed {late:.1f} s ago, and may be somebody else's"
+            why = f" ({self._why_late})" if self._why_late else ""
+            self._why_lost = f"the Lease was last renewed {late:.1f} s ago{why}, and may be somebody else's"
         return self._why_lost
 
     @property
@@ -238,10 +241,12 @@ class Leases:
                 return why
             sent, spec = self._clock(), self._spec(found, self._context.identity, int(DURATION))
             self._asked = Lease(spec=spec), sent
-            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
+            try:
                 self._hold(self._replace(OWN_LEASE, found, spec), sent)
                 return self._late_writes()
-        raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken")
+            except _NOT_TAKEN as error:
+                failed = error
+        raise errors.ClusterError(f"Lease {self.namespace}/{OWN_LEASE} is free, and could not be taken: {failed}")
 
     def park(self) -> str:
         """Take the operator's Lease from operators, if it is free; returns what is in the way, empty once it is.
@@ -255,12 +260,14 @@ class Leases:
             if why := self._obstacle(OPERATOR_LEASE, found, began):
                 return why
             self.seconds_left()  # after the reading: whoever writes that Lease after us changes what was read
-            with suppress(errors.AlreadyExists, errors.TestFailed, errors.NotFound, errors.LostReply):
+            try:
                 self._replace(OPERATOR_LEASE, found, self._spec(found, PARKED, _PARKED_SECONDS))
                 self._parked_at = began
                 self._wait_for_late_writes(OPERATOR_LEASE)
                 return self._late_writes()
-        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken")
+            except _NOT_TAKEN as error:
+                failed = error
+        raise errors.ClusterError(f"Lease {self.namespace}/{OPERATOR_LEASE} is free, and could not be taken: {failed}")
 
     def unpark(self) -> None:
         """Give the operator's Lease back; raises :class:`~migrator.errors.HalfWay` if that fails.
@@ -302,8 +309,9 @@ class Leases:
         self._due = sent + RETRY_EVERY
         try:
             self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
-            self._sent, self._due = sent, sent + RENEW_EVERY
+            self._sent, self._due, self._why_late = sent, sent + RENEW_EVERY, ""
         except errors.MigratorError as error:
+            self._why_late = str(error)
             self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
 
     def _write(self, change: Op, *, attempts: int = _ATTEMPTS) -> None:

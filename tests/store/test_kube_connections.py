@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -207,3 +208,24 @@ def test_what_is_not_sent_when_a_connection_ends_is_thrown_away() -> None:
         assert struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)) == (1, 0)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
         connection.close()
+
+
+@pytest.mark.parametrize("begins", ["silence", "the end"])
+def test_a_write_whose_connection_is_not_made_was_not_sent(tmp_path: Path, begins: str) -> None:
+    """A load balancer accepts the connection before it knows that its server restarts, and TLS never begins."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted = list[socket.socket]()
+
+        def accept() -> None:
+            with suppress(OSError):  # the end of the test
+                while True:
+                    accepted.append(server.accept()[0])
+                    if begins == "the end":
+                        accepted[-1].close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        path = kubeconfig(tmp_path / "config", f"https://127.0.0.1:{server.getsockname()[1]}")
+        store = kube_store.connect(kubeconfig=path, timing=Timing(longest=3.0))
+        with pytest.raises(Unreachable, match="cannot reach the API server"):
+            store.patch(PODS, "a", "p", OPS)
+    assert len(accepted) > 1

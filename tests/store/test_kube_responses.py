@@ -19,6 +19,11 @@ POLICY_DENIES = (
     "pods \"p1\" is forbidden: ValidatingAdmissionPolicy 'grove-migrator-labels' with binding 'grove-migrator-labels' "
     f"denied request: {SECRET}"
 )
+QUOTA = f'leases.coordination.k8s.io "l" is forbidden: exceeded quota: no-leases, requested: {SECRET}=1'
+TERMINATING = 'leases "l" is forbidden: unable to create new content in namespace a because it is being terminated'
+NO_PERMISSION = f'pods "p" is forbidden: User "{SECRET}" cannot patch resource "pods" in API group ""'
+TOO_LARGE = "etcdserver: request is too large"
+FULL = "etcdserver: mvcc: database space exceeded"
 WEBHOOK_DENIES = f'admission webhook "other.example" denied the request: token {SECRET} is wrong'
 
 
@@ -33,6 +38,10 @@ def causes(*fields: str) -> dict[str, Any]:
         (401, {"reason": "Unauthorized"}, errors.NotAuthorised, "log in again, or choose another --context"),
         (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, errors.Forbidden, "with SECURITY.md"),
         (403, {"reason": "Forbidden", "message": POLICY_DENIES}, errors.Rejected, "denied by grove-migrator-labels"),
+        (403, {"message": NO_PERMISSION}, errors.Forbidden, "with SECURITY.md"),
+        (403, {"message": QUOTA}, errors.Rejected, "admission control denies it: quota no-leases is exceeded"),
+        (403, {"message": TERMINATING}, errors.Rejected, "denies it: the namespace is being deleted"),
+        (403, {"message": f'pods "p" is forbidden: no {SECRET}'}, errors.Rejected, "admission control denies it"),
         (403, {"message": WEBHOOK_DENIES}, errors.Rejected, "HTTP 403: denied by other.example"),
         *(
             (code, {"message": WEBHOOK_DENIES}, errors.Rejected, f"HTTP {code}: denied by other.example")
@@ -59,6 +68,7 @@ def causes(*fields: str) -> dict[str, Any]:
         (422, {}, errors.Rejected, "HTTP 422"),
         (422, {"details": {"causes": 5}}, errors.Rejected, "HTTP 422"),
         (302, {}, errors.ApiError, "HTTP 302: a redirect is not followed: is a proxy or a login page in the way?"),
+        (500, {"message": TOO_LARGE}, errors.ApiError, "HTTP 500: etcdserver: request is too large"),
         (500, {"message": f"panic: {SECRET}\n{SECRET}", "reason": f"reason {SECRET}"}, errors.ApiError, "HTTP 500"),
         (
             500,
@@ -92,7 +102,8 @@ def test_422_of_a_create_is_no_failed_test() -> None:
     ("code", "message", "transient"),
     [
         *((code, "", True) for code in (429, 502, 503, 504)),
-        (500, "etcdserver: leader changed", True),
+        *((500, message, True) for message in ("etcdserver: leader changed", FULL)),
+        (500, TOO_LARGE, False),
         *((500, message, False) for message in (WEBHOOK_DOWN, WEBHOOK_DENIES)),
         *((code, "", False) for code in (404, 409, 410, 422)),
     ],

@@ -23,6 +23,8 @@ from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
+FULL = status(500, "etcdserver: mvcc: database space exceeded")
+NO_BACKEND = Answer(404, b"<html><title>404 Not Found</title></html>")
 GARBAGE = Answer(200, b"<html>")
 DEEP = Answer(200, b"[" * 100_000)
 CUT = replace(POD, cut=7)
@@ -83,6 +85,14 @@ ENDINGS: list[
     (
         "A timeout of etcd may have stored the value: that is a lost reply, not a failure before the write.",
         (WRITES, (HICCUP,), errors.LostReply, "HTTP 500", 0),
+    ),
+    (
+        "A full etcd may have stored the value with which it became full (its quotaApplierV3), and it is named.",
+        (WRITES, (FULL,), errors.LostReply, "HTTP 500: etcdserver: mvcc: database space exceeded", 0),
+    ),
+    (
+        "A page of a proxy without a backend does not say that an object, or a kind, is not there.",
+        ((get, *WRITES), (NO_BACKEND,), errors.Unreachable, "HTTP 404: <html>.*gave up after", 0),
     ),
     ("A read is never in doubt.", ((get,), (HICCUP,), errors.Unreachable, "^get Pod a/p: .*HTTP 500", 0)),
     (
@@ -190,6 +200,19 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
     with back:
         act(store)
     assert len(again[0].seen) == 1
+
+
+def test_a_permission_that_was_there_a_moment_ago_is_waited_for(serve: Serve) -> None:
+    """An API server that has just started does not know its roles yet (seen on a real one), and denies what it may."""
+    denied = status(403, 'User "x" cannot get', reason="Forbidden")
+    api = serve(POD, denied, denied, POD, denied)
+    store = store_on(api.url)
+    get(store)
+    get(store)
+    assert len(api.seen) == 4
+    with pytest.raises(errors.Forbidden):
+        get(store)
+    assert len(api.seen) == 4 + ATTEMPTS
 
 
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:

@@ -199,10 +199,11 @@ class Accounts:
     others: Client
     planted: Sequence[Object]
 
-    def send(self, client: Client, request: Request) -> Answer:
-        """Send a request that changes nothing."""
+    def send(self, client: Client, request: Request, *, of: Object | None = None) -> Answer:
+        """Send a request that changes nothing; about another object than those that are planted if one is given."""
         kind, _, name = request.to.partition("/")
-        there = (x for x in reversed(self.planted) if x["kind"] == kind and name in ("", x["metadata"]["name"]))
+        planted = [of] if of is not None else reversed(self.planted)
+        there = (x for x in planted if x["kind"] == kind and name in ("", x["metadata"]["name"]))
         item, content_type = request.body, "application/json"
         if request.method == "PATCH":
             item, content_type = next(there), JSON_PATCH if isinstance(request.body, list) else MERGE_PATCH
@@ -266,6 +267,29 @@ def test_everything_else_is_denied_to_the_account_and_to_nobody_else(accounts: A
     assert by_policy(ours), (ours.status, ours.body)
     others = accounts.send(accounts.others, request_)
     assert others.status in {200, 201}, others.body
+
+
+@pytest.mark.parametrize(
+    ("number", "body", "permitted"),
+    [
+        (1000, replace("/spec/entries/999/podCliqueSetGenerationHash", HASH), True),
+        (1000, replace("/spec/entries/999/role", "ScaleOut"), False),
+        (1001, replace("/spec/entries/0/podCliqueSetGenerationHash", HASH), False),
+    ],
+)
+def test_a_large_map_is_judged_to_its_last_entry(
+    site: ServedSite, accounts: Accounts, *, number: int, body: list[Object], permitted: bool
+) -> None:
+    """CEL stops a policy that costs too much; what is beyond the entries that it looks at must not change either."""
+    entries = [{"epoch": str(epoch), "role": "Tail", "podCliqueSetGenerationHash": "4b5c6d"} for epoch in range(number)]
+    spec = {"podCliqueSetReplicaIndex": 0, "entries": entries}
+    large = site.client.create(made("grove.io/v1alpha1", "PodGangMap", "large", WORKLOADS, spec=spec))
+    try:
+        answer = accounts.send(accounts.ours, Request("large", "PodGangMap/large", body), of=large)
+    finally:
+        site.client.delete(large)
+    assert (answer.status == 200) is permitted, answer.body
+    assert by_policy(answer) is not permitted
 
 
 @pytest.mark.parametrize(

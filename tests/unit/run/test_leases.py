@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from migrator.errors import Forbidden, HalfWay, LeaseLost, Unreachable
+from migrator.errors import ClusterError, Forbidden, HalfWay, LeaseLost, LostReply, Unreachable
 from migrator.kinds import LEASES
 from migrator.run.context import periodically
 from migrator.run.leases import (
@@ -280,6 +280,28 @@ def test_failed_renewals_are_tried_again_within_the_hold(cluster: MemoryCluster,
     cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
     renew(ours, clock, 20, every=2.5)
     assert not ours.held
+
+
+def test_a_free_lease_that_cannot_be_taken_says_why(cluster: MemoryCluster, leases: Leases) -> None:
+    """A full etcd ends every attempt as a lost reply."""
+    cluster.fail(LostReply("no space"), verb="create", times=3)
+    with pytest.raises(ClusterError, match=r"grove-migrator is free, and could not be taken: no space$"):
+        leases.obtain()
+
+
+def test_an_operators_lease_that_cannot_be_parked_says_why(cluster: MemoryCluster, ours: Leases) -> None:
+    """The same of the operator's."""
+    cluster.fail(LostReply("no space"), verb="create", times=3)
+    with pytest.raises(ClusterError, match=r"election is free, and could not be taken: no space$"):
+        ours.park()
+
+
+def test_the_end_of_a_hold_says_why_no_renewal_succeeded(cluster: MemoryCluster, clock: Clock, ours: Leases) -> None:
+    """A full etcd or an expired token ends a run as a lost Lease, and only the log had the cause."""
+    cluster.fail(Unreachable("no answer"), verb="patch", times=1000)
+    renew(ours, clock, 20, every=2.5)
+    with pytest.raises(LeaseLost, match=r"renewed 4\d\.\d s ago \(no answer\), and may be"):
+        ours.seconds_left()
 
 
 @table(
