@@ -44,12 +44,12 @@ def test_the_order_of_keys_never_matters(scheme: str) -> None:
     rng = random.Random(566)  # noqa: S311 - nothing here is a secret
     taken = [
         vector
-        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 500)
+        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 200)
         if vector.hashes[scheme] and template_hash(vector.input, scheme) != UNKNOWABLE
     ]
     for vector in taken:
         assert _hash(_shuffled(vector.input, rng), scheme) == vector.hashes[scheme], vector.id
-    assert len(taken) > 300
+    assert len(taken) > 100
 
 
 @pytest.mark.parametrize("minor", MINORS)

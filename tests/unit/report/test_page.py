@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from migrator.grove.objects import Ref, Tree
-from migrator.planning.model import Disruption, Finding, NotChecked, Plan, SetState, Severity
+from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetState, Severity
 from migrator.releases.table import Named
 from migrator.report import json as report
 from migrator.report import page as page_module
 from tests.support.builders import World, clique
 from tests.support.fleet import LONG, fleet
 from tests.support.tables import table
-from tests.unit.report.test_table import many, plan, tree, tree_plan
+from tests.unit.report.test_table import LABEL, NEW, OLD, many, plan, tree, tree_plan
 
 ORIGIN = report.PlanHeader("dump.yaml", "2026-02-01T00:00:00+00:00", "1.2.3")
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
@@ -225,8 +225,9 @@ def test_costs_are_counted_and_their_assumptions_stated() -> None:
     assert "GPUs of these pods 40 16" in text
     assert "operator stopped while hashes are written * - under a minute" in text
     assert "4 patches at an assumed 100 a second" in text
-    large = plan(*(tree_plan(f"s{number}") for number in range(1501)))
-    assert "written * - about 2 minutes" in Page(render(large)).text
+    many_pods = tuple(Change(Ref("Pod", "default", f"p-{number}"), LABEL, OLD, NEW) for number in range(6001))
+    large = replace(tree_plan("large"), changes=many_pods)
+    assert "written * - about 2 minutes" in Page(render(plan(large))).text
 
 
 READY = "until the slowest model is ready **"
