@@ -213,6 +213,17 @@ def test_a_permission_that_was_there_a_moment_ago_is_waited_for(serve: Serve) ->
     with pytest.raises(errors.Forbidden):
         get(store)
     assert len(api.seen) == 4 + ATTEMPTS
+    with pytest.raises(errors.Forbidden):
+        get(store)
+    assert len(api.seen) == 5 + ATTEMPTS, "a permission that was taken away is waited for once"
+
+
+def test_a_page_instead_of_an_api_server_is_soon_told_with_its_address(serve: Serve) -> None:
+    """A wrong path in the kubeconfig's server, in front of which a proxy stands, is no proxy that waits for it."""
+    url, time = serve(NO_BACKEND).url, Clock()
+    with pytest.raises(errors.Unreachable, match=rf"^{url}: HTTP 404: <html>.*gave up after 3 attempts"):
+        get(store_on(url, time=time))
+    assert sum(time.slept) < 1
 
 
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:
