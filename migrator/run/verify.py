@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
@@ -106,7 +106,10 @@ def _resumes(
     """See :class:`VerifyResult`."""
     if unfinished:
         newest = unfinished[-1]
-        return newest.flags_to() if is_same_target(newest, options) else newest.flags
+        if not is_same_target(newest, options):
+            return newest.flags
+        # Old hashes beside the target's operator would cost their pods.
+        return (replace(newest, revert=False) if options.after_upgrade else newest).flags_to()
     is_parked = any(problem.ref.name == leases.OPERATOR_LEASE for problem in problems)
     is_refused = any(problem.field and not problem.missed for problem in problems)
     return () if is_parked and not is_refused else None

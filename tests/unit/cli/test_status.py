@@ -200,6 +200,21 @@ def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(site: 
     assert invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.endswith(again)
 
 
+def test_after_the_upgrade_no_revert_of_it_is_next(site: Site, invoke: Invoke) -> None:
+    """One died, and the upgrade went on: to finish it would leave old hashes to the operator that runs."""
+    invoke(*RUN)
+    site.record(Record("1", "1", "auto", NEW, START, State.WRITING, revert=True))
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    said = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out
+    assert said.endswith(f"next      grove-migrator {' '.join(RUN)}\n")
+    before = site.generations
+    invoke(*RUN)
+    invoke("verify", "--to", NEW)
+    assert site.generations == before
+    assert site.replicas == 1
+
+
 def _park(site: Site, namespace: str = "grove-system") -> None:
     """Leave the operator's Lease as a run that died before it gave that back."""
     lease = site.store.read(LEASES, "grove-system", OPERATOR_LEASE)
