@@ -235,7 +235,7 @@ class Transport:
 
     def _give_up(self, request: Request, attempts: int, trouble: _Trouble) -> NoReturn:
         if trouble.error is not None:
-            self._permitted.discard(request.path)  # that is waited for once
+            self._permitted.clear()  # a role that was taken away is waited for once
             raise trouble.error
         tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request

@@ -205,17 +205,18 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 def test_a_permission_that_was_there_a_moment_ago_is_waited_for(serve: Serve) -> None:
     """An API server that has just started does not know its roles yet (seen on a real one), and denies what it may."""
     denied = status(403, 'User "x" cannot get', reason="Forbidden")
-    api = serve(POD, denied, denied, POD, denied)
+    api = serve(POD, denied, denied, POD, POD, denied)
     store = store_on(api.url)
     get(store)
     get(store)
     assert len(api.seen) == 4
+    store.get(CONFIG_MAPS, "a", "p")
     with pytest.raises(errors.Forbidden):
         get(store)
-    assert len(api.seen) == 4 + ATTEMPTS
+    assert len(api.seen) == 5 + ATTEMPTS
     with pytest.raises(errors.Forbidden):
-        get(store)
-    assert len(api.seen) == 5 + ATTEMPTS, "a permission that was taken away is waited for once"
+        store.get(CONFIG_MAPS, "a", "p")
+    assert len(api.seen) == 6 + ATTEMPTS, "a role that was taken away is waited for once, not for each kind"
 
 
 def test_a_page_instead_of_an_api_server_is_soon_told_with_its_address(serve: Serve) -> None:
