@@ -31,7 +31,8 @@ _STOPPED: Final = re.compile(
 #: with any words of an authorizer (``k8s.io/apiserver`` ``endpoints/handlers/responsewriters/errors.go``).
 _ADMISSION: Final = re.compile(
     r"\S+(?: \"[^\"]*\")? is forbidden: (?!User )"
-    r"(?:exceeded quota: (?P<quota>[a-z0-9.-]{1,253}),|.*(?P<ending>because it is being terminated)|)"
+    r"(?:exceeded quota: (?P<quota>[a-z0-9.-]{1,253}),|.*(?P<ending>because it is being terminated)"
+    r"|(?P<unready>not yet ready to handle request)|)"
 )
 #: An error of etcd as the API server passes it on; none of them quotes a value.
 _ETCD: Final = re.compile(r"etcdserver: [A-Za-z:, -]{1,100}")
@@ -82,11 +83,13 @@ class Failure:
     def is_transient(self) -> bool:
         """Whether the same request may succeed later: throttled, an error of the server itself, or a proxy's page.
 
-        A webhook that does not answer is not a transient error: the request would wait for it again each time.
+        A webhook that does not answer is not a transient error: the request would wait for it again each time. Plugins
+        of an API server that has just started deny every write (``k8s.io/apiserver``, ``admission.Handler``).
         """
         if self.code in SERVER_ERRORS:
             return self._stopped is None and self._etcd != _TOO_LARGE
-        return self.is_page or self.code == HTTPStatus.TOO_MANY_REQUESTS
+        is_unready = self._admission is not None and self._admission["unready"] is not None
+        return self.is_page or is_unready or self.code == HTTPStatus.TOO_MANY_REQUESTS
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
@@ -129,6 +132,8 @@ class Failure:
                 parts.append(f"quota {quota} is exceeded")
             elif self._admission["ending"]:
                 parts.append("the namespace is being deleted")
+            elif self._admission["unready"]:
+                parts.append("the API server is not ready yet")
         elif self._etcd:
             parts.append(self._etcd)
         elif self.code in _REMEDIES:

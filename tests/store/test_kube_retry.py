@@ -23,6 +23,7 @@ from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
+UNREADY = status(403, 'pods "p" is forbidden: not yet ready to handle request', reason="Forbidden")
 FULL = status(500, "etcdserver: mvcc: database space exceeded")
 NO_BACKEND = Answer(404, b"<html><title>404 Not Found</title></html>")
 GARBAGE = Answer(200, b"<html>")
@@ -49,7 +50,7 @@ Act = Callable[[KubeCluster], Any]
 
 
 @pytest.mark.parametrize("act", [get, patch, create])
-@pytest.mark.parametrize("trouble", [fake_api.THROTTLED, fake_api.RESTARTING, HICCUP])
+@pytest.mark.parametrize("trouble", [fake_api.THROTTLED, fake_api.RESTARTING, HICCUP, UNREADY])
 def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
     """Throttling and errors of the server are retried for reads and writes alike."""
     api = serve(trouble, trouble, POD)
