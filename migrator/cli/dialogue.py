@@ -66,7 +66,9 @@ def announce(
     rows += words.rows("steps", _steps(preview, options)) if preview.writes else ""
     again = _with_the_stop(preview, options, dry_run=cluster.dry_run)
     known = preview.plan.set_plans or preview.plan.refusals  # a revert of nothing has no plan
-    text = plan_text(with_crds(cluster, preview.plan, options), next_command=again) if known else ""
+    skipping = next_command("run", "--stop-operator", "--skip-refused", again=True)
+    shown = with_crds(cluster, preview.plan, options)
+    text = plan_text(shown, next_command=again, skipping=skipping) if known else ""
     # The question is about the steps; a refused run ends with what is next.
     log.Unbreakable(sys.stderr).write(paragraphs(text, rows) if preview.writes else paragraphs(rows, text))
     if cluster.dry_run or yes or not preview.writes:

@@ -207,6 +207,8 @@ def next_command(name: str, *flags: str, again: bool = False) -> str:
     root = context.find_root()
     known = {flag for param in root.command.commands[name].params for flag in param.opts}  # type: ignore[attr-defined]
     repeated = (known - {"--dry-run"} if again else known & _REPEATED) - set(flags)
+    if "--to" in flags:
+        repeated -= {"--to-binary", "--target-image"}  # of this command's own target
     words = [root.info_name or "grove-migrator", name]
     for param in context.command.params:
         value = context.params.get(str(param.name))

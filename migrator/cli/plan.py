@@ -125,7 +125,7 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
     else:
         commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
-    progress = status.how_far(reached, reverts=seen.unfinished.revert) if seen.unfinished and reached else ""
+    progress = status.how_far(reached, reverts="--revert" in look.resumes) if look.resumes and reached else ""
     return status.outlook_text(look, plans, newer, commands=commands, progress=progress)
 
 
@@ -164,6 +164,7 @@ def _plan_text(result: Plan, output_format: str, header: PlanHeader, group_by: s
         return as_json(json.plan_json(result, header))
     migrates = result.number_of(SetState.MIGRATE) and not result.refusals
     following = flags.next_command("run", "--stop-operator") if migrates else ""
+    skipping = flags.next_command("run", "--stop-operator", "--skip-refused")
     if output_format == "html":
-        return page.render(result, header, group_by=group_by, next_command=following)
-    return table.plan_text(result, next_command=following)
+        return page.render(result, header, group_by=group_by, next_command=following, skipping=skipping)
+    return table.plan_text(result, next_command=following, skipping=skipping)

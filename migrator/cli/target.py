@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from migrator import errors
@@ -20,7 +21,8 @@ def choose_target(target: str | None, to_binary: str | None, target_image: str |
         target = _agreed(target, to_binary)
     if target is None:
         return None
-    if target_image is not None and not set("/:@") & set(target_image):  # Kubernetes would read `latest` of this name
+    # A name alone is an image, of which Kubernetes runs the tag `latest`; a tag has a digit, or is that one.
+    if target_image is not None and (target_image == "latest" or not re.search("[/:@]|^[a-z-]+$", target_image)):
         raise errors.UsageError(
             f"--target-image {target_image} is no image, perhaps the tag of one: give it as the next operator's "
             f"Deployment will name it, for instance registry.example/grove-operator:{target_image}"

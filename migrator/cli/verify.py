@@ -71,7 +71,7 @@ def verify(
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(result.problems, key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
-    if result.resumes:  # as the first look has it: what a run left half-way is finished before anything else
+    if result.resumes is not None:  # what a run left half-way is finished before anything else
         commands = [flags.next_command("run", *result.resumes, "--stop-operator")]
     elif not after_upgrade:
         if _unmigrated(problems):

@@ -27,11 +27,12 @@ _STOPPED: Final = re.compile(
     r"(?P<by>failed calling webhook|admission webhook|ValidatingAdmissionPolicy) "
     r"(?P<quote>[\"'])(?P<name>[^\"']{1,253})(?P=quote)"
 )
-#: A denial by a plugin of the API server; that of a missing permission goes on with ``User`` and a name
-#: (``k8s.io/apiserver`` ``endpoints/handlers/responsewriters/errors.go:ForbiddenMessage``).
+#: A denial by a plugin of the API server; that of a missing permission goes on with ``User`` and a name, and may end
+#: with any words of an authorizer (``k8s.io/apiserver`` ``endpoints/handlers/responsewriters/errors.go``).
 _ADMISSION: Final = re.compile(
-    r" is forbidden: (?!User )"
-    r"(?:exceeded quota: (?P<quota>[a-z0-9.-]{1,253}),|.*(?P<ending>because it is being terminated)|)"
+    r"\S+(?: \"[^\"]*\")? is forbidden: (?!User )"
+    r"(?:exceeded quota: (?P<quota>[a-z0-9.-]{1,253}),|.*(?P<ending>because it is being terminated)"
+    r"|(?P<unready>not yet ready to handle request)|)"
 )
 #: An error of etcd as the API server passes it on; none of them quotes a value.
 _ETCD: Final = re.compile(r"etcdserver: [A-Za-z:, -]{1,100}")
@@ -74,16 +75,21 @@ class Failure:
         return cls(code, parsed if is_status else {})
 
     @property
-    def is_transient(self) -> bool:
-        """Whether the same request may succeed later: throttled, or an error of the server itself.
+    def is_page(self) -> bool:
+        """Whether a proxy without a backend answers: its 404 must not look like an absence of objects."""
+        return self.code == HTTPStatus.NOT_FOUND and self.text.startswith("<")
 
-        A webhook that does not answer is not a transient error: the request would wait for it again each time. A page
-        with 404 is of a proxy without a backend: it must not look like an absence of objects.
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later: throttled, an error of the server itself, or a proxy's page.
+
+        A webhook that does not answer is not a transient error: the request would wait for it again each time. Plugins
+        of an API server that has just started deny every write (``k8s.io/apiserver``, ``admission.Handler``).
         """
         if self.code in SERVER_ERRORS:
             return self._stopped is None and self._etcd != _TOO_LARGE
-        is_page = self.code == HTTPStatus.NOT_FOUND and self.text.startswith("<")
-        return is_page or self.code == HTTPStatus.TOO_MANY_REQUESTS
+        is_unready = self._admission is not None and self._admission["unready"] is not None
+        return self.is_page or is_unready or self.code == HTTPStatus.TOO_MANY_REQUESTS
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
@@ -126,6 +132,8 @@ class Failure:
                 parts.append(f"quota {quota} is exceeded")
             elif self._admission["ending"]:
                 parts.append("the namespace is being deleted")
+            elif self._admission["unready"]:
+                parts.append("the API server is not ready yet")
         elif self._etcd:
             parts.append(self._etcd)
         elif self.code in _REMEDIES:
@@ -149,7 +157,7 @@ class Failure:
     @property
     def _admission(self) -> re.Match[str] | None:
         """How a plugin of the API server denied the request."""
-        return _ADMISSION.search(self._message) if self.code == HTTPStatus.FORBIDDEN else None
+        return _ADMISSION.match(self._message) if self.code == HTTPStatus.FORBIDDEN else None
 
     @property
     def _etcd(self) -> str:

@@ -180,13 +180,16 @@ class Transport:
             )
         except http.HTTPError as error:
             return _Trouble(self._unanswered(request, error, access.pool.proxy))
-        self._has_answered = True
         if answer.status in responses.OK:
+            self._has_answered = True
             if request.method == "GET":
                 self._permitted.add(request.path)
             body: bytes = answer.data
             return body
         failure = responses.Failure.of(answer.status, answer.data)
+        if failure.is_page:  # whether there is an API server behind it nobody knows
+            return _Trouble(f"{self.server}: {failure}")
+        self._has_answered = True
         if failure.is_transient:
             doubtful = answer.status in responses.SERVER_ERRORS and not request.repeatable  # a timeout of etcd is a 500
             return _Trouble(str(failure), responses.retry_after(answer.headers), doubtful)
@@ -232,6 +235,7 @@ class Transport:
 
     def _give_up(self, request: Request, attempts: int, trouble: _Trouble) -> NoReturn:
         if trouble.error is not None:
+            self._permitted.clear()  # a role that was taken away is waited for once
             raise trouble.error
         tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         what = f"{request.what}: " if self._has_answered else ""  # a wrong address is no matter of one request

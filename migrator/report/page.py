@@ -36,10 +36,17 @@ SHOWN, SHOWN_SHARES = 50, 10
 SHORT_ON_PAPER: Final = 10
 
 
-def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = None, next_command: str = "") -> str:
+def render(
+    plan: model.Plan,
+    header: json.PlanHeader,
+    *,
+    group_by: str | None = None,
+    next_command: str = "",
+    skipping: str = "--skip-refused",
+) -> str:
     """The whole document, as text.
 
-    ``group_by`` is a label of the PodCliqueSets that gets totals of its own.
+    ``group_by`` is a label of the PodCliqueSets that gets totals of its own; see :func:`table.plan_text`.
     """
     set_plans = sorted(plan.set_plans, key=_weight)
     patches = sum(
@@ -60,7 +67,7 @@ def render(plan: model.Plan, header: json.PlanHeader, *, group_by: str | None = 
         pause=words.duration(patches / PATCHES_PER_SECOND),
         refusals=grouped(plan.refusals),
         reasons_of={set_plan.tree.ref: grouped(set_plan.refusals) for set_plan in set_plans if set_plan.refusals},
-        next_steps=table.next_steps(plan),
+        next_steps=table.next_steps(plan, skipping),
         states=_STATES,
         warnings=grouped(plan.warnings),
         issues=table.advice_groups(plan.advisories),

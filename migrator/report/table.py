@@ -36,13 +36,15 @@ CANONICAL_NOTE = (
     "Only builds of Grove's pull request #566 use the canonical schemes; no release does. They accept the legacy hash "
     "of their own layout, so they do not recreate its pods."
 )
+_SKIPPING: Final = "--skip-refused"
 _NUMBERS: Final = ("CHANGES", "PODS", "GPUS")
 
 
-def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> str:
+def plan_text(plan: model.Plan, *, next_command: str = "", skipping: str = _SKIPPING, proof: str = "") -> str:
     """The plan: its headline, a row for each set, what refuses or warns, and what is next.
 
-    ``next_command`` is what the caller knows better than the plan, ``proof`` what a dry run has shown.
+    ``next_command`` is what the caller knows better than the plan, ``skipping`` what migrates the sets that are not
+    refused, and ``proof`` what a dry run has shown.
     """
     remarks = [words.row("note", note) for note in notes(plan)]
     remarks.append(words.rows("unchecked", not_checked(plan.not_checked)))
@@ -54,7 +56,7 @@ def plan_text(plan: model.Plan, *, next_command: str = "", proof: str = "") -> s
         "".join(issue_rows(plan.advisories)),
         "".join(remarks),
         words.wrapped(proof) if proof else "",
-        words.command_rows("next", [next_command]) if next_command else words.rows("next", next_steps(plan)),
+        words.command_rows("next", [next_command]) if next_command else words.rows("next", next_steps(plan, skipping)),
     )
 
 
@@ -91,8 +93,8 @@ def _is_revert(plan: model.Plan) -> bool:
     return any(one.target != plan.target.scheme for one in plan.set_plans)
 
 
-def next_steps(plan: model.Plan) -> list[str]:
-    """The next steps after a plan that is refused."""
+def next_steps(plan: model.Plan, skipping: str = _SKIPPING) -> list[str]:
+    """The next steps after a plan that is refused; ``skipping`` migrates the sets that are not."""
     if not plan.refusals:
         return []
     steps = [f"docs/guards.md has the causes and fixes of {', '.join(codes(plan.refusals))}."]
@@ -100,8 +102,7 @@ def next_steps(plan: model.Plan) -> list[str]:
     only_sets_are_refused = all(finding.severity is model.Severity.WARNING for finding in plan.findings)
     if migrating and only_sets_are_refused and not _is_revert(plan):
         sets, rest = "the other set" if migrating == 1 else f"the other {migrating:,} sets", amount(plan.remaining)
-        command = f"run --to {plan.target} --stop-operator --skip-refused"
-        steps.append(f"Or migrate {sets} with `{command}`; then the upgrade recreates {rest}.")
+        steps.append(f"Or migrate {sets} with `{skipping}`; then the upgrade recreates {rest}.")
     return steps
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 from migrator.cluster import Cluster
-from migrator.errors import NotAuthorised, UsageError
+from migrator.errors import NotAuthorised, UnknownScheme, UsageError
 from migrator.grove.objects import Snapshot
 from migrator.planning import crds, model, outlook, planner
 from migrator.planning.disruption import all_pods
 from migrator.planning.guards import operators
 from migrator.planning.guards.base import Guard
 from migrator.planning.options import PlanOptions
+from migrator.releases.table import named
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.leases import WAITS
@@ -45,7 +47,7 @@ def first_look(
     )
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
-    run, last = read.seen.unfinished, read.seen.record
+    run, last = _unfinished(read, options), read.seen.record
     forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
     release = read.seen.installed_release
     look = outlook.Outlook(
@@ -61,6 +63,22 @@ def first_look(
         installed=release.name if release is not None else None,
     )
     return look, targets, read.seen
+
+
+def _unfinished(read: _Read, options: PlanOptions) -> Record | None:
+    """The record of a run that did not end, or that died right before it gave the operator's Lease back.
+
+    That one has left every set migrated. If one is not, others have changed it since: the same run would be refused, or
+    migrate to a target that is not wanted any more.
+    """
+    last = read.seen.record
+    if last is None or last.is_open or not read.seen.parked:
+        return read.seen.open_record
+    with suppress(UnknownScheme):  # another version wrote it
+        plan = planner.make_plan(read.snapshot, replace(options, target=named(last.target)), read.known)
+        if all(one.state is model.SetState.DONE for one in plan.set_plans):
+            return last
+    return None
 
 
 def _story(run: Record, *, parked: bool) -> str:

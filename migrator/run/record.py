@@ -87,8 +87,12 @@ class Record:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags with which the same run is begun again."""
+        return self.flags_to("--to", self.target)
+
+    def flags_to(self, *target: str) -> tuple[str, ...]:
+        """The same with the flags of its target as they are given."""
         source = () if self.source == AUTO else ("--from", self.source)
-        return (*source, "--to", self.target, *(("--revert",) if self.revert else ()))
+        return (*source, *target, *(("--revert",) if self.revert else ()))
 
     def text(self) -> str:
         """As it is stored."""

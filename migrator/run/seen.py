@@ -71,11 +71,6 @@ class Observation:
         return self.record if self.record is not None and self.record.is_open else None
 
     @property
-    def unfinished(self) -> Record | None:
-        """The record of a run that did not end, or that died right before it gave the operator's Lease back."""
-        return self.record if self.parked else self.open_record
-
-    @property
     def writing_record(self) -> Record | None:
         """The record of a run that did not end and may have written."""
         return self.open_record if self.open_record is not None and self.open_record.state is State.WRITING else None

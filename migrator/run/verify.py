@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
@@ -38,7 +38,8 @@ class VerifyResult:
     """The last snapshot's verdict: it is verified if there are no ``problems``.
 
     ``older`` and ``younger`` count the live pods of the sets that nobody has edited since the migration, by its time;
-    both are ``None`` without a record. ``resumes`` are the flags that finish a run that did not end.
+    both are ``None`` without a record. ``resumes`` are the flags of the run that finishes one that did not end, beside
+    those of the target that is verified unless they name another one; ``None`` if there is no such run.
     """
 
     sets: int
@@ -47,7 +48,7 @@ class VerifyResult:
     noticed: tuple[verification.Problem, ...]  # what is no problem
     older: int | None
     younger: int | None
-    resumes: tuple[str, ...] = ()
+    resumes: tuple[str, ...] | None = None
 
 
 def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> VerifyResult:
@@ -64,14 +65,16 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     since, source = (last.started, last.source_scheme) if last is not None else (None, None)
     if options.after_upgrade and since is None:
         context.log.warning("no_record", consequence="it is not known when the run was: updates since are not judged")
-    unfinished = list(_unfinished(cluster, found_records))
+    unfinished = [record for record in found_records if record.is_open]
     deadline, last_problems = context.clock() + options.wait, None
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += [*_absence(snapshot), *unfinished]
+        found += [*_absence(snapshot), *map(_open, unfinished)]
         if options.after_upgrade:
-            found += _of_operators(cluster, options, context.now(), missed=missed)
+            installation = operator.find(cluster, options.flags)
+            found += _of_lease(installation)
+            found += _of_operators(cluster, installation, options, context.now(), missed=missed)
             found += _of_webhooks(cluster)
         problems = tuple(problem for problem in found if not problem.late)
         event = "verify_failed" if problems else "verified"
@@ -88,20 +91,28 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    newest = sorted(found_records, key=lambda record: record.is_open)[-1:] if unfinished else []
-    resumes = newest[0].flags if newest else ()
+    resumes = _resumes(unfinished, problems, options)
     return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
 
 
-def _unfinished(cluster: Cluster, found_records: Sequence[Record]) -> Iterator[verification.Problem]:
-    """The problem that a run did not end, by its record, or because it has not given the operator's Lease back."""
-    unfinished = [record for record in found_records if record.is_open]
-    for record in unfinished:
-        yield verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
-    for namespace, lease in () if unfinished else leases.everywhere(cluster, leases.OPERATOR_LEASE).items():
-        if lease.holder == leases.PARKED:
-            ref = Ref("Lease", namespace, leases.OPERATOR_LEASE)
-            yield verification.Problem(ref, None, f"{leases.WAITS}: run again", settles=False)
+def _open(record: Record) -> verification.Problem:
+    """The problem that a run did not end."""
+    return verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
+
+
+def _resumes(
+    unfinished: Sequence[Record], problems: Sequence[verification.Problem], options: VerifyOptions
+) -> tuple[str, ...] | None:
+    """See :class:`VerifyResult`."""
+    if unfinished:
+        newest = unfinished[-1]
+        if not is_same_target(newest, options):
+            return newest.flags
+        # Old hashes beside the target's operator would cost their pods.
+        return (replace(newest, revert=False) if options.after_upgrade else newest).flags_to()
+    is_parked = any(problem.ref.name == leases.OPERATOR_LEASE for problem in problems)
+    is_refused = any(problem.field and not problem.missed for problem in problems)
+    return () if is_parked and not is_refused else None
 
 
 def _absence(snapshot: Snapshot) -> Iterator[verification.Problem]:
@@ -120,15 +131,21 @@ def _of_webhooks(cluster: Cluster) -> Iterator[verification.Problem]:
             yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
 
 
+def _of_lease(found: operator.Found) -> Iterator[verification.Problem]:
+    """The problem that a run died right before it gave the operator's Lease back."""
+    if found.parked:
+        ref = Ref("Lease", found.home or "", leases.OPERATOR_LEASE)
+        yield verification.Problem(ref, None, f"{leases.WAITS}: run again", settles=False)
+
+
 def _of_operators(
-    cluster: Cluster, options: VerifyOptions, now: datetime, *, missed: bool
+    cluster: Cluster, found: operator.Found, options: VerifyOptions, now: datetime, *, missed: bool
 ) -> Iterator[verification.Problem]:
     """The problems that no operator of the target runs, or that another one does.
 
     ``missed``: hashes of the source are left, for which the target's operator would replace pods.
     """
     yield from crds.problems_of(options.plan.target.builds, cluster.short_names(crds.GROUP))
-    found = operator.find(cluster, options.flags)
     installed = found.operator
     name = (installed.deployment if installed else options.flags.deployment) or "grove-operator"
     ref = Ref("Deployment", installed.namespace if installed else "", name)

@@ -23,6 +23,7 @@ from tests.support.memory_objects import CONFIG_MAPS
 from tests.support.tables import table
 
 HICCUP = status(500, "etcdserver: request timed out")
+UNREADY = status(403, 'pods "p" is forbidden: not yet ready to handle request', reason="Forbidden")
 FULL = status(500, "etcdserver: mvcc: database space exceeded")
 NO_BACKEND = Answer(404, b"<html><title>404 Not Found</title></html>")
 GARBAGE = Answer(200, b"<html>")
@@ -49,7 +50,7 @@ Act = Callable[[KubeCluster], Any]
 
 
 @pytest.mark.parametrize("act", [get, patch, create])
-@pytest.mark.parametrize("trouble", [fake_api.THROTTLED, fake_api.RESTARTING, HICCUP])
+@pytest.mark.parametrize("trouble", [fake_api.THROTTLED, fake_api.RESTARTING, HICCUP, UNREADY])
 def test_trouble_of_the_server_is_waited_out(serve: Serve, act: Act, trouble: Answer) -> None:
     """Throttling and errors of the server are retried for reads and writes alike."""
     api = serve(trouble, trouble, POD)
@@ -205,14 +206,26 @@ def test_a_server_that_restarts_is_waited_for(act: Act) -> None:
 def test_a_permission_that_was_there_a_moment_ago_is_waited_for(serve: Serve) -> None:
     """An API server that has just started does not know its roles yet (seen on a real one), and denies what it may."""
     denied = status(403, 'User "x" cannot get', reason="Forbidden")
-    api = serve(POD, denied, denied, POD, denied)
+    api = serve(POD, denied, denied, POD, POD, denied)
     store = store_on(api.url)
     get(store)
     get(store)
     assert len(api.seen) == 4
+    store.get(CONFIG_MAPS, "a", "p")
     with pytest.raises(errors.Forbidden):
         get(store)
-    assert len(api.seen) == 4 + ATTEMPTS
+    assert len(api.seen) == 5 + ATTEMPTS
+    with pytest.raises(errors.Forbidden):
+        store.get(CONFIG_MAPS, "a", "p")
+    assert len(api.seen) == 6 + ATTEMPTS, "a role that was taken away is waited for once, not for each kind"
+
+
+def test_a_page_instead_of_an_api_server_is_soon_told_with_its_address(serve: Serve) -> None:
+    """A wrong path in the kubeconfig's server, in front of which a proxy stands, is no proxy that waits for it."""
+    url, time = serve(NO_BACKEND).url, Clock()
+    with pytest.raises(errors.Unreachable, match=rf"^{url}: HTTP 404: <html>.*gave up after 3 attempts"):
+        get(store_on(url, time=time))
+    assert sum(time.slept) < 1
 
 
 def test_attempts_of_a_write_share_the_time_of_one(serve: Serve) -> None:

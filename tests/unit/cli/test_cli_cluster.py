@@ -132,6 +132,15 @@ def test_a_refused_run_writes_nothing(dry: tuple[str, ...], refused: MemoryClust
 
 
 @pytest.mark.usefixtures("refused")
+@pytest.mark.parametrize("output", ["table", "html"])
+def test_the_command_that_skips_refused_sets_has_the_flags_of_the_plan(output: str, invoke: Invoke) -> None:
+    """Whoever pastes it must not migrate the cluster of the current context, or from another source."""
+    given = (*TO, "--from", "v0.1.0-alpha.8", "--context", "blue")
+    command = f"grove-migrator run {' '.join(given)} --stop-operator --skip-refused"
+    assert command in re.sub(r"<[^>]*>", "", invoke("plan", *given, "-o", output).out)
+
+
+@pytest.mark.usefixtures("refused")
 def test_a_run_tells_what_skipped_sets_cost(invoke: Invoke) -> None:
     """With --skip-refused nobody reads that all is done while the upgrade still recreates the pods of a refused set."""
     cost = "1 refused set was skipped: the upgrade recreates 6 pods with 6 GPUs."

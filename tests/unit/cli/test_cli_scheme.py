@@ -118,6 +118,12 @@ def test_a_tag_is_no_target_image(command: list[str], invoke: Invoke) -> None:
     assert "for instance registry.example/grove-operator:v0.1.0-alpha.13" in said
 
 
+def test_a_name_without_registry_and_tag_is_a_target_image(invoke: Invoke) -> None:
+    """A cluster on a laptop runs such images, and nothing else would tell which operator is the next one."""
+    invoke.on(MemoryCluster(*objects()))
+    invoke("verify", "--to", "legacy-1.37", "--target-image", "grove-operator", code=7)
+
+
 def test_after_a_run_by_binary_the_check_needs_the_image(tmp_path: Path, invoke: Invoke) -> None:
     """`verify --after-upgrade` knows an operator by its release or its image, and a program file says neither."""
     invoke.on(MemoryCluster(*objects()))

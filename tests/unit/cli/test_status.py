@@ -192,13 +192,63 @@ def test_beside_an_unfinished_run_a_verification_names_the_command_of_the_first_
 def test_a_run_that_died_before_it_gave_the_lease_back_is_run_again_first(site: Site, invoke: Invoke) -> None:
     """Until then the new operator waits, and nobody is told that the upgrade is complete."""
     invoke(*RUN)
-    lease = site.store.read(LEASES, "grove-system", OPERATOR_LEASE)
-    site.store.put({**lease, "spec": {**lease["spec"], "holderIdentity": PARKED}})
+    _park(site)
     again = f"next      grove-migrator {' '.join(RUN)}\n"
     assert invoke("plan").out.endswith(again)
     site.replace_crds(NEW)
     site.install(NEW, 1)
     assert invoke("verify", "--to", NEW, "--after-upgrade", code=7).out.endswith(again)
+
+
+def test_after_the_upgrade_no_revert_of_it_is_next(site: Site, invoke: Invoke) -> None:
+    """One died, and the upgrade went on: to finish it would leave old hashes to the operator that runs."""
+    invoke(*RUN)
+    site.record(Record("1", "1", "auto", NEW, START, State.WRITING, revert=True))
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    said = invoke("verify", "--to", NEW, "--after-upgrade", code=7).out
+    assert said.endswith(f"next      grove-migrator {' '.join(RUN)}\n")
+    before = site.generations
+    invoke(*RUN)
+    invoke("verify", "--to", NEW)
+    assert site.generations == before
+    assert site.replicas == 1
+
+
+def _park(site: Site, namespace: str = "grove-system") -> None:
+    """Leave the operator's Lease as a run that died before it gave that back."""
+    lease = site.store.read(LEASES, "grove-system", OPERATOR_LEASE)
+    metadata = {"name": OPERATOR_LEASE, "namespace": namespace}
+    site.store.put({**lease, "metadata": metadata, "spec": {**lease["spec"], "holderIdentity": PARKED}})
+
+
+def test_a_lease_that_is_parked_where_grove_was_keeps_nobody_out(site: Site, invoke: Invoke) -> None:
+    """No run would give it back, so the upgrade is complete."""
+    invoke(*RUN)
+    _park(site, "former")
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    assert "the upgrade is complete" in " ".join(invoke("verify", "--to", NEW, "--after-upgrade").out.split())
+
+
+@pytest.mark.parametrize("target", [OLD, "v9"], ids=["hashes that are not there", "a target that nobody knows"])
+def test_a_parked_lease_does_not_bring_back_a_run_that_is_long_over(target: str, site: Site, invoke: Invoke) -> None:
+    """An operator without leader election leaves it parked for ever; whatever was done since then stays."""
+    invoke(*RUN)
+    site.install(NEW, 1)
+    site.record(Record("1", "1", "auto", target, START, State.DONE))
+    _park(site)
+    assert "grove-migrator run" not in invoke("plan").out
+
+
+def test_the_flags_of_a_verification_that_another_target_contradicts_are_left_out(site: Site, invoke: Invoke) -> None:
+    """The image is of the target that is verified: beside the target of the run that died it is wrong usage."""
+    site.record(Record("1", "1", "auto", NEW, START, State.WRITING))
+    image = ("--target-image", installation.image(NEWEST))
+    said = invoke("verify", "--to", OLD, "--target-image", installation.image(OLD), code=7).out
+    assert said.endswith(f"next      grove-migrator {' '.join(RUN)}\n")
+    said = invoke("verify", "--to", NEW, *image, code=7).out
+    assert said.endswith(f"next      grove-migrator run --to {NEW} {' '.join(image)} --stop-operator\n")
 
 
 def test_a_set_that_was_edited_after_its_migration_is_not_called_unmigrated(site: Site, invoke: Invoke) -> None:
