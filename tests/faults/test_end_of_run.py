@@ -373,8 +373,7 @@ def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) 
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     world.advance(60)
     if ends == "killed":
-        assert world.run(when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)).code == KILLED
-        world.advance(LONGER_THAN_A_LEASE)
+        world.die(when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill))
     interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())
     rejected = when(lambda step: step.is_grove, raising(lambda: Rejected("is invalid")))
     ending = world.run(rejected if ends == "rejected" else interrupted)

@@ -127,7 +127,7 @@ def _bug() -> Exception:
 )
 def test_going_back_begins_only_once_no_operator_acts(fails: Callable[[Step], bool]) -> None:
     """A run died half-way, the old operator leads again two hours later, and a rerun ends with a bug."""
-    world = World(cluster.grown()).die(kill_at(of_trees()[12].write, "after"))
+    world = killed(world=World(cluster.grown()))
     _lead_again(world)
     assert world.holder not in {"", PARKED}
     world.latency = 0.05  # many patches in the time in which an operator ends
@@ -168,7 +168,7 @@ def test_going_back_begins_only_once_an_operator_that_was_stopped_again_has_ende
 
 def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> None:
     """It elects no leader, so it acts in any case: a rerun has waited for two minutes, and puts every hash back."""
-    world = World(cluster.grown(), elects=False).die(kill_at(of_trees()[12].write, "after"))
+    world = killed(world=World(cluster.grown(), elects=False))
     world.store.put(installation.pod(cluster.OLD_IMAGE, name="early"))
     ending = world.run()
     assert isinstance(ending.error, Reverted), str(ending)

@@ -6,9 +6,9 @@ from migrator import kinds
 from migrator.errors import MAY_DIFFER, Unreachable
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import DONE, FAILED, KILLED, STUCK, Step, do_at, kill, kill_at, when
-from tests.faults.steps import finished, of_trees
-from tests.faults.world import LONGER_THAN_A_LEASE, World
+from tests.faults.process import DONE, FAILED, STUCK, Step, do_at, kill, when
+from tests.faults.steps import finished, killed, of_trees
+from tests.faults.world import World
 from tests.support.tables import table
 
 
@@ -102,9 +102,7 @@ def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
     """An update that is in flight would end so at other times; now the operator must stay at zero."""
-    world = World()
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed()
     users.begin_update(world)
     said = str(world.run())
     assert "GM-101" in said, said
@@ -114,9 +112,7 @@ def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> No
 
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
-    world = World(cluster.grown())
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed(world=World(cluster.grown()))
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True))
     ending = world.run()
     said = str(ending)
@@ -127,8 +123,7 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
 
 def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_run() -> None:
     """The operator of this target is started and does not know that one's hashes: GM-205 alone names the way."""
-    world = World(cluster.grown())
-    world.die(kill_at(of_trees()[12].write, "after"))
+    world = killed(world=World(cluster.grown()))
     world.deploy(replicas=1, image=installation.image("v0.1.0-alpha.3"))
     ending = world.run(target="legacy-1.33")
     said = str(ending)
@@ -139,8 +134,7 @@ def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_
 
 def test_beside_half_written_sets_it_is_said_what_the_targets_operator_costs() -> None:
     """It was installed too early, and the rerun is refused: to let it run is the way on, and not free of charge."""
-    world = World()
-    world.die(kill_at(of_trees()[12].write, "after"))
+    world = killed()
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     users.begin_update(world)
     ending = world.run()

@@ -16,7 +16,7 @@ from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
 from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
-from tests.faults.steps import first, of_trees
+from tests.faults.steps import first, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
@@ -155,9 +155,7 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
 def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[str, Any]) -> None:
     """A dead run left them; 3 would say that the old operator may run."""
-    world = World()
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed()
     users.begin_update(world)
     ending = world.run(dry_run=True, **options)
     said = str(ending)
@@ -169,9 +167,7 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
 @pytest.mark.parametrize("options", [{"source": "legacy-1.33"}, {"target": "legacy-1.33"}])
 def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
     """Beside half-written sets: 6, and not also that the same command helps."""
-    world = World()
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed()
     ending = world.run(revert=True, **options)
     said = str(ending)
     assert ending.code == STUCK, said
@@ -195,9 +191,7 @@ def test_a_revert_of_what_a_newer_version_has_written_names_that_version() -> No
 
 def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     """--operator names a Deployment in another namespace, which never ends: 6, and it is not given back."""
-    world = World(cluster.grown())
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed(world=World(cluster.grown()))
     world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
     other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
     world.store.put(other)
@@ -209,9 +203,7 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
 
 def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> None:
     """A user stores such a quantity beside half-written sets: that is mended, and the same command run again."""
-    world = World()
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world = killed()
     resources = {"limits": {"cpu": "abc"}}
 
     def change(pcs: Object) -> None:
@@ -249,7 +241,7 @@ def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
     assert world.holder == PARKED
 
 
-def killed(world: World) -> None:
+def upgraded_half_way(world: World) -> None:
     """A run dies in mid-write, and somebody upgrades; the tag of that operator names no known release."""
     assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
@@ -260,7 +252,7 @@ def pulled_anew(world: World) -> None:
     """A run dies in mid-write, and the image's tag is pushed and pulled anew."""
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
     world.advance(20)
-    killed(world)
+    upgraded_half_way(world)
 
 
 def nothing(_: World) -> None:
@@ -269,8 +261,8 @@ def nothing(_: World) -> None:
 
 @table(
     "replicas before",
-    ("A run had stopped the old operator.", (1, killed)),
-    ("The old operator was at zero.", (0, killed)),
+    ("A run had stopped the old operator.", (1, upgraded_half_way)),
+    ("The old operator was at zero.", (0, upgraded_half_way)),
     ("The other one starts in mid-run.", (0, nothing)),
     ("It has the tag of the old one.", (1, pulled_anew)),
 )
@@ -327,8 +319,7 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
     world.deploy(replicas=1)
     world.advance(60)
     if dies:
-        assert world.run(stopped, revert=True).code == KILLED
-        world.advance(LONGER_THAN_A_LEASE)
+        world.die(stopped, revert=True)
     ending = world.run(revert=True)
     assert ending.code == DONE, str(ending)
     assert world.grove() == world.undone
@@ -367,7 +358,6 @@ def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operato
     assert world.run().code == DONE
     world.deploy(replicas=0, image=cluster.NEW_IMAGE)
     of_patient = when(lambda step: step.is_grove and "patient" in step.name and step.moment == "after", killing)
-    assert world.run(of_patient, revert=True).code == KILLED
-    world.advance(LONGER_THAN_A_LEASE)
+    world.die(of_patient, revert=True)
     assert world.run().code == DONE
     assert world.grove() == world.after
