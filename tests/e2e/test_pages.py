@@ -96,7 +96,7 @@ def test_helm(reader: Reader, tmp_path: Path) -> None:
             reader.pastes("upgrade", "Helm", 2, 3)
             reader.scene.runs_operators(1, TARGET)
             reader.pastes("upgrade", "After")
-        reader.pastes("upgrade", "Going back", 2)
+        reader.pastes("upgrade", "Going back", 2, 3)
         reader.scene.runs_operators(1, OLD)
 
 
@@ -107,7 +107,7 @@ def test_from_a_laptop(reader: Reader) -> None:
         with reader.scene.unharmed():
             reader.pastes("README", "Use it", 1, 2)
             reader.scene.runs_operators(1, TARGET)
-        reader.pastes("upgrade", "Going back", 1)
+        reader.pastes("upgrade", "Going back", 1, 3)
         reader.scene.runs_operators(1, OLD)
 
 
@@ -150,7 +150,7 @@ def test_dynamo(reader: Reader, tmp_path: Path) -> None:
         with reader.scene.unharmed():
             reader.pastes("dynamo", "Bundled Grove", 0, 1, 2, 3, 4)
             reader.scene.runs_operators(1, TARGET)
-        reader.pastes("upgrade", "Going back", 2)
+        reader.pastes("upgrade", "Going back", 2, 3)
         reader.scene.runs_operators(1, OLD)
 
 
