@@ -81,7 +81,7 @@ class Failure:
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may succeed later: throttled, an error of the server itself, or a proxy's page.
+        """Whether the same request may succeed later: throttled, or an error of the server itself.
 
         A webhook that does not answer is not a transient error: the request would wait for it again each time. Plugins
         of an API server that has just started deny every write (``k8s.io/apiserver``, ``admission.Handler``).
@@ -89,7 +89,7 @@ class Failure:
         if self.code in SERVER_ERRORS:
             return self._stopped is None and self._etcd != _TOO_LARGE
         is_unready = self._admission is not None and self._admission["unready"] is not None
-        return self.is_page or is_unready or self.code == HTTPStatus.TOO_MANY_REQUESTS
+        return is_unready or self.code == HTTPStatus.TOO_MANY_REQUESTS
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
