@@ -71,9 +71,9 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
         found += [*_absence(snapshot), *map(_open, unfinished)]
+        installation = operator.find(cluster, options.flags) if options.after_upgrade else operator.Found()
+        found += _of_lease(installation)
         if options.after_upgrade:
-            installation = operator.find(cluster, options.flags)
-            found += _of_lease(installation)
             found += _of_operators(cluster, installation, options, context.now(), missed=missed)
             found += _of_webhooks(cluster)
         problems = tuple(problem for problem in found if not problem.late)
@@ -91,7 +91,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
         context.log.warning("noticed", object=str(problem.ref), what=problem.message)
     stored = sum(1 for tree in snapshot.trees for _ in stored_hashes(tree))
     older, younger = verification.ages_of(snapshot, since) if since is not None else (None, None)
-    resumes = _resumes(unfinished, problems, options)
+    resumes = _resumes(unfinished, problems, options, parked=installation.parked)
     return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
 
 
@@ -101,7 +101,7 @@ def _open(record: Record) -> verification.Problem:
 
 
 def _resumes(
-    unfinished: Sequence[Record], problems: Sequence[verification.Problem], options: VerifyOptions
+    unfinished: Sequence[Record], problems: Sequence[verification.Problem], options: VerifyOptions, *, parked: bool
 ) -> tuple[str, ...] | None:
     """See :class:`VerifyResult`."""
     if unfinished:
@@ -110,9 +110,8 @@ def _resumes(
             return newest.flags
         # Old hashes beside the target's operator would cost their pods.
         return (replace(newest, revert=False) if options.after_upgrade else newest).flags_to()
-    is_parked = any(problem.ref.name == leases.OPERATOR_LEASE for problem in problems)
     is_refused = any(problem.field and not problem.missed for problem in problems)
-    return () if is_parked and not is_refused else None
+    return () if parked and not is_refused else None
 
 
 def _absence(snapshot: Snapshot) -> Iterator[verification.Problem]:
