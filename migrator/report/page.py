@@ -42,7 +42,7 @@ def render(
     *,
     group_by: str | None = None,
     next_command: str = "",
-    skipping: str = "--skip-refused",
+    skipping: str = table.SKIPPING,
 ) -> str:
     """The whole document, as text.
 
