@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from migrator import kinds
 from migrator.errors import MAY_DIFFER, Unreachable
 from testbed import operator_installation as installation
@@ -87,16 +89,25 @@ def test_a_message_does_not_say_what_edited_sets_hold_after_a_revert() -> None:
     assert MAY_DIFFER in str(ending)
 
 
-def test_beside_the_targets_operator_nobody_is_told_to_keep_it_at_zero() -> None:
-    """A run died before it gave the operator's Lease back, the upgrade went on, and a set was edited."""
+def killed_at_its_end() -> World:
     world = World(elects=False)
-    world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
+    return world.die(when(lambda step: step.moment == "after" and world.record_state == "done", kill))
+
+
+@table(
+    "make",
+    ("A run died before it gave the operator's Lease back, and the upgrade went on.", (killed_at_its_end,)),
+    ("It was installed too early, beside half-written sets.", (killed,)),
+)
+def test_beside_the_targets_operator_that_is_the_way_on_and_its_price_is_said(make: Callable[[], World]) -> None:
+    """A set was edited, so that the rerun is refused; nobody is told to keep the operator at zero."""
+    world = make()
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     users.begin_update(world)
     ending = world.run()
     said = str(ending)
     assert ending.code == STUCK, said
-    assert "let the target's operator run" in said, said
+    assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
     assert "at zero" not in said, said
 
 
@@ -130,17 +141,6 @@ def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_
     assert ending.code == STUCK, said
     assert "GM-205" in said, said
     assert "operator run" not in said, said
-
-
-def test_beside_half_written_sets_it_is_said_what_the_targets_operator_costs() -> None:
-    """It was installed too early, and the rerun is refused: to let it run is the way on, and not free of charge."""
-    world = killed()
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    users.begin_update(world)
-    ending = world.run()
-    said = str(ending)
-    assert ending.code == STUCK, said
-    assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
 
 
 def test_a_timeout_that_has_expired_asks_for_a_longer_one() -> None:
