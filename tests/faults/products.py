@@ -149,8 +149,8 @@ def strikes(fault: Fault, where: Step) -> At:
     return at
 
 
-def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> int:
-    """One history: what the exit code says is so, and what comes next ends well: a rerun, or with ``back`` a revert.
+def suffer(command: Command, name: str, where: Step) -> int:
+    """One history: what the exit code says is so, and what comes next ends well: a rerun or a revert, by turns.
 
     Returns that exit code.
     """
@@ -160,7 +160,7 @@ def suffer(command: Command, name: str, where: Step, *, back: bool = False) -> i
     none("lies", world.lies(ending, command))
     wrote_as_claimed(process, command, ending)
     assert world.record or world.holder != PARKED, "operators are kept out, and no record says why"
-    put_right(world, command, back=back)
+    put_right(world, command, back=(where.number + len(where.moment)) % 2 == 0)
     return ending.code
 
 

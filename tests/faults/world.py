@@ -52,6 +52,8 @@ class World:
             self.store.put(item)
         self.before = self.grove()
         self.after = cluster.migrated(self.before)
+        #: What the objects must be after a revert: every hash of the target is the source's.
+        self.undone = cluster.reverted(self.before)
         self.checker = InvariantChecker(self)
         self.checker.learn()
         self.on_awake: Callable[[str], None] = lambda _image: None
@@ -127,11 +129,6 @@ class World:
         """What the record says of the last run, if there is one."""
         run = parse(self.record, cluster.NAMESPACE)
         return run.state if run is not None else None
-
-    @property
-    def undone(self) -> dict[cluster.Key, Object]:
-        """What the objects must be after a revert: every hash of the target is the source's."""
-        return cluster.reverted(self.before)
 
     def forbid_unknown_hashes(self) -> None:
         """From now on, an operator that is awake beside hashes that it does not know raises ``AssertionError``."""

@@ -132,7 +132,7 @@ def test_what_is_no_dump_is_refused_with_its_place(tmp_path: Path, text: str | b
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("form", [as_yaml, lambda value: json.dumps(value, indent=4)], ids=["yaml", "json"])
+@pytest.mark.parametrize("form", [as_yaml, lambda value: json.dumps(value, indent=0)], ids=["yaml", "json"])
 def test_a_dump_that_is_cut_off_anywhere_is_called_that(tmp_path: Path, form: Callable[[Any], str]) -> None:
     """At every character but those after the kind of the List, behind which nothing is lost."""
     text = form(LIST).rstrip()

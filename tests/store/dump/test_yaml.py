@@ -136,7 +136,7 @@ def test_documents_come_one_after_the_other() -> None:
     assert list(found) == [({"a": 1}, "document 1"), (None, "document 2"), ({"b": 2}, "document 3")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(VALUES)
 def test_json_is_yaml(value: Any) -> None:
     """Any JSON text means the same when it is read as the YAML that it also is."""

@@ -44,12 +44,12 @@ def test_the_order_of_keys_never_matters(scheme: str) -> None:
     rng = random.Random(566)  # noqa: S311 - nothing here is a secret
     taken = [
         vector
-        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 200)
+        for vector in rng.sample(vectors.read(vectors.TEMPLATES), 80)
         if vector.hashes[scheme] and template_hash(vector.input, scheme) != UNKNOWABLE
     ]
     for vector in taken:
         assert _hash(_shuffled(vector.input, rng), scheme) == vector.hashes[scheme], vector.id
-    assert len(taken) > 100
+    assert len(taken) > 40
 
 
 @pytest.mark.parametrize("minor", MINORS)
@@ -108,8 +108,8 @@ def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:
 
 def test_schemes_share_work_and_nothing_else() -> None:
     """One hasher gives under every scheme, in any order and twice, what a new one gives."""
-    known = (vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values())
-    sets = [vector for vector in known if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE][::4]
+    known = [vector for vector in vectors.read(vectors.POD_CLIQUE_SETS) if None not in vector.hashes.values()]
+    sets = [vector for vector in known[::12] if set_hashes(vector.input, vectors.SCHEMES[0]) != UNKNOWABLE]
     rng = random.Random(3)  # noqa: S311 - nothing here is a secret
     for vector in sets:
         hasher = SetHasher(vector.input)
@@ -117,7 +117,7 @@ def test_schemes_share_work_and_nothing_else() -> None:
             found = hasher.under(schemes.by_name(name))
             assert found == podcliqueset.SetHasher(vector.input).under(schemes.by_name(name)), vector.id
             assert found.generation == vector.hashes[name]["generationHash"], vector.id
-    assert len(sets) > 20
+    assert len(sets) > 8
 
 
 # --- what Go's decoder refuses is refused with its path; what it reads in its own way is read so ----------------------

@@ -96,7 +96,7 @@ def families(draw: st.DrawFn) -> tuple[World, str, str]:
     return world, source, target
 
 
-BOUNDED = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BOUNDED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @BOUNDED

@@ -17,6 +17,7 @@ from migrator.errors import TestFailed as FailedTest
 from migrator.grove.places import RANKS
 from migrator.planning import patches
 from migrator.planning.patches import Batch, Patch, forward
+from migrator.run import write
 from migrator.run.write import Executor, SetConflict
 from tests.support.builders import World, clique
 from tests.support.clock import Clock, context_of
@@ -102,7 +103,8 @@ def test_a_set_is_begun_only_while_a_sender_is_idle() -> None:
 
 def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set may have hundreds of thousands, so they are made in parts."""
-    (store, batches), made, waiting = sets(pods=2500), list[Patch](), list[int]()
+    (store, batches), made, waiting = sets(pods=25), list[Patch](), list[int]()
+    monkeypatch.setattr(write, "_MADE", 20)
 
     def make(*given: Any) -> Patch:
         made.append(Patch(*given))
@@ -111,8 +113,8 @@ def test_few_patches_wait_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "Patch", make)
     store.before.append(lambda _: waiting.append(len(made) - len(store.requests)))
     executor(store).run(batches)
-    assert len(store.requests) == 2504
-    assert max(waiting) == 1999
+    assert len(store.requests) == 29
+    assert max(waiting) == 19
 
 
 def test_the_log_has_each_tree_that_is_written_and_its_writes() -> None:
