@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 
-from migrator.kinds import PODS
-from migrator.run.leases import OWN_LEASE
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, KILLED, MOMENTS, REFUSED, STUCK, Moment, Step
-from tests.faults.products import FAULTS, FORGOTTEN, RESTORED, able, forgotten, overtaken, strikes, suffer
-from tests.faults.steps import COMMANDS, different_writes, killed, steps, writes, writes_to_sets
+from tests.faults.process import DONE, MOMENTS, STUCK, Moment, Step
+from tests.faults.products import FAULTS, FORGOTTEN, able, forgotten, overtaken, strikes, suffer
+from tests.faults.steps import COMMANDS, killed, steps
 from tests.faults.world import Command, World
-from tests.support.tables import table
 
 #: In a bounded run one step of so many.
 SPARSE = 83
@@ -31,51 +26,6 @@ def test_a_fault_at_any_step_is_told_truthfully(command: Command, name: str, eve
     offset = 7 * [*FAULTS].index(name)
     for step in able(command, name)[offset % every :: every]:
         suffer(command, name, step)
-
-
-def closed_record(command: Command) -> list[Step]:
-    """After the operator's Lease is given back."""
-    return [step for step in steps(command) if step.target == f"leases/{OWN_LEASE}"][-3:-2]
-
-
-@table(
-    "command name where codes",
-    ("A run that is killed at any write is finished or undone.", ("forward", "a kill", writes, {KILLED})),
-    ("So is a revert that is killed at any write.", ("revert", "a kill", writes, {KILLED})),
-    ("A reply is lost: the run reads what happened.", ("forward", "a lost reply", different_writes, {DONE})),
-    ("A write arrives late: the run waits.", ("forward", "a write that arrives late", different_writes, {DONE})),
-    ("SIGTERM: what is begun is finished.", ("forward", "SIGTERM", different_writes, {DONE, FAILED, STUCK})),
-    ("Others take the Leases: it ends.", ("forward", "a theft of the Leases", writes_to_sets, {STUCK})),
-    ("GitOps starts the old operator: it is stopped again.", ("forward", RESTORED, writes_to_sets, {DONE})),
-    ("Two signals once a run's record is closed: done.", ("forward", "two signals", closed_record, {DONE})),
-    ("Two signals once a revert's record is closed: done.", ("revert", "two signals", closed_record, {DONE})),
-)
-def test_a_fault_at_certain_steps(
-    command: Command, name: str, where: Callable[[Command], Sequence[Step]], codes: set[int]
-) -> None:
-    """What the exit code says is so, all of these codes are met, and a rerun or a revert ends well."""
-    assert {suffer(command, name, step) for step in where(command) if FAULTS[name].may(step)} == codes
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("a conflict", "a failed test", "a rejection", "an outage", "a bug of the server", "a missing right"),
-        *("a void token", "a bug of ours", "two signals"),
-    ],
-)
-def test_an_error_at_any_write_is_told_truthfully(name: str) -> None:
-    """One write fails: what the exit code says of the cluster is so, and a rerun and a revert end well."""
-    for step in different_writes("forward"):
-        if FAULTS[name].may(step):
-            suffer("forward", name, step)
-
-
-@pytest.mark.parametrize("command", ["forward", "revert"])
-def test_a_kind_that_is_missing_once_is_no_cluster_without_sets(command: Command) -> None:
-    """One 404 for the list of PodCliqueSets, at any of them: the exit code tells the truth, and a rerun ends well."""
-    for step in able(command, "a missing kind"):
-        suffer(command, "a missing kind", step)
 
 
 @EVERY
@@ -105,13 +55,6 @@ def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_op
         world = half_migrated()
         ending = world.run(strikes(FORGOTTEN[False], where))
         assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
-
-
-@pytest.mark.parametrize("name", ["a missing right", "a bug of ours", "too little memory", "two signals"])
-def test_a_first_patch_that_never_arrives_has_written_nothing(name: str) -> None:
-    """It was sent, and the cluster is as before with the operator at work: exit 1 or 3 is the truth."""
-    first = next(step for step in writes("forward") if step.resource == PODS)
-    assert suffer("forward", name, first) in {FAILED, REFUSED}
 
 
 @pytest.mark.parametrize(("first", "second"), [("forward", "revert"), ("revert", "forward")])
