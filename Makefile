@@ -45,7 +45,7 @@ test: $(VENV)/.dev ## the tests, bounded: everything but what is marked slow, up
 
 nightly: $(VENV)/.dev ## what make test leaves out because it is slow
 	$(BUILD_PROGRAMS)
-	$(PYTEST) $(PARALLEL) -m "slow and not upgrade and not kind"
+	$(PYTEST) -n auto --dist worksteal -m "slow and not upgrade and not kind"
 
 test-all: $(VENV)/.dev ## every test that this machine can run
 	$(BUILD_PROGRAMS)

@@ -81,7 +81,7 @@ def steps_beside(what: str, image: str) -> tuple[Step, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("every", [167, pytest.param(5, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("every", [167, pytest.param(11, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
 @pytest.mark.parametrize("name", _STRIKING)
 @pytest.mark.parametrize("image", ["", cluster.OLD_IMAGE, cluster.NEW_IMAGE], ids=["none", "old", "target"])
 @pytest.mark.parametrize("what", LEFT)
