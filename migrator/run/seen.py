@@ -84,13 +84,14 @@ class Observation:
     def elects(self) -> bool:
         """Whether the operator waits for its Lease, as far as it is known.
 
-        Beside a parked Lease nothing shows it; the run that parked it has recorded what it saw.
+        Beside a parked Lease nothing shows it; the run that parked it has recorded what it saw. One that is installed
+        later may elect none.
         """
         run, installed = self.record, self.operator
         unseen = installed is None or not installed.pods
         if run is not None and (self.parked or (run.is_open and unseen)):
             return run.elects
-        return installed is None or installed.elects
+        return installed is not None and installed.elects
 
     @property
     def acts(self) -> bool:

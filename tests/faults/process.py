@@ -84,6 +84,7 @@ class Process:
     ``writes`` are those that it sent, ``applied`` those of them that the cluster applied. ``at`` is called before and
     after each step; the process meets the error that it raises. ``gate`` is where it lets others go first; ``sleep``
     passes its time. ``skew`` is by how much its wall clock is wrong; ``log`` is what it logs to, if anything.
+    ``namespace`` is that of its pod, if it runs in one.
     """
 
     _numbers: Final = count(1)
@@ -100,6 +101,7 @@ class Process:
         self.world = world
         self.name = f"migrator_{next(self._numbers)}"
         self.skew = timedelta()
+        self.namespace: str | None = None
         self.stop = threading.Event()
         self.writes: list[Step] = []
         self.applied: list[Step] = []
@@ -241,6 +243,7 @@ class Process:
                 log=self._log,
             ),
             rest=self._rest,
+            namespace=self.namespace,
             stop=self.stop,
             deadline=Deadline(lambda: self.world.seconds, timeout),
             repeat=self._repeat,

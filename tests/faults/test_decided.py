@@ -110,6 +110,33 @@ def test_an_operator_elsewhere_that_starts_in_mid_run_stops_the_writing(image: s
         assert world.grove() == world.undone
 
 
+@pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
+def test_an_operator_without_election_that_is_installed_in_mid_run_is_stopped_before_it_acts(image: str) -> None:
+    """There was none when the run began: whether it waits for the parked Lease is not known."""
+    world = World(cluster.grown(), elects=False)
+    uninstall(world)
+    world.latency = 0.05
+    for _ in range(2):
+        world.advance(60)
+    acted = list[str]()
+    world.on_awake = lambda image: acted.append(image) if world.grove() not in (world.before, world.after) else None
+    again = installation.deployment(image, observed=True)
+    again["metadata"]["uid"] = "installed again"
+    began = of_trees()[4].write
+
+    def at(step: Step) -> None:
+        world.advance(0.5 if step.is_grove else 0)
+        do_at(began, "after", lambda _: world.store.put(again))(step)
+
+    process = world.start(at=at)
+    process.namespace = cluster.NAMESPACE
+    ending = process.run()
+    assert ending.code == DONE, str(ending)
+    assert acted == []
+    assert world.grove() == world.after
+    assert world.replicas == (image == cluster.NEW_IMAGE)
+
+
 def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
     """Hole 2: it comes while the end of the run is logged."""
     world = World()
