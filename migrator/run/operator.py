@@ -7,7 +7,7 @@ An operator is a Deployment with the chart's labels (``operator/charts/values.ya
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -133,8 +133,8 @@ class Found:
     others: Mapping[str, str] = field(default_factory=dict)
     parked: bool = False
 
-    def refuse_several(self) -> None:
-        """Raise :class:`~migrator.errors.ForeignOperator` if there are several operators: each serves all sets."""
+    def refuse_unclear(self) -> None:
+        """Raise :class:`~migrator.errors.ForeignOperator` if it is not clear which operator runs, or may start."""
         for found in self.findings:
             if found.code == operators.UNCLEAR.code and found.severity is Severity.REFUSAL:
                 raise errors.ForeignOperator(str(found), guard=found.code)
@@ -162,7 +162,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     elsewhere = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
     others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in elsewhere}
-    findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others)]
+    findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others), *_paused(chosen)]
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
     if chosen is None and not pods:
@@ -180,6 +180,16 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
     return operators.UNCLEAR.found(None, None, f"{message}, and every operator serves the whole cluster", remedy)
+
+
+def _paused(chosen: JSONObject | None) -> Iterator[Finding]:
+    """That a Deployment's image does not tell what it starts: while its rollout is paused, that is what ran before."""
+    if chosen is None or not chosen["spec"].get("paused"):
+        return
+    name, namespace = shlex.quote(f"deployment/{chosen['metadata']['name']}"), shlex.quote(_namespace(chosen))
+    message = f"the rollout of Deployment {_name(chosen)} is paused, so it need not start the image that it names"
+    remedy = f"scale it to zero, then resume it with `kubectl rollout resume {name} -n {namespace}`"
+    yield operators.UNCLEAR.found(None, None, message, remedy)
 
 
 def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:

@@ -236,7 +236,7 @@ class Session:
         """Stop an operator that runs, and park its Lease once it is gone; returns what is in the way."""
         self.look_at_operators()
         installed = self.seen.operator
-        self.seen.found.refuse_several()
+        self.seen.found.refuse_unclear()
         if installed is not None and not installed.gone:
             if installed.replicas:
                 self._stop(installed)

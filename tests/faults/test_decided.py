@@ -137,6 +137,24 @@ def test_an_operator_without_election_that_is_installed_in_mid_run_is_stopped_be
     assert world.replicas == (image == cluster.NEW_IMAGE)
 
 
+def test_a_deployment_that_is_paused_is_no_operator_of_the_image_that_it_names() -> None:
+    """`kubectl rollout pause` and the upgrade: its pods go on with the old program, which a run would start again."""
+    world = World(cluster.grown())
+    world.lag = 1.5
+
+    def pause(body: Object) -> None:
+        body["spec"]["paused"] = True
+
+    world.store.edit(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, pause)
+    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
+    world.advance(20)
+    ending = world.run()
+    assert ending.code == REFUSED, str(ending)
+    assert "GM-203" in str(ending)
+    assert world.replicas == 1
+    assert world.grove() == world.before
+
+
 def test_a_third_ctrl_c_is_no_nothing_was_written() -> None:
     """Hole 2: it comes while the end of the run is logged."""
     world = World()

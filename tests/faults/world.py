@@ -240,7 +240,8 @@ class Controllers:
             status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
             store.put({**body, "status": status})
         self._end()
-        wanted = (body["spec"]["replicas"], image_of(body))
+        known, paused = self._wanted[0][1], body["spec"].get("paused")
+        wanted = (body["spec"]["replicas"], known if paused and known else image_of(body))
         if self._wanted[0] != wanted:
             self._wanted = (wanted, self.world.seconds)
         if self.world.seconds - self._wanted[1] >= self.world.lag:
