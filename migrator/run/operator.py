@@ -81,7 +81,8 @@ class Operator:
     pods: tuple[OperatorPod, ...]
     elects: bool = True  # one of its pods holds the Lease
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
-    uid: str = ""  # the Deployment's
+    uid: str = ""  # the Deployment's, and its resource version
+    version: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
 
     def __str__(self) -> str:
@@ -217,12 +218,12 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
     Only the ``scale`` subresource is written: that leaves no field owner on ``spec.replicas``, so that Helm's
     server-side apply can set it again (measured). Raises :class:`~migrator.errors.LostRace` if others keep changing it.
     """
-    current = operator.replicas
+    current, version = operator.replicas, operator.version
     for _ in range(_SCALE_ATTEMPTS):
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
-            kinds.Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
+            kinds.Op("test", "/metadata/resourceVersion", version),  # not the replicas: one may arrive after the next
             kinds.Op("replace", "/spec/replicas", replicas),
         )
         with suppress(errors.TestFailed, errors.LostReply):
@@ -231,7 +232,7 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         found = _named(cluster, operator.namespace, operator.deployment)
         if not found:
             raise errors.NotFound(f"{operator} does not exist any more")
-        current = found[0]["spec"]["replicas"]
+        current, version = found[0]["spec"]["replicas"], found[0]["metadata"]["resourceVersion"]
     if current != replicas:
         raise errors.LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
@@ -302,6 +303,7 @@ def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Leas
         # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
         settled=observed is None or observed >= chosen["metadata"].get("generation", 0),
         uid=chosen["metadata"]["uid"],
+        version=chosen["metadata"]["resourceVersion"],
         annotations=chosen["metadata"].get("annotations") or {},
     )
 
