@@ -298,7 +298,7 @@ class Session:
         if not self.seen.to_open:
             return
         self._opened_at = self.context.clock()
-        webhooks.open_for(self.cluster, self.seen.account, self.seen.to_open)
+        webhooks.open_for(self.cluster, self.seen.account, self.seen.to_open, self.context.rest)
         self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.openable))
         self.wait_until_free(self._try_patches)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from migrator import kinds
+from migrator.cluster import LONGEST_WRITE
 from migrator.errors import Rejected, Unreachable
 from tests.cluster.webhooks import AUTHORIZER, GUARD, configuration
 from tests.faults import cluster
@@ -140,6 +141,21 @@ def test_what_a_run_left_that_died_after_our_first_look_is_removed() -> None:
     ending = run(world, locks, allow=ALLOW)
     assert endings == [KILLED]
     assert ending.code == DONE, str(ending)
+    assert conditions(world) == []
+
+
+def test_a_condition_that_arrives_late_is_removed() -> None:
+    """The reply to the patch that adds it was lost, so the run ends before the stop: 1, and nothing is changed."""
+    world = guarded(authorizer=False)
+    world.latency = 0.05
+    opens = when(
+        lambda step: step.resource == CONFIGURATIONS and step.write > 0,
+        lambda step: step.process.hold_back(LONGEST_WRITE - 1),
+        times=1,
+    )
+    ending = run(world, opens, allow=ALLOW)
+    assert ending.code == FAILED, str(ending)
+    world.advance(LONGEST_WRITE)
     assert conditions(world) == []
 
 
