@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from migrator import errors
-from migrator.cluster import FIELD_MANAGER, Cluster
+from migrator.cluster import FIELD_MANAGER, LONGEST_WRITE, Cluster
 from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import kubernetes_time
 from migrator.kinds import LEASES, Op
@@ -329,6 +329,7 @@ class Leases:
             except errors.LostReply:
                 if attempt == attempts:
                     raise
+                self._context.rest(LONGEST_WRITE)  # it may arrive so late, and must not replace the next record
 
     def _hold(self, lease: Lease, sent: float) -> None:
         self._held, self._sent, self._due = lease, sent, sent + RENEW_EVERY

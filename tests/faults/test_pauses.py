@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from migrator import __version__, kinds
+from migrator.cluster import LONGEST_WRITE
 from migrator.errors import AGAIN, STAY_AT_ZERO, Rejected, Reverted
 from migrator.run.leases import OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
@@ -237,6 +238,31 @@ def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
     world.deploy(replicas=1)
     world.advance(LONGER_THAN_A_LEASE)
     ending = world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options)
+    assert ending.code == STUCK, str(ending)
+    assert world.holder == PARKED
+
+
+def test_a_record_that_arrives_late_does_not_hide_that_a_killed_run_has_written() -> None:
+    """Its reply was lost; the run recorded that it writes, and died in mid-write: a rerun that is refused says 6."""
+    world, written = World(cluster.grown()), list[str]()
+    world.latency = 0.05
+    loses = when(
+        lambda step: step.verb == "patch" and step.name == OWN_LEASE and step.write > 0,
+        lambda step: step.process.hold_back(LONGEST_WRITE - 1),
+        times=1,
+    )
+
+    def at(step: Step) -> None:
+        loses(step)
+        if step.is_grove and step.moment == "after":
+            written.append(step.name)
+            world.advance(1)
+            if len(written) > 10:
+                step.process.kill()
+
+    world.die(at)
+    users.begin_update(world)
+    ending = world.run()
     assert ending.code == STUCK, str(ending)
     assert world.holder == PARKED
 
