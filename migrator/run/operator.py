@@ -81,9 +81,9 @@ class Operator:
     pods: tuple[OperatorPod, ...]
     elects: bool = True  # one of its pods holds the Lease
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
-    uid: str = ""  # the Deployment's, and its resource version
-    version: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
+    uid: str = ""  # the Deployment's, as are the next two
+    version: str = ""  # metadata.resourceVersion
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
@@ -184,7 +184,7 @@ def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Fi
 
 
 def _paused(chosen: JSONObject | None) -> Iterator[Finding]:
-    """That a Deployment's image does not tell what it starts: while its rollout is paused, that is what ran before."""
+    """That the rollout is paused: then new pods have the image that ran before, whatever the Deployment names."""
     if chosen is None or not chosen["spec"].get("paused"):
         return
     name, namespace = shlex.quote(f"deployment/{chosen['metadata']['name']}"), shlex.quote(_namespace(chosen))
@@ -223,7 +223,8 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
-            kinds.Op("test", "/metadata/resourceVersion", version),  # not the replicas: one may arrive after the next
+            # Not the replicas: to a request that arrives late they may look as they did when it was sent.
+            kinds.Op("test", "/metadata/resourceVersion", version),
             kinds.Op("replace", "/spec/replicas", replicas),
         )
         with suppress(errors.TestFailed, errors.LostReply):
