@@ -47,7 +47,7 @@ def test_a_fault_at_certain_steps(
     ],
 )
 def test_an_error_at_a_write_is_told_truthfully(name: str) -> None:
-    """Every second write fails, from the first or the next: its exit code is true, and what is next ends well."""
+    """A write fails, of each two in a row one: the exit code is true, and what is next ends well."""
     found = [step for step in different_writes("forward") if FAULTS[name].may(step)]
     for step in found[[*FAULTS].index(name) % 2 :: 2]:
         suffer("forward", name, step)

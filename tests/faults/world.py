@@ -240,7 +240,7 @@ class Controllers:
             status = {"observedGeneration": body["metadata"]["generation"], "replicas": body["spec"]["replicas"]}
             store.put({**body, "status": status})
         self._end()
-        known, paused = self._wanted[0][1], body["spec"].get("paused")
+        known, paused = self._wanted[0][1], body["spec"].get("paused")  # then new pods have the image of before
         wanted = (body["spec"]["replicas"], known if paused and known else image_of(body))
         if self._wanted[0] != wanted:
             self._wanted = (wanted, self.world.seconds)
