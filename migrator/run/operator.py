@@ -32,7 +32,8 @@ OPERATOR_CONTAINER: Final = "grove-operator"
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-_SCALE_ATTEMPTS: Final = 5
+#: Each change of the Deployment's status is another version, too.
+_SCALE_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
