@@ -32,8 +32,7 @@ OPERATOR_CONTAINER: Final = "grove-operator"
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-#: Each change of the Deployment's status is another version, too.
-_SCALE_ATTEMPTS: Final = 20
+_SCALE_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,8 @@ class Operator:
     pods: tuple[OperatorPod, ...]
     elects: bool = True  # one of its pods holds the Lease
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
-    uid: str = ""  # the Deployment's, as are the next two
-    version: str = ""  # metadata.resourceVersion
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""  # the Deployment's
+    annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
 
     def __str__(self) -> str:
         return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
@@ -219,13 +217,13 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
     Only the ``scale`` subresource is written: that leaves no field owner on ``spec.replicas``, so that Helm's
     server-side apply can set it again (measured). Raises :class:`~migrator.errors.LostRace` if others keep changing it.
     """
-    current, version = operator.replicas, operator.version
+    current = operator.replicas
     for _ in range(_SCALE_ATTEMPTS):
         if current == replicas or (current > 0 and replicas > 0):
             return
         ops = (
-            # Not the replicas: to a request that arrives late they may look as they did when it was sent.
-            kinds.Op("test", "/metadata/resourceVersion", version),
+            # Not the resource version: each change of the status moves that, and to stop an operator is urgent.
+            kinds.Op("test", "/spec/replicas", current or None),  # in a Scale, zero is an absent field
             kinds.Op("replace", "/spec/replicas", replicas),
         )
         with suppress(errors.TestFailed, errors.LostReply):
@@ -234,7 +232,7 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         found = _named(cluster, operator.namespace, operator.deployment)
         if not found:
             raise errors.NotFound(f"{operator} does not exist any more")
-        current, version = found[0]["spec"]["replicas"], found[0]["metadata"]["resourceVersion"]
+        current = found[0]["spec"]["replicas"]
     if current != replicas:
         raise errors.LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
@@ -305,7 +303,6 @@ def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Leas
         # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
         settled=observed is None or observed >= chosen["metadata"].get("generation", 0),
         uid=chosen["metadata"]["uid"],
-        version=chosen["metadata"]["resourceVersion"],
         annotations=chosen["metadata"].get("annotations") or {},
     )
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from migrator.cluster import LONGEST_WRITE
 from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
@@ -330,22 +329,6 @@ def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     assert ending.code == REFUSED, str(ending)
     assert "GM-122" in str(ending)
     assert world.seconds < 60
-
-
-def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:
-    """Its reply was lost, the next one stopped the operator, and an update that had begun meanwhile refuses the run."""
-    world = World()
-    world.latency = 0.05
-
-    def loses(step: Step) -> None:
-        begin_update(world)
-        step.process.hold_back(LONGEST_WRITE - 1)
-
-    stops = when(lambda step: step.subresource == "scale" and step.write > 0, loses, times=1)
-    ending = world.run(stops)
-    assert ending.code == REFUSED, str(ending)
-    world.advance(LONGEST_WRITE)
-    assert world.replicas == 1
 
 
 def is_tried(step: Step) -> bool:
