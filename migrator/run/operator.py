@@ -110,8 +110,7 @@ class Operator:
     @property
     def start_command(self) -> str:
         """The command that starts it where it is at zero."""
-        name, namespace = shlex.quote(f"deployment/{self.deployment}"), shlex.quote(self.namespace)
-        return f"kubectl scale {name} -n {namespace} --replicas=1"
+        return f"kubectl scale {_in_a_command(self.namespace, self.deployment)} --replicas=1"
 
     @property
     def images(self) -> frozenset[str]:
@@ -186,9 +185,9 @@ def _paused(chosen: JSONObject | None) -> Iterator[Finding]:
     """That the rollout is paused: then new pods have the image that ran before, whatever the Deployment names."""
     if chosen is None or not chosen["spec"].get("paused"):
         return
-    name, namespace = shlex.quote(f"deployment/{chosen['metadata']['name']}"), shlex.quote(_namespace(chosen))
+    which = _in_a_command(_namespace(chosen), chosen["metadata"]["name"])
     message = f"the rollout of Deployment {_name(chosen)} is paused, so it need not start the image that it names"
-    remedy = f"scale it to zero, then resume it with `kubectl rollout resume {name} -n {namespace}`"
+    remedy = f"scale it to zero, then resume it with `kubectl rollout resume {which}`"
     yield operators.UNCLEAR.found(None, None, message, remedy)
 
 
@@ -305,6 +304,11 @@ def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Leas
         uid=chosen["metadata"]["uid"],
         annotations=chosen["metadata"].get("annotations") or {},
     )
+
+
+def _in_a_command(namespace: str, deployment: str) -> str:
+    """A Deployment as kubectl is given it in a shell."""
+    return f"{shlex.quote(f'deployment/{deployment}')} -n {shlex.quote(namespace)}"
 
 
 def _namespace(raw: JSONObject) -> str:
