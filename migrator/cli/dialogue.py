@@ -23,9 +23,9 @@ from migrator.releases import table
 from migrator.report.table import paragraphs, plan_text
 from migrator.run import context
 from migrator.run.leaving import unread
+from migrator.run.migration import look_ahead
 from migrator.run.operator import Operator
 from migrator.run.seen import Observation
-from migrator.run.session import look_ahead
 
 if TYPE_CHECKING:
     from migrator.cli.progress import Progress

@@ -25,13 +25,25 @@ from migrator.releases.table import release_in
 from migrator.run import admission, leaving
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
 from migrator.run.record import State
-from migrator.run.session import BEFORE_RETRY, READINGS, Session
+from migrator.run.seen import Observation
+from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
 #: Seconds between two readings: for sets to become idle, and for labels of pods that were just made.
 _IDLE_EVERY: Final = 2.0
 _SETTLE_EVERY: Final = 2.0
 _SETTLES: Final = 3
+
+#: How often the sets are read to be written before that is given up, and how many seconds after an error.
+_READINGS: Final = 6
+_BEFORE_RETRY: Final = 5.0
+
+
+def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
+    """What a run reads first; raises what it would raise."""
+    session = Session(cluster, options, context)
+    session.look(search=True)
+    return session.seen
 
 
 def run(cluster: Cluster, options: RunOptions, context: Context) -> RunResult:
@@ -150,7 +162,7 @@ def _nothing_to_do(run: Session) -> bool:
 
 def _write_until_read_back(run: Session) -> None:
     """Read, write what is to be written, and read it back, until nothing is left; six times at most."""
-    for reading in range(1, READINGS + 1):
+    for reading in range(1, _READINGS + 1):
         try:
             if not _write_once(run):
                 return
@@ -160,7 +172,7 @@ def _write_until_read_back(run: Session) -> None:
             _rest(run, error, reading)
         except (ClusterError, LostReply, SetConflict) as error:
             is_written = run.wrote or isinstance(error, SetConflict | LostReply)  # by us, or by another client
-            if not is_written or reading == READINGS:
+            if not is_written or reading == _READINGS:
                 raise
             _rest(run, error, reading)
     raise ClusterError("another client keeps changing the written hashes")
@@ -168,7 +180,7 @@ def _write_until_read_back(run: Session) -> None:
 
 def _rest(run: Session, error: Exception, reading: int) -> None:
     run.log.warning("reading_again", error=str(error), reading=reading)
-    run.context.rest(BEFORE_RETRY)
+    run.context.rest(_BEFORE_RETRY)
 
 
 def _write_once(run: Session) -> bool:

@@ -27,7 +27,6 @@ from migrator.run.operator import Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.seen import (
     NO_HOME,
-    Observation,
     is_same_operator,
     look_around,
     look_at_webhooks,
@@ -36,27 +35,16 @@ from migrator.run.seen import (
 )
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
-PATIENCE: Final = 120.0
+_PATIENCE: Final = 120.0
 
-#: How often the operator is stopped, and how often the sets are read to be written, before that is given up.
-STOPS: Final = 3
-READINGS: Final = 6
-
-#: Seconds before the sets are read again after an error, and for how long several API servers need to see a condition.
-BEFORE_RETRY: Final = 5.0
+#: How often the operator is stopped at most, and for how many seconds several API servers need to see a condition.
+_STOPS: Final = 3
 _SPREADING: Final = 30.0
 
 #: Seconds between two looks for an operator while patches are sent; often for one that no Lease keeps out, which acts
 #: two seconds after its start (measured), and while a run goes back.
 _LOOK_EVERY: Final = 5.0
 _LOOK_OFTEN: Final = 1.0
-
-
-def look_ahead(cluster: Cluster, options: RunOptions, context: Context) -> Observation:
-    """What a run reads first; raises what it would raise."""
-    session = Session(cluster, options, context)
-    session.look(search=True)
-    return session.seen
 
 
 class Session:
@@ -82,6 +70,7 @@ class Session:
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
+        self._settled_at = -math.inf  # from when on no stop and no matchCondition of ours can arrive
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -210,11 +199,11 @@ class Session:
 
         Raises :class:`~migrator.errors.LeaseHeld` if there still is one after two minutes.
         """
-        until, told = self.context.clock() + PATIENCE, ""
+        until, told = self.context.clock() + _PATIENCE, ""
         while why := obstacle():
             self.heed_signals()
             if self.context.clock() >= until:
-                raise errors.LeaseHeld(f"waited {PATIENCE:.0f} s: {why}; wait for its end, or stop it")
+                raise errors.LeaseHeld(f"waited {_PATIENCE:.0f} s: {why}; wait for its end, or stop it")
             if why != told:
                 self.log.info("waiting", why=why)
                 told = why
@@ -243,7 +232,7 @@ class Session:
             elif not installed.deployment and installed.live:
                 raise ForeignOperator(f"{installed.evidence} runs without a Deployment: stop it yourself")
             # What is scaled up again and again never ends: a revert keeps it at zero while it writes.
-            if not self.options.revert or self.stops < STOPS or not model.pending(self.seen.plan):
+            if not self.options.revert or self.stops < _STOPS or not model.pending(self.seen.plan):
                 return f"{installed.evidence} still exists"
         return self.known_leases.park()
 
@@ -251,7 +240,7 @@ class Session:
         """Scale the operator to zero, three times at most; what it was is recorded first."""
         if not self.options.stop_operator:
             raise ForeignOperator(f"{installed.evidence} runs: scale it to zero, or run with --stop-operator")
-        if self.stops == STOPS and not self.options.revert:
+        if self.stops == _STOPS and not self.options.revert:
             raise ForeignOperator(
                 f"something scales the operator up again ({installed.evidence}), for instance GitOps or an "
                 "autoscaler: pause it, or name the target's image with --target-image"
@@ -267,7 +256,10 @@ class Session:
 
     def _scale_to_zero(self, installed: Operator) -> None:
         self.fenced = False
-        self._scale(installed, 0)
+        try:
+            self._scale(installed, 0)
+        finally:
+            self._settled_at = self.context.clock() + LONGEST_WRITE
         self.stops += 1
         self.log.info("operator_stopped", deployment=str(installed), image=installed.image, times=self.stops)
 
@@ -280,6 +272,9 @@ class Session:
         installed = self.seen.operator
         if was is None or (installed is not None and installed.replicas):
             return True
+        self._settle()
+        self.look_at_operators()
+        installed = self.seen.operator
         if installed is None or not is_same_operator(installed, was):
             return False
         self._scale(installed, was.replicas)
@@ -291,6 +286,10 @@ class Session:
         self.close_webhooks()
         self.known_leases.unpark()
 
+    def _settle(self) -> None:
+        """Wait until no request whose reply was lost can arrive after it is undone."""
+        self.context.rest(max(0.0, self._settled_at - self.context.clock()))
+
     # --- webhooks ---------------------------------------------------------------------------------------------------
 
     def _open_webhooks(self) -> None:
@@ -298,7 +297,10 @@ class Session:
         if not self.seen.to_open:
             return
         self._opened_at = self.context.clock()
-        webhooks.open_for(self.cluster, self.seen.account, self.seen.to_open, self.context.rest)
+        try:
+            webhooks.open_for(self.cluster, self.seen.account, self.seen.to_open)
+        finally:
+            self._settled_at = self.context.clock() + LONGEST_WRITE
         self.log.warning("webhooks_opened", account=self.seen.account, webhooks=sorted(self.seen.openable))
         self.wait_until_free(self._try_patches)
 
@@ -319,6 +321,7 @@ class Session:
         if math.isinf(self._opened_at) and not any(one.ours for one in self.seen.webhooks):
             return
         try:
+            self._settle()
             webhooks.close(self.cluster)
             self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
         except MigratorError as error:
@@ -348,7 +351,6 @@ class Session:
     def _send(self, batches: Sequence[Batch]) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
         executor = write.Executor(self.cluster, self.context, check=self._check(), stopping=self.context.is_over)
-        outcomes = list[write.Outcome]()
         try:
             outcomes = executor.run(batches)
         finally:

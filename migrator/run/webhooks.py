@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from migrator import errors
-from migrator.cluster import LONGEST_WRITE, Cluster
+from migrator.cluster import Cluster
 from migrator.kinds import SELF_SUBJECT_REVIEWS, Op
 from migrator.kinds import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 from migrator.planning import webhooks
@@ -29,20 +29,13 @@ def account_of(cluster: Cluster) -> str:
     return str((status.get("userInfo") or {}).get("username") or "")
 
 
-def open_for(
-    cluster: Cluster, account: str, to_open: Iterable[webhooks.Webhook], rest: Callable[[float], None]
-) -> None:
+def open_for(cluster: Cluster, account: str, to_open: Iterable[webhooks.Webhook]) -> None:
     """Add our condition to webhooks; a stale one of another account is replaced.
 
-    Raises :class:`~migrator.errors.MigratorError`, also where the server drops the field; after a lost reply only once
-    nothing is under way that would arrive after they are closed again.
+    Raises :class:`~migrator.errors.MigratorError`, also where the server drops the field.
     """
     for name in dict.fromkeys(one.configuration for one in to_open):
-        try:
-            _change(cluster, name, lambda one: webhooks.adding(one, account) if not one.leaves_out(account) else ())
-        except errors.LostReply:
-            rest(LONGEST_WRITE)
-            raise
+        _change(cluster, name, lambda one: webhooks.adding(one, account) if not one.leaves_out(account) else ())
         if any(one.matches_us and not one.leaves_out(account) for one in _configuration(cluster, name)):
             raise errors.MigratorError(f"the API server drops a matchCondition in {name}: it must be 1.28 or newer")
 

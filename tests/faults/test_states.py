@@ -7,14 +7,15 @@ from datetime import timedelta
 
 import pytest
 
+from migrator.cluster import LONGEST_WRITE
 from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
 from migrator.planning.model import Severity
 from migrator.run.context import RunOptions
 from migrator.run.leases import OWN_LEASE
+from migrator.run.migration import look_ahead
 from migrator.run.preview import preview
 from migrator.run.seen import Observation
-from migrator.run.session import look_ahead
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
@@ -329,6 +330,22 @@ def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     assert ending.code == REFUSED, str(ending)
     assert "GM-122" in str(ending)
     assert world.seconds < 60
+
+
+def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:
+    """Its reply was lost, the next one stopped the operator, and an update that had begun meanwhile refuses the run."""
+    world = World()
+    world.latency = 0.05
+
+    def loses(step: Step) -> None:
+        begin_update(world)
+        step.process.hold_back(LONGEST_WRITE - 1)
+
+    stops = when(lambda step: step.subresource == "scale" and step.write > 0, loses, times=1)
+    ending = world.run(stops)
+    assert ending.code == REFUSED, str(ending)
+    world.advance(LONGEST_WRITE)
+    assert world.replicas == 1
 
 
 def is_tried(step: Step) -> bool:

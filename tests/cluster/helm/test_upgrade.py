@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -81,7 +80,7 @@ def test_the_next_helm_upgrade_has_no_conflict(
     path = api.kind(*KIND).path(None, GUARD[0])
     api.call("PATCH", path, add, content_type=JSON_PATCH, query={"fieldManager": "grove-operator"})
     cluster = kube_store.connect(kubeconfig=str(control_plane.kubeconfig), context=None)
-    webhooks.open_for(cluster, USER, webhooks_of(api.get(*KIND, GUARD[0])), time.sleep)
+    webhooks.open_for(cluster, USER, webhooks_of(api.get(*KIND, GUARD[0])))
     assert api.get(*KIND, GUARD[0])["webhooks"][0]["matchConditions"] == [OURS]
     if not left:
         webhooks.close(cluster)

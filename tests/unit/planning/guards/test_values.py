@@ -8,8 +8,8 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.grove.places import HASH_FIELDS
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.run.context import RunOptions
+from migrator.run.migration import look_ahead
 from migrator.run.preview import preview
-from migrator.run.session import look_ahead
 from tests.support.builders import (
     DELETION,
     LABEL,
