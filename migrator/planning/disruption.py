@@ -35,8 +35,8 @@ def disruption_of(
     harmful one counts. GPUs claimed by dynamic resource allocation do not count.
     """
     pcs, is_rc1_or_newer = tree.pcs, quirks.from_rc1_on(builds)
-    breached = {item.set_index for item in quirks.below_minimum_with_pods(tree)} if is_rc1_or_newer else set()
-    terminated = [(clique, pod) for clique in tree.pod_cliques if clique.set_index in breached for pod in clique.pods]
+    ended = [clique for _, cliques in quirks.gangs_below_minimum(tree) for clique in cliques] if is_rc1_or_newer else []
+    terminated = [(clique, pod) for clique in ended for pod in clique.pods]
     if pcs.on_delete and quirks.knows_on_delete(builds):
         return _count(tree, terminated), _count(tree, terminated)
     # An operator that finds no hash stores its own and updates nothing; to Go an empty text is not the absence of one.

@@ -19,7 +19,7 @@ from migrator.planning import crds, model
 from migrator.planning.detect import hashes_of
 from migrator.planning.options import PlanOptions
 from migrator.releases import table
-from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, below_minimum_with_pods
+from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, gangs_below_minimum
 
 _KAI: Final = "kai-scheduler"
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
@@ -50,6 +50,10 @@ class SetIssue(model.KnownIssue):
             return None
         found = [f"the old release is {older[-1]} or older"] if len(older) < len(sources) else []
         return found + ([f"the new release is {table.span(self.since, self.until)}"] if len(hit) < len(targets) else [])
+
+
+def _below_minimum(tree: objects.Tree) -> Iterator[objects.GroveObject]:
+    return (item for item, _ in gangs_below_minimum(tree))
 
 
 def _partly_scheduled(tree: objects.Tree) -> Iterator[objects.GroveObject]:
@@ -140,12 +144,13 @@ def _stray_without_progress(tree: objects.Tree) -> Iterator[objects.Pod]:
 _OF_SETS: Final = (
     SetIssue(
         code="GM-301",
-        concerned=below_minimum_with_pods,
+        concerned=_below_minimum,
         title="A member below its minimum ends its gang",
         since="v0.1.0-alpha.12-rc1",
         effect=(
             "it has pods, but fewer replicas or scheduled pods than minAvailable; after spec.template.terminationDelay "
-            "the next operator deletes all pods of this replica of the set, and again whenever it is scaled down"
+            "the next operator deletes all pods of its replica of the set (or of the scaling group, if that can spare "
+            "one), and again whenever it is scaled down"
         ),
         source="Grove PR 614; podclique/reconcilestatus.go, podcliquescalinggroup/reconcilestatus.go",
         remedy="bring it to minAvailable before the upgrade, or raise spec.template.terminationDelay",

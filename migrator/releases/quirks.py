@@ -39,7 +39,7 @@ def from_rc1_on(names: Sequence[str]) -> bool:
 
     These compare a standalone PodClique with its set's generation hash even if the set is idle
     (``podclique/reconcilespec.go:shouldCheckPendingUpdatesForPCLQ``). They count a member that is scaled below its
-    minimum as a breach, and leave some gangs alone (Grove PR 614): :func:`below_minimum_with_pods`, :func:`spared`.
+    minimum as a breach, and leave some gangs alone (Grove PR 614): :func:`gangs_below_minimum`, :func:`spared`.
     """
     return bool(names) and not is_before(names[0], _RC1)
 
@@ -69,23 +69,49 @@ def spared(item: objects.GroveObject) -> bool:
     return (since - created).total_seconds() <= INITIAL_SCHEDULE_GRACE
 
 
-def below_minimum_with_pods(tree: objects.Tree) -> Iterator[objects.GroveObject]:
-    """PodCliques and scaling groups below ``minAvailable``, as wanted or as scheduled, whose replica has pods.
+def gangs_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.GroveObject, Sequence[objects.PodClique]]]:
+    """Members below ``minAvailable``, as wanted or as scheduled, each with the PodCliques that end with it.
 
     From alpha.12-rc1 on each is a breach of its ``minAvailable`` (``podclique/reconcilestatus.go`` and
-    ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which ends the whole replica
-    of the set, finished pods too, after ``terminationDelay``, unless it is :func:`spared`. Older operators report none
-    at zero.
+    ``podcliquescalinggroup/reconcilestatus.go:computeMinAvailableBreachedCondition``), which after
+    ``terminationDelay`` ends the replica of the set, finished pods too, unless it is :func:`spared`. A PodClique of a
+    scaling group ends its replica of that group alone, or nothing (:func:`left_to_group`). Without pods there is
+    nothing to end. Older operators report no breach at zero.
     """
-    replicas = {clique.set_index for clique in tree.pod_cliques if clique.live}
-    for item in tree.children:
-        least = integer(item.spec.get("minAvailable"), 1)
-        numbers = [item.spec.get("replicas")]
-        if objects.condition(item, "MinAvailableBreached").get("status") == "False":
-            numbers.append(item.status.get("scheduledReplicas"))
-        lacks = any(integer(number, least) < least for number in numbers)
-        if lacks and item.set_index in replicas and not spared(item):
-            yield item
+    members = [item for item in tree.children if not spared(item)]
+    below = [item for item in members if _is_below_minimum(item)]
+    reported = [item for item in members if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
+    for item in below:
+        ended = [clique for clique in tree.pod_cliques if _ends_with(clique, item)]
+        if any(clique.live for clique in ended) and not left_to_group(item, tree, [*below, *reported]):
+            yield item, ended
+
+
+def _is_below_minimum(item: objects.GroveObject) -> bool:
+    least, numbers = integer(item.spec.get("minAvailable"), 1), [item.spec.get("replicas")]
+    if objects.condition(item, "MinAvailableBreached").get("status") == "False":
+        numbers.append(item.status.get("scheduledReplicas"))
+    return any(integer(number, least) < least for number in numbers)
+
+
+def _ends_with(clique: objects.PodClique, item: objects.GroveObject) -> bool:
+    if isinstance(item, objects.PodClique) and not item.standalone:
+        return (clique.owner_uid, clique.group_index) == (item.owner_uid, item.group_index)
+    return clique.set_index == item.set_index
+
+
+def left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: Sequence[objects.GroveObject]) -> bool:
+    """Whether a PodClique's breach ends nothing by itself: without such replicas its group is below its minimum.
+
+    Then the group's own condition decides. Grove: ``podcliquescalinggroup/components/podclique/sync.go``,
+    ``processMinAvailableBreachedPCSGReplicas``.
+    """
+    group = next((group for group in tree.scaling_groups if group.ref.uid == item.owner_uid), None)
+    if group is None:
+        return False
+    members = (one for one in breached if isinstance(one, objects.PodClique) and one.owner_uid == group.ref.uid)
+    ended = {member.group_index for member in members}
+    return integer(group.spec.get("replicas"), 1) - len(ended) < integer(group.spec.get("minAvailable"), 1)
 
 
 def template_by_suffix(pcs: objects.PodCliqueSet, name: str) -> str | None:

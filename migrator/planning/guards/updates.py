@@ -14,7 +14,7 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import product
 from typing import Any, Final
@@ -132,27 +132,13 @@ def gang_termination(facts: base.SetFacts) -> Iterator[Finding]:
     breached = [item for item in below if not (quirks.from_rc1_on(facts.builds) and quirks.spared(item))]
     for item in breached:
         since = objects.condition(item, "MinAvailableBreached").get("lastTransitionTime")
-        if _is_left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:
+        if quirks.left_to_group(item, tree, breached) or _seconds_left(delay, since, now) > facts.downtime:
             continue
         message = (
             f"is below its minimum since {since} (MinAvailableBreached), and its termination delay of {delay} ends "
             f"within the expected downtime of {facts.downtime:.0f} s: the next operator would delete the gang"
         )
         yield TERMINATION.found(item.ref, "/status/conditions", message, overridable=True)
-
-
-def _is_left_to_group(item: objects.GroveObject, tree: objects.Tree, breached: Sequence[objects.GroveObject]) -> bool:
-    """Whether a PodClique's breach ends nothing by itself: without such replicas its group is below its minimum.
-
-    Then the group's own condition decides. Grove: ``podcliquescalinggroup/components/podclique/sync.go``,
-    ``processMinAvailableBreachedPCSGReplicas``.
-    """
-    group = next((group for group in tree.scaling_groups if group.ref.uid == item.owner_uid), None)
-    if group is None:
-        return False
-    members = (one for one in breached if isinstance(one, objects.PodClique) and one.owner_uid == group.ref.uid)
-    ended = {member.group_index for member in members}
-    return integer(group.spec.get("replicas"), 1) - len(ended) < integer(group.spec.get("minAvailable"), 1)
 
 
 def _seconds_left(delay: object, since: object, now: datetime) -> float:

@@ -14,7 +14,7 @@ from migrator.planning.model import Disruption
 from tests.support.builders import DELETION, LATER, World, clique
 from tests.support.tables import table
 
-SET, TO = ("PodCliqueSet", "web"), "legacy-1.35"
+SET, GROUP, TO = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-x"), "legacy-1.35"
 A6, A11, RC1 = "v0.1.0-alpha.6", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
 
 
@@ -125,6 +125,22 @@ def test_finished_pods_are_recreated_and_hold_no_gpus() -> None:
     assert disruption(world) == Disruption(pods=4, gpus=4)
 
 
+def lost_a_node() -> World:
+    """A standalone clique beside a scaling group of three replicas, in the last of which a PodClique lost its pods."""
+    cliques = [clique(name) for name in ("front", "a", "b")]
+    world = World().grow(cliques=cliques, groups={"x": ["a", "b"]}, group_replicas=3)
+    lost = ("PodClique", "web-0-x-2-a")
+    world.put(*lost, "/status/scheduledReplicas", 0)
+    return world.put(*lost, "/status/conditions", [{"type": "MinAvailableBreached", "status": "False"}])
+
+
+def too_small(condition: tuple[str, str]) -> World:
+    """The same, if the group needs all three and its status says so."""
+    kind, status = condition
+    world = lost_a_node().put(*GROUP, "/spec/minAvailable", 3).put(*GROUP, "/status/scheduledReplicas", 2)
+    return world.put(*GROUP, "/status/conditions", [{"type": kind, "status": status}])
+
+
 KNOWS = "Operators before alpha.7 do not know OnDelete, and roll the set."
 ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or not; each pod counts once."
 
@@ -145,6 +161,11 @@ ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or no
         (World().grow().edit(), "canonical-1.34", (6, 6)),
     ),
     (ENDED, (World().grow(replicas=2).at_zero("web-0-front"), RC1, (10, 4))),
+    ("A replica that its scaling group can spare ends alone.", (lost_a_node(), RC1, (14, 4))),
+    *(
+        ("A scaling group that can spare none decides by its own state.", (too_small(condition), RC1, (14, pods)))
+        for condition, pods in ((("MinAvailableBreached", "False"), 14), (("GangTerminationInProgress", "True"), 0))
+    ),
     ("Older operators end none.", (World().grow(replicas=2).at_zero("web-0-front"), A11, (10, 0))),
     ("The source's hashes are migrated.", (World().grow(progress=()), RC1, (6, 0))),
     (

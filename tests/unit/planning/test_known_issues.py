@@ -17,6 +17,7 @@ A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.
 MAIN, NEWEST = "main-fcc3b3bb", "legacy-1.35"
 
 FRONT = "web-0-front"
+MEMBER = ("PodClique", "web-0-sg-1-work")
 SET, GROUP, POD = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg"), ("Pod", "web-0-front-0")
 
 
@@ -130,7 +131,7 @@ def inherited(clique: int, holder: str) -> World:
 PAST = "An operator that is not older than the change has it already."
 NOT_YET = "The target is older than the change, or has its repair."
 ENDED = [{"type": "GangTerminationInProgress", "status": "True"}]
-GROUPS = "/spec/template/podCliqueScalingGroups/0"
+GROUPS, CONDITIONS = "/spec/template/podCliqueScalingGroups/0", "/status/conditions"
 
 
 @table(
@@ -176,7 +177,7 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
     ("Beside a live clique the PodGangMap keeps its anchor.", (group_at_zero(), A11, NEWEST, [("GM-301", GROUP[1])])),
     ("No member is left.", (group_at_zero().at_zero(FRONT), A11, NEWEST, [("GM-303", "web")])),
     ("A scaling group ends its gang as a PodClique does.", (group_at_zero(), A11, RC1, [("GM-301", GROUP[1])])),
-    ("Unless it was ended once.", (group_at_zero().put(*GROUP, "/status/conditions", ENDED), A11, RC1, [])),
+    ("Unless it was ended once.", (group_at_zero().put(*GROUP, CONDITIONS, ENDED), A11, RC1, [])),
     ("Its finished pods run again.", (World().grow().at_zero(FRONT).finish(), A11, RC1, [("GM-301", FRONT)])),
     ("A finished pod of another hash runs again.", (stray().finish(), A11, RC1, [("GM-309", "web-0-front-0")])),
     (
@@ -194,6 +195,14 @@ GROUPS = "/spec/template/podCliqueScalingGroups/0"
             ("A reported breach is GM-116's.", (unscheduled(of, "True"), A11, RC1, [])),
             ("Enough is scheduled.", (unscheduled(of, pods=1), A11, RC1, [])),
         )
+    ),
+    (
+        "A PodClique of a group that can spare its replica ends that replica.",
+        (unscheduled(MEMBER), A11, RC1, [("GM-301", MEMBER[1])]),
+    ),
+    (
+        "A group that can spare none decides by its own state: this gang was ended already.",
+        (unscheduled(MEMBER).put(*GROUP, "/spec/minAvailable", 2).put(*GROUP, CONDITIONS, ENDED), A11, RC1, []),
     ),
     ("A group has too few replicas for good.", (small(1), A11, RC1, [("GM-301", GROUP[1])])),
     ("A number that is not stored is not too small.", (small(None), A11, RC1, [])),
