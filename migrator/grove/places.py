@@ -46,8 +46,8 @@ class HashField:
     """One field of a kind, by its JSON Pointer: ``*`` stands for each index of a list.
 
     It holds the hash of a ``template`` or else of a generation. ``leftover``: under OnDelete, pods of older templates
-    run on, so it may keep an older hash. ``lags``: no pod depends on it while the labels of the PodCliques below it are
-    current (:func:`migrator.planning.detect.lagging`).
+    run on, so it may keep an older hash. ``lags``: no pod depends on it while the labels of the PodCliques below it
+    are current, or of all for a PodGangMap (:func:`migrator.planning.detect.lagging`).
     """
 
     kind: str
@@ -98,7 +98,7 @@ HASH_FIELDS: Final = (
         HashField("PodCliqueScalingGroup", pointer("status", progress, _GENERATION), lags=True)
         for progress in PROGRESS_FIELDS
     ),
-    HashField("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), leftover=True),
+    HashField("PodGangMap", pointer("spec", "entries", _EACH, _GENERATION), leftover=True, lags=True),
     HashField("PodGang", _GENERATION_LABEL, leftover=True),
     SET_GENERATION,
 )

@@ -112,7 +112,9 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     Operators delete a pod because of the pod's own label, and the PodCliques of a scaling group's replica because of
     their labels: ``podclique/components/pod/rollingupdate.go:computeUpdateWork`` and
     ``podcliquescalinggroup/components/podclique/rollingupdate.go:isReplicaUpdated``. So if these are current, a hash in
-    a status that lags behind (Grove issue 671) starts at most an update that finds nothing to replace.
+    a status that lags behind (Grove issue 671) starts at most an update that finds nothing to replace. The entries of
+    a PodGangMap lag behind where an update had nothing to do in their replica, or OnDelete was in force: they move on
+    while an update replaces the pods of that replica (Grove PR 778: ``podgangmap/syncflow.go:runSyncFlow``).
     ``foreign`` are all values of the tree that are neither the source's hash nor the target's.
     """
     if not foreign:
@@ -121,6 +123,8 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     populated = {_unit(clique) for clique in tree.pod_cliques if _present(clique)}
     outdated = (c for c in tree.pod_cliques if _unit(c) in populated and not _is_current(c, foreign_fields))
     with_owners = {uid for clique in outdated for uid in (clique.ref.uid, clique.owner_uid, tree.ref.uid)}
+    if with_owners or places.open_progress(tree.pcs):
+        with_owners.update(gang_map.ref.uid for gang_map in tree.pod_gang_maps)
     lags = (stored for stored in foreign if stored.place.lags and stored.ref.uid not in with_owners)
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 

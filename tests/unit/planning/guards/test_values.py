@@ -33,9 +33,10 @@ MEMBER, POD = ("PodClique", "web-0-sg-0-work"), ("Pod", "web-0-front-0")
 GENERATION = "/status/currentPodCliqueSetGenerationHash"
 OF_CLIQUE, OF_GANG = "/metadata/labels/grove.io~1podclique", "/metadata/labels/grove.io~1podgang"
 FRONT = ("GM-101", "web-0-front", LABEL)
+SET, BEGUN = ("PodCliqueSet", "web"), {"updateStartedAt": LATER}
 #: The fields of a PodClique that an edit of its template makes foreign.
 LABELLED = (LABEL, "/status/currentPodTemplateHash", GENERATION)
-GANG = ("PodGang", "web-0-1767323045000000000")
+GANG_MAP, GANG = ("PodGangMap", "web-0"), ("PodGang", "web-0-1767323045000000000")
 
 #: Every place, the code of an older hash in it, and its code under OnDelete.
 PLACES = [
@@ -48,7 +49,7 @@ PLACES = [
     (*GROUP, GENERATION, "GM-107", "GM-112"),
     (*GROUP, "/status/updateProgress/podCliqueSetGenerationHash", "GM-107", "GM-107"),
     (*POD, LABEL, "GM-101", "GM-112"),
-    ("PodGangMap", "web-0", "/spec/entries/1/podCliqueSetGenerationHash", "GM-101", "GM-112"),
+    (*GANG_MAP, "/spec/entries/1/podCliqueSetGenerationHash", "GM-107", "GM-112"),
     (*GANG, "/metadata/labels/grove.io~1podcliqueset-generation-hash", "GM-101", "GM-112"),
 ]
 
@@ -99,6 +100,18 @@ def test_an_override_leaves_the_value_of_a_pod_or_pod_clique(kind: str, name: st
     assert decided.state is (SetState.MIGRATE if is_allowed else SetState.REFUSED)
     assert finding.message.endswith("(allowed by --allow GM-101)") is is_allowed
     assert changed_but(decided, kind, name, field)
+
+
+@table(
+    "kind name field value",
+    ("An update of the set is under way, which moves it on.", (*SET, "/status/updateProgress", BEGUN)),
+    ("The pods that it stands for are to be replaced.", (*POD, LABEL, OLD)),
+)
+def test_an_entry_of_a_pod_gang_map_may_only_be_old_at_rest(kind: str, name: str, field: str, value: object) -> None:
+    """Else it shows how far the operator has come, which a migration would hide."""
+    entry = "/spec/entries/1/podCliqueSetGenerationHash"
+    world = World().grow(maps=True).put(*GANG_MAP, entry).put(kind, name, field, value)
+    assert ("GM-101", GANG_MAP[1], entry) in refusals(world.findings(allow=["GM-101"]))
 
 
 def test_a_warning_stays_as_it_is_where_nothing_is_written() -> None:
