@@ -95,7 +95,9 @@ def test_gang_termination_is_not_judged_without_a_clock() -> None:
     ("a scaling group that was", (GROUP, LATER, False, "main-fcc3b3bb", True)),
     ("a scaling group whose gang was ended already", (GROUP, LATER, True, "main-fcc3b3bb", False)),
     ("an older operator ends it again", (GROUP, LATER, True, "legacy-1.34", True)),
-    ("a build that is not known may be an older one", (GROUP, LATER, True, "legacy-1.36", True)),
+    ("a scheme may mean an older operator", (GROUP, LATER, True, "legacy-1.35", True)),
+    ("one that is newer than every known build does not", (GROUP, LATER, True, "legacy-1.37", False)),
+    ("a canonical build of that API may be an older operator", (GROUP, LATER, True, "canonical-1.37", True)),
 )
 def test_a_breach_that_the_target_leaves_alone_does_not_refuse(
     of: tuple[str, str], since: str, target: str, *, ended: bool, refuses: bool
