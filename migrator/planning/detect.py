@@ -129,6 +129,12 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
+def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
+    """Whether the next operator has begun the update that a migration prevents; unless it does, that goes on."""
+    stored, open_ = tree.pcs.generation_hash, places.open_progress(tree.pcs)
+    return stored == pair.target.generation != pair.source.generation and open_ is not None
+
+
 def _unit(clique: objects.PodClique) -> tuple[str, str | None]:
     """The key of all that is replaced together: a standalone PodClique, or one replica of a scaling group."""
     if clique.standalone:

@@ -16,7 +16,7 @@ from migrator.errors import DecodeError
 from migrator.grove import objects
 from migrator.hashing import quantity
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import HashPair
+from migrator.planning.detect import HashPair, next_has_begun
 from migrator.planning.model import Disruption
 from migrator.releases import quirks
 
@@ -43,7 +43,8 @@ def disruption_of(
     current = [None, pair.target.generation]
     if source.name in target.accepts:
         current.append(pair.source.generation)
-    updated = () if pcs.status.get("currentGenerationHash") in current else _updated(tree, pair)
+    is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair)
+    updated = () if is_idle else _updated(tree, pair)
     if not is_rc1_or_newer:
         return _count(tree, updated), _count(tree)
     spurious = quirks.updates_without_progress(builds)

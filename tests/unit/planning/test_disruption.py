@@ -11,10 +11,11 @@ from migrator.exact_json import JSONNumber
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
 from migrator.planning.disruption import clique_gpus, whole_units
 from migrator.planning.model import Disruption
-from tests.support.builders import DELETION, LATER, World, clique
+from tests.support.builders import DELETION, LABEL, LATER, World, clique
 from tests.support.tables import table
 
 SET, GROUP, TO = ("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-x"), "legacy-1.35"
+PROGRESS, BEGAN = "/status/updateProgress", {"updateStartedAt": LATER}
 A6, A11, RC1 = "v0.1.0-alpha.6", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
 
 
@@ -125,6 +126,12 @@ def test_finished_pods_are_recreated_and_hold_no_gpus() -> None:
     assert disruption(world) == Disruption(pods=4, gpus=4)
 
 
+def begun(*, open_: bool = True) -> World:
+    """A set that the next operator has begun to roll, not migrated: one pod is the new one already."""
+    world = current(World().grow(), "web-0-front", "web-0-front-1").put_generation_of(TO)
+    return world.put(*SET, PROGRESS, BEGAN if open_ else None)
+
+
 def lost_a_node() -> World:
     """A standalone clique beside a scaling group of three replicas, in the last of which a PodClique lost its pods."""
     cliques = [clique(name) for name in ("front", "a", "b")]
@@ -168,6 +175,15 @@ ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or no
     ),
     ("Older operators end none.", (World().grow(replicas=2).at_zero("web-0-front"), A11, (10, 0))),
     ("The source's hashes are migrated.", (World().grow(progress=()), RC1, (6, 0))),
+    *(
+        ("An update that the next operator has begun goes on with the rest.", (begun(), target, (5, 0)))
+        for target in (A11, RC1, TO)
+    ),
+    ("One that is over does not.", (begun(open_=False), A11, (0, 0))),
+    (
+        "One of an edit is the owner's, not the upgrade's.",
+        (World().grow(scheme=TO).put(*SET, PROGRESS, BEGAN).put("Pod", "web-0-front-0", LABEL), A11, (0, 0)),
+    ),
     (
         "From alpha.12-rc1 on the set's hash alone does not protect pods of standalone cliques.",
         (World().grow().put_generation_of(TO), RC1, (2, 0)),
