@@ -18,6 +18,7 @@ from migrator.run.preview import preview
 from migrator.run.seen import Observation
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
+from tests.faults.operators import would_roll
 from tests.faults.process import DONE, FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill_at, when
 from tests.faults.steps import finished, first, killed, of_trees
 from tests.faults.users import begin_update
@@ -330,6 +331,23 @@ def test_a_rehearsal_waits_only_for_what_may_end_without_help() -> None:
     assert ending.code == REFUSED, str(ending)
     assert "GM-122" in str(ending)
     assert world.seconds < 60
+
+
+@pytest.mark.parametrize("replaced", [1, 2])
+def test_a_run_spares_what_an_upgrade_without_a_migration_has_not_replaced_yet(replaced: int) -> None:
+    """It does not wait for the target's operator, which would replace the rest, and starts it again at the end."""
+    world = World(cluster.grown())
+    world.upgrade()
+    assert len(world.operate(cluster.TARGET, replacing=replaced)) == replaced
+    left, began = would_roll(world.grove(), cluster.TARGET), world.now()
+    refused = world.run(wait=3600.0)
+    assert (refused.code, "Run with --allow GM-102" in str(refused)) == (REFUSED, True), str(refused)
+    assert (world.now() - began).total_seconds() < 600
+    ending = world.run(allow=["GM-102"])
+    assert ending.code == DONE, str(ending)
+    assert world.replicas == 1
+    assert left
+    assert world.operate(cluster.TARGET) == []
 
 
 def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:

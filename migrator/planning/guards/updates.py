@@ -23,11 +23,13 @@ from migrator.exact_json import integer, seconds
 from migrator.grove import objects
 from migrator.grove.places import CLIQUE_LABEL, open_progress
 from migrator.hashing.schemes import CANONICAL
+from migrator.planning.detect import next_has_begun
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
+_BEGUN: Final = "; the next operator has begun that update, and recreates what is left if it goes on"
 IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
@@ -50,16 +52,25 @@ def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     tree, old_is_left = facts.tree, facts.pods_await_replacement
     terminating = [item for item in (*tree.children, *tree.pod_gang_maps) if item.terminating]
     awaited = [] if old_is_left or tree.pcs.on_delete else list(_awaited(facts))  # OnDelete orchestrates nothing
+    remedy, field = f"{_WAIT}; if its node is lost, delete its pods with --force", "/metadata/deletionTimestamp"
     for item in terminating:
-        what = "and something old is left to replace" if old_is_left else "with the pods that it has"
-        message = f"is being deleted, {what}"
-        remedy = f"{_WAIT}; if its node is lost, delete its pods with --force"
-        yield IN_FLIGHT.found(
-            item.ref, "/metadata/deletionTimestamp", message, remedy, overridable=not old_is_left, settles=True
-        )
+        if old_is_left:
+            message = "is being deleted, and something old is left to replace"
+            yield IN_FLIGHT.found(item.ref, field, message, remedy, settles=True)
+        else:
+            yield _in_between(facts, item, field, "is being deleted, with the pods that it has", remedy)
     yield from awaited
     if old_is_left or not (terminating or awaited):
         yield from (_open(facts, item, name) for item in (tree.pcs, *tree.children) if (name := open_progress(item)))
+
+
+def _in_between(
+    facts: base.SetFacts, item: objects.GroveObject, field: str | None, message: str, remedy: str = _WAIT
+) -> Finding:
+    """Case B. An update that the next operator has begun is not waited for: it would recreate what is left."""
+    if next_has_begun(facts.tree, facts.pair):
+        return IN_FLIGHT.found(item.ref, field, f"{message}{_BEGUN}", "", overridable=True)
+    return IN_FLIGHT.found(item.ref, field, message, remedy, overridable=True, settles=True)
 
 
 def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
@@ -75,6 +86,8 @@ def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding
     why = "nothing old is left to replace, and nothing that it waits for can still come"
     if facts.tree.pcs.on_delete:
         why = "updateStrategy is OnDelete, so it replaces no pod"
+    elif next_has_begun(facts.tree, facts.pair):
+        why = "the next operator has begun it, and the migration leaves it nothing to replace"
     return base.IDLE.found(item.ref, field, f"{message}; {why}")
 
 
@@ -164,11 +177,9 @@ def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
         of_set = clique.standalone and clique.set_index in replicas
         is_awaited = of_set or clique.owner_uid in groups or open_progress(clique)
         if is_awaited and (lacks := _lacks(clique)) and not clique.terminating:
-            message = f"{lacks}, and an update waits for it"
-            yield IN_FLIGHT.found(clique.ref, "/status/readyReplicas", message, overridable=True, settles=True)
+            yield _in_between(facts, clique, "/status/readyReplicas", f"{lacks}, and an update waits for it")
     for owner, name in _missing(tree, replicas):
-        message = f"lacks {name}, and an update waits for it"
-        yield IN_FLIGHT.found(owner.ref, None, message, overridable=True, settles=True)
+        yield _in_between(facts, owner, None, f"lacks {name}, and an update waits for it")
 
 
 def _lacks(clique: objects.PodClique) -> str | None:

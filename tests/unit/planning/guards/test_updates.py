@@ -149,6 +149,30 @@ def test_the_states_of_an_update(edit: Edit, case: str, of: tuple[str, str], fie
 
 
 @table(
+    "edit of",
+    ("A pod is gone.", (both(opened(CLIQUE), gone("web-0-front-1")), CLIQUE)),
+    (
+        "PodCliques are not made yet.",
+        (both(opened(GROUP), gone(MEMBER[1], *(f"{MEMBER[1]}-{n}" for n in range(3)))), GROUP),
+    ),
+    ("A PodClique is being deleted.", (put(MEMBER, DELETION, LATER), MEMBER)),
+    ("Nothing is missing.", (opened(CLIQUE), None)),
+)
+def test_nobody_waits_for_an_update_that_the_next_operator_has_begun(edit: Edit, of: tuple[str, str] | None) -> None:
+    """It would recreate the rest, which the migration spares."""
+    world = World().grow(pods=3).put_generation_of("legacy-1.35")
+    opened(SET)(world)
+    edit(world)
+    found = world.findings()
+    assert refusals(found) == ([("GM-102", of[1], found[0].field)] if of else [])
+    assert all("the next operator has begun" in finding.message for finding in found)
+    assert {(finding.remedy, finding.settles) for finding in found} == {
+        ("run with --allow GM-102" if of else "", False)
+    }
+    assert world.decide(allow=["GM-102"]).state is SetState.MIGRATE
+
+
+@table(
     "edit",
     ("7. Under OnDelete no release orchestrates an update.", (both(opened(SET, CLIQUE), gone("web-0-front-1")),)),
     ("7. Whatever is selected.", (selected("a", "b", ready=2),)),
