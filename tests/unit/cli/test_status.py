@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrator.errors import STAY_AT_ZERO, Forbidden
+from migrator.exact_json import JSONObject
 from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
@@ -14,6 +15,7 @@ from migrator.report.table import MANY, plan_text
 from migrator.run.leases import OPERATOR_LEASE, PARKED
 from migrator.run.record import Record, State
 from testbed import operator_installation as installation
+from tests.support.builders import LATER, hashes_of
 from tests.support.clock import START
 from tests.support.command_line import Invoke, objects
 from tests.support.memory_site import NEW, OLD, Site, end_at_a_pod
@@ -58,6 +60,21 @@ def test_the_first_look_says_where_one_stands(does: str, first: str, last: str, 
     assert first in " ".join(text.split())
     assert ("\nready " in text) is (not does), "there is a release to go to"
     assert text.splitlines()[-1].endswith(last)
+
+
+def test_an_upgrade_that_has_begun_without_a_migration_is_no_all_clear(site: Site, invoke: Invoke) -> None:
+    """The new operator has stored its generation hash and an open update, and will recreate what it has left."""
+
+    def begin(pcs: JSONObject) -> None:
+        pcs["status"]["currentGenerationHash"] = hashes_of(pcs, "legacy-1.35").generation
+        pcs["status"]["updateProgress"] = {"updateStartedAt": LATER}
+
+    for item in (one["metadata"] for one in objects() if one["kind"] == "PodCliqueSet"):
+        site.store.edit(POD_CLIQUE_SETS, item["namespace"], item["name"], begin)
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    said = " ".join(invoke("plan").out.split())
+    assert f"do not match {NEW}, which is running: it {LOST}" in said, said
 
 
 @pytest.mark.usefixtures("site")
