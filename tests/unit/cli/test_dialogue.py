@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -102,18 +103,19 @@ def test_before_the_next_operator_is_started_its_crds_come(
     assert tuple(invoke("run", "--to", A11, "-o", "json").json["next"][:-1]) == first
 
 
-def test_a_build_of_the_main_branch_is_no_version_of_a_chart(site: Site, invoke: Invoke) -> None:
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("target", ["main-fcc3b3bb", "legacy-1.35"])
+def test_a_build_of_the_main_branch_and_a_scheme_are_no_version_of_a_chart(target: str, invoke: Invoke) -> None:
     """Helm would not find it: a reader fills in the version of the chart that they have made."""
-    assert site.replicas == 1
-    commands = invoke("run", "--to", "main-fcc3b3bb", "--stop-operator", "-o", "json").json["next"]
-    assert [command for command in commands if "--version main-" in command] == []
+    commands = invoke("run", "--to", target, "--stop-operator", "-o", "json").json["next"]
+    assert re.findall(r"--version (\S+)", " ".join(commands)) == ['"$VERSION"'] * 2
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_an_older_release_with_the_same_hashes_is_upgraded(replicas: int, site: Site, invoke: Invoke) -> None:
     """It needs no migration, and is not the release that the user upgrades to."""
     site.install(A8, replicas)
-    commands = invoke("run", "--to", "v0.1.0-alpha.9", "-o", "json").json["next"]
+    commands = invoke("run", "--to", "alpha.9", "-o", "json").json["next"]
     assert commands[-2].startswith('helm upgrade my-grove "$CHART" -n grove-system --version v0.1.0-alpha.9 ')
 
 
