@@ -26,7 +26,6 @@ def secure(serve: Serve) -> FakeApi:
 
 @pytest.fixture
 def store(api: FakeApi) -> KubeCluster:
-    """A store on that server."""
     return store_on(api.url)
 
 

@@ -88,7 +88,6 @@ def test_a_kubeconfig_that_can_be_read_once_is_enough(
 
 
 def text_of(folder: Path, **parts: Any) -> str:
-    """The text of a kubeconfig with these parts."""
     return Path(kubeconfig(folder / "source", "https://example.test", **parts)).read_text(encoding="utf-8")
 
 

@@ -32,17 +32,14 @@ CUT = replace(POD, cut=7)
 
 
 def get(store: KubeCluster) -> Any:
-    """A read."""
     return store.get(PODS, "a", "p")
 
 
 def patch(store: KubeCluster) -> Any:
-    """A write."""
     return store.patch(PODS, "a", "p", fake_api.OPS)
 
 
 def create(store: KubeCluster) -> Any:
-    """Another write."""
     return store.create(CONFIG_MAPS, "a", {"metadata": {"name": "p"}})
 
 

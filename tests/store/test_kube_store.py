@@ -22,14 +22,12 @@ OPS = (Op("test", "/a", None), Op("add", "/b", JSONNumber("1e3")))
 
 
 def page(*names: str, version: str = "7", more: str | None = None) -> Answer:
-    """One page of a list."""
     metadata = {"resourceVersion": version, **({"continue": more} if more else {})}
     items = [{"metadata": {"name": name}} for name in names]
     return ok(kind="PodList", apiVersion="v1", metadata=metadata, items=items)
 
 
 def name(item: dict[str, Any]) -> str:
-    """An item's name."""
     found: str = item["metadata"]["name"]
     return found
 

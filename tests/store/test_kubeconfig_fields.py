@@ -36,7 +36,6 @@ def refused(path: Path, **parts: Any) -> str:
 
 
 def plugin(**fields: Any) -> dict[str, Any]:
-    """A user with a credential plugin."""
     return {"exec": {"apiVersion": VERSION, "command": "/bin/true", **fields}}
 
 

@@ -125,5 +125,4 @@ class Invoke:
 
 @pytest.fixture
 def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
-    """Call commands."""
     return Invoke(capsys, monkeypatch)

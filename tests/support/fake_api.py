@@ -129,7 +129,6 @@ class FakeApi:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def _next(self, seen: Seen) -> Step:
@@ -141,7 +140,6 @@ class FakeApi:
 
     @contextmanager
     def running(self) -> Iterator[FakeApi]:
-        """Serve."""
         self._thread.start()
         try:
             yield self
@@ -204,7 +202,6 @@ class FakeApi:
 
 
 def _shown_on(connection: socket.socket) -> str:
-    """The common name of the certificate that a client has shown."""
     certificate: Any = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
     return str(certificate["subject"][0][0][1]) if certificate else ""
 

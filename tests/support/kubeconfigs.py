@@ -37,12 +37,10 @@ def kubeconfig(
 
 
 def plugin(path: Path, program: str) -> dict[str, Any]:
-    """A user whose credentials come from a program."""
     path.write_text(program, encoding="utf-8")
     version = "client.authentication.k8s.io/v1"
     return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(path)], "interactiveMode": "Never"}}
 
 
 def ask(**flags: Any) -> None:
-    """Connect and send one request."""
     kube_store.connect(**flags).get(PODS, "a", "p")

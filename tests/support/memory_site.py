@@ -75,7 +75,6 @@ class Site:
 
     @property
     def replicas(self) -> int:
-        """Of the operator's Deployment."""
         found: int = self.store.read(DEPLOYMENTS, "grove-system", "grove-operator")["spec"]["replicas"]
         return found
 
@@ -103,7 +102,6 @@ def end_at_a_pod(store: MemoryCluster) -> None:
 
 
 def main() -> int:
-    """Run the command line."""
     site = Site()
     connect.connect = lambda *_, **__: site.store  # type: ignore[assignment]
     connect.context = hurried(connect.context)

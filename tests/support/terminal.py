@@ -23,7 +23,6 @@ class Watched(io.StringIO):
     encoding = "utf-8"
 
     def isatty(self) -> bool:
-        """It is."""
         return True
 
 
@@ -47,7 +46,6 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """The lines as one text."""
         return "\n".join(self.lines)
 
 

@@ -124,7 +124,6 @@ def test_the_plugin_calls_itself_by_its_kubectl_name(invoke: Invoke) -> None:
 
 
 def failing(error: BaseException) -> Callable[..., None]:
-    """A function that raises this, whatever it is called with."""
 
     def fail(*_: object, **__: object) -> None:
         raise error

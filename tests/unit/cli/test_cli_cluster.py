@@ -30,7 +30,6 @@ def with_a_refused_set() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def refused(invoke: Invoke) -> MemoryCluster:
-    """It as a cluster."""
     return invoke.on(MemoryCluster(*with_a_refused_set()))
 
 

@@ -27,7 +27,6 @@ def pcs(name: str, *cliques: str, **more: Any) -> dict[str, Any]:
 
 
 def holding(name: str, pod_spec: dict[str, Any]) -> dict[str, Any]:
-    """A PodCliqueSet with this pod spec."""
     document = pcs(name)
     document["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = pod_spec
     return document
@@ -42,7 +41,6 @@ def test_a_file_without_a_set_is_an_error(tmp_path: Path, invoke: Invoke, text: 
 
 
 def write(path: Path, *documents: dict[str, Any]) -> Path:
-    """Write JSON Lines."""
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
     return path
 

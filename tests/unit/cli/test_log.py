@@ -108,7 +108,6 @@ class Gone(Terminal):
     """A terminal whose window was closed."""
 
     def write(self, _: str) -> int:
-        """Nobody is there any more."""
         raise OSError(5, "Input/output error")
 
 

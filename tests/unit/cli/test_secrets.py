@@ -59,7 +59,6 @@ def grown() -> list[Object]:
 
 
 def template_of(pcs: Object) -> Object:
-    """The first container of the first clique."""
     container: Object = pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]
     return container
 

@@ -18,7 +18,6 @@ from tests.support.paths import ROOT
 
 @pytest.fixture
 def full() -> Iterator[TextIO]:
-    """A stream on a full disk."""
     with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as stream:
         yield stream
 

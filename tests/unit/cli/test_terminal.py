@@ -67,14 +67,12 @@ class Terminal:
 
     @property
     def left(self) -> dict[str, Any]:
-        """What the command left of the cluster."""
         found: dict[str, Any] = json.loads(self.file.read_text())
         return found
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
-    """A terminal of 80 columns."""
     return Terminal(tmp_path / "left.json")
 
 

@@ -43,7 +43,6 @@ def site(invoke: Invoke) -> Site:
 
 
 def words_of(line: str, command: str) -> list[str]:
-    """The words of the shell in a line from that command on."""
     return shlex.split(line[line.index(command) :])
 
 

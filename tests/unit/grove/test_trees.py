@@ -202,7 +202,6 @@ def test_a_pod_that_waits_has_not_finished() -> None:
 
 
 def without(world: World, kind: str) -> World:
-    """The world without the objects of a kind."""
     return World([o for o in world.objects if o["kind"] != kind])
 
 

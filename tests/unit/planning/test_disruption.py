@@ -47,7 +47,6 @@ def pair(other: str = "x") -> World:
 
 
 def renamed() -> World:
-    """A set whose cliques have other names now."""
     world = World().grow(cliques=[clique("front", gpus="1"), clique("work")])
     for entry in world.pcs["spec"]["template"]["cliques"]:
         entry["name"] += "-renamed"

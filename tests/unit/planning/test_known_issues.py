@@ -29,7 +29,6 @@ def test_builds_are_in_the_order_of_their_versions() -> None:
 
 
 def planned(world: World, target: str, *, running: str | None = None, source: str = "auto") -> Plan:
-    """What ``plan`` makes of it."""
     options = options_of(source=source, target=target)
     return make_plan(world.snapshot(), options, Known(now=NOW, running=running))
 

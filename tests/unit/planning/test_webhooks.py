@@ -32,7 +32,6 @@ def configuration(rule: dict[str, Any] | None = None, name: str = webhooks.OPENE
 
 
 def blocking(raw: dict[str, Any]) -> list[webhooks.Webhook]:
-    """Those of a configuration that are in the way."""
     return webhooks.in_the_way(webhooks.webhooks_of(raw), HOME, ACCOUNT)
 
 

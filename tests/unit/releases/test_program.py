@@ -71,7 +71,6 @@ NO_OPERATOR = "it is no Grove operator, is obfuscated, or hashes in a way that i
 
 
 def over(api: str) -> bytes:
-    """A program that was linked with this k8s.io/api."""
     return made(lines("1.35", {API: api}))
 
 

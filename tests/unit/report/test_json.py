@@ -20,7 +20,6 @@ VALUES = {json.API_VERSION, "auto", "plan -o json", "--to", *(state.value for st
 
 
 def keys_of(value: Any) -> set[str]:
-    """The keys of a document, at any depth."""
     if isinstance(value, list):
         return set[str]().union(*map(keys_of, value))
     return set(value).union(*map(keys_of, value.values())) if isinstance(value, dict) else set()

@@ -43,7 +43,6 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
         self.tags.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
@@ -67,7 +66,6 @@ class Page(HTMLParser):
 
 
 def render(made: Plan, origin: report.PlanHeader = ORIGIN, **more: Any) -> str:
-    """The page of a plan."""
     return page_module.render(made, origin, **more)
 
 
@@ -288,7 +286,6 @@ def test_beyond_fifty_sets_the_rest_is_folded_away() -> None:
 
 
 def labelled(name: str, namespace: str, **labels: str) -> Tree:
-    """A set with these labels."""
     made = tree(name, namespace=namespace)
     return replace(made, pcs=replace(made.pcs, labels=labels))
 

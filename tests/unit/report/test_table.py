@@ -58,7 +58,6 @@ def plan(*trees: SetPlan, findings: tuple[Finding, ...] = (), cluster: Disruptio
 
 
 def finding(severity: Severity, name: str = "demo", field: str | None = "/status/x", code: str = "GM-101") -> Finding:
-    """A finding about a set."""
     return Finding(code, severity, Ref("PodCliqueSet", "default", name), field, "is odd", "do something")
 
 
@@ -138,7 +137,6 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
 
 
 def many(number: int, code: str = "GM-112", severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
-    """The same finding of that many pods."""
     field, what = "/metadata/deletionTimestamp", "is being deleted; it is left alone"
     refs = (Ref("Pod", "default", f"pod-{index:03}") for index in range(number))
     return tuple(Finding(code, severity, ref, field, what) for ref in refs)

@@ -36,13 +36,11 @@ NAMESPACE = "grove-system"
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that stands still."""
     return Clock()
 
 
 @pytest.fixture
 def cluster() -> MemoryCluster:
-    """A cluster without any Lease."""
     return MemoryCluster()
 
 
@@ -81,7 +79,6 @@ def write(cluster: MemoryCluster, name: str = OWN_LEASE, **spec: object) -> None
 
 
 def spec_of(cluster: MemoryCluster, name: str = OWN_LEASE) -> Any:
-    """The Lease's spec as it stands."""
     return cluster.read(LEASES, NAMESPACE, name)["spec"]
 
 

@@ -55,7 +55,6 @@ def installed(*more: JSONObject, replicas: int = 1) -> MemoryCluster:
 
 
 def look(cluster: MemoryCluster, flag: str | None = None) -> operator.Found:
-    """Find, with or without --operator."""
     return operator.find(cluster, operator.OperatorFlags.parse(flag))
 
 
@@ -244,7 +243,6 @@ def test_our_own_namespace_is_the_last_resort() -> None:
 
 
 def replicas_of(cluster: MemoryCluster) -> int:
-    """The Deployment's replicas as they stand."""
     return int(cluster.read(DEPLOYMENTS, NAMESPACE, "grove-operator")["spec"]["replicas"])
 
 

@@ -20,7 +20,6 @@ RECORD = Record(
 
 
 def text(**changes: Any) -> str:
-    """The record as text, with some of it changed."""
     return json.dumps({**json.loads(RECORD.text()), **changes})
 
 

@@ -57,11 +57,9 @@ class Site(MemoryCluster):
         return verify(self, VerifyOptions(replace(PLAN, target=target), **options), self.context)
 
     def change(self, how: Change, kind: Resource = kinds.POD_CLIQUES, name: str = "web-0-front") -> None:
-        """Change an object as others would."""
         self.edit(kind, "default", name, how)
 
     def change_record(self, how: Callable[[str], str]) -> None:
-        """Change the text of the record."""
         lease = self.read(kinds.LEASES, NAMESPACE, OWN_LEASE)
         lease["metadata"]["annotations"][RECORD] = how(lease["metadata"]["annotations"][RECORD])
         self.put(lease)

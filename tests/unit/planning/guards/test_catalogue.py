@@ -15,7 +15,6 @@ PAGE, _, GONE = (ROOT / "docs" / "guards.md").read_text(encoding="utf-8").partit
 
 
 def sections() -> dict[str, str]:
-    """The page's text for each code."""
     parts = re.split(r"^### (GM-\d{3})\b", PAGE, flags=re.MULTILINE)
     assert len(parts[1::2]) == len(set(parts[1::2])), "a code has two anchors"
     return dict(zip(parts[1::2], parts[2::2], strict=True))

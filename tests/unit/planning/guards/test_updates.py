@@ -28,12 +28,10 @@ def condition(kind: str, status: str, reason: str = "Because") -> list[dict[str,
 
 
 def put(of: tuple[str, str], field: str, value: object) -> Edit:
-    """Write one value of one object."""
     return lambda world: world.put(*of, field, value)
 
 
 def gone(*names: str) -> Edit:
-    """Take objects away."""
     return lambda world: world.remove(*names)
 
 
@@ -49,12 +47,10 @@ def selected(*completed: str, ready: int, of: tuple[str, str] = CLIQUE, name: st
 
 
 def both(*edits: Edit) -> Edit:
-    """All of these."""
     return lambda world: [edit(world) for edit in edits]
 
 
 def at_zero(world: World) -> None:
-    """KEDA at zero."""
     world.at_zero(CLIQUE[1])
 
 
