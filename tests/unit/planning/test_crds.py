@@ -13,6 +13,7 @@ from tests.support.tables import table
 A3, A4, A8, A9 = "v0.1.0-alpha.3", "v0.1.0-alpha.4", "v0.1.0-alpha.8", "v0.1.0-alpha.9"
 A11, RC1, MAIN = "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1", "main-fcc3b3bb"
 OLD, NEW = "clustertopologies", "clustertopologybindings"
+DUMP = {"is_cluster": False}
 
 
 def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, running: str | None = None) -> Plan:
@@ -28,33 +29,28 @@ def advised(plan: Plan) -> list[str]:
 
 
 @table(
-    "ct target expected",
-    ("The old CRD is in the way of the new one.", (OLD, RC1, [f"{OLD}.grove.io"])),
-    ("Of the first release that has it.", (OLD, A9, [f"{OLD}.grove.io"])),
-    ("Of a build that is no release.", (OLD, MAIN, [f"{OLD}.grove.io"])),
-    ("Of every release that uses a scheme.", (OLD, "legacy-1.35", [f"{OLD}.grove.io"])),
-    ("And back.", (NEW, A8, [f"{NEW}.grove.io"])),
-    ("To the first release that has it.", (NEW, A4, [f"{NEW}.grove.io"])),
-    ("The target has the same kind.", (OLD, A8, [])),
-    ("Deleted already.", (NEW, RC1, [])),
-    ("The target has no such kind.", (NEW, A3, [])),
-    ("No kind has the name.", (None, RC1, [])),
+    "where target expected",
+    ("The old CRD is in the way of the new one.", ({"ct": OLD}, RC1, [f"{OLD}.grove.io"])),
+    ("Of the first release that has it.", ({"ct": OLD}, A9, [f"{OLD}.grove.io"])),
+    ("Of a build that is no release.", ({"ct": OLD}, MAIN, [f"{OLD}.grove.io"])),
+    ("Of every release that uses a scheme.", ({"ct": OLD}, "legacy-1.35", [f"{OLD}.grove.io"])),
+    ("And back.", ({"ct": NEW}, A8, [f"{NEW}.grove.io"])),
+    ("To the first release that has it.", ({"ct": NEW}, A4, [f"{NEW}.grove.io"])),
+    ("The target has the same kind.", ({"ct": OLD}, A8, [])),
+    ("Deleted already.", ({"ct": NEW}, RC1, [])),
+    ("The target has no such kind.", ({"ct": NEW}, A3, [])),
+    ("No kind has the name.", ({}, RC1, [])),
+    (
+        "By a dump, which has no CRDs, the release that runs shows it.",
+        (DUMP | {"running": A8}, RC1, [f"{OLD}.grove.io"]),
+    ),
+    ("Back.", (DUMP | {"running": RC1}, A8, [f"{NEW}.grove.io"])),
+    ("On one side.", (DUMP | {"running": A9}, RC1, [])),
+    ("From a release without such a kind.", (DUMP | {"running": A3}, RC1, [])),
 )
-def test_on_a_cluster_discovery_shows_what_is_in_the_way(ct: str | None, target: str, expected: list[str]) -> None:
-    """Whichever release runs: the CRD stays when its operator is gone."""
-    assert advised(planned(target, ct=ct, running=A11)) == expected
-
-
-@table(
-    "running target expected",
-    ("Forward.", (A8, RC1, [f"{OLD}.grove.io"])),
-    ("Back.", (RC1, A8, [f"{NEW}.grove.io"])),
-    ("On one side.", (A9, RC1, [])),
-    ("From a release without such a kind.", (A3, RC1, [])),
-)
-def test_on_a_dump_the_releases_show_it(running: str, target: str, expected: list[str]) -> None:
-    """A dump has no CRDs."""
-    assert advised(planned(target, is_cluster=False, running=running)) == expected
+def test_what_is_in_the_way_is_named(where: dict[str, Any], target: str, expected: list[str]) -> None:
+    """On a cluster discovery shows it, whichever release runs: the CRD stays when its operator is gone."""
+    assert advised(planned(target, **{"running": A11, **where})) == expected
 
 
 @table(

@@ -76,14 +76,6 @@ def test_the_downtime_counts_the_writes_of_all_sets() -> None:
     assert [code for one in world.plan().set_plans for code, *_ in refusals(one.findings)] == []
 
 
-def test_gang_termination_is_not_judged_without_a_clock() -> None:
-    """On a dump nobody knows the time."""
-    breached = condition("MinAvailableBreached", "True", NOW - timedelta(hours=9))
-    plan = World().grow().put(*CLIQUE, "/status/conditions", breached).plan(now=NOW, is_cluster=False)
-    assert [one.findings for one in plan.set_plans] == [()]
-    assert "GM-116" in {unchecked.code for unchecked in plan.not_checked}
-
-
 @table(
     "of since ended target refuses",
     ("a PodClique that never had its pods", (CLIQUE, EARLIER, False, "main-fcc3b3bb", False)),
