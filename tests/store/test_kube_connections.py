@@ -122,21 +122,19 @@ def test_certificates_are_verified_as_kubectl_does(
     ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
 
 
-def test_a_certificate_for_another_host_is_refused(tmp_path: Path, serve: Serve) -> None:
-    """It names 127.0.0.1 and no other."""
-    path = kubeconfig(tmp_path / "config", serve(POD, tls=True).url.replace("127.0.0.1", "localhost"))
-    with pytest.raises(Unreachable, match=r"certificate is not trusted: .* certificate-authority of the kubeconfig"):
-        ask(kubeconfig=path)
-
-
-def test_an_authority_of_the_kubeconfig_counts_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+@table(
+    "host cluster",
+    ("It names 127.0.0.1 and no other.", ("localhost", {})),
+    ("The kubeconfig's authority counts alone.", ("127.0.0.1", {"certificate-authority": certifi.where()})),
+)
+def test_the_certificate_of_another_server_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve, host: str, cluster: dict[str, str]
 ) -> None:
     """Who has a certificate of an authority that the system trusts is not the cluster that the kubeconfig names."""
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
-    cluster = {"certificate-authority": certifi.where()}
+    url = serve(POD, tls=True).url.replace("127.0.0.1", host)
     with pytest.raises(Unreachable, match=r"certificate is not trusted: .* certificate-authority of the kubeconfig"):
-        ask(kubeconfig=kubeconfig(tmp_path / "config", serve(POD, tls=True).url, user=USER, **cluster))
+        ask(kubeconfig=kubeconfig(tmp_path / "config", url, **cluster))
 
 
 @pytest.mark.parametrize(

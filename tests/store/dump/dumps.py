@@ -9,11 +9,12 @@ import yaml
 
 from migrator.dump import Dump
 
+#: The end of its text separates lines in Unicode, and not in JSON.
 PCS = {
     "apiVersion": "grove.io/v1alpha1",
     "kind": "PodCliqueSet",
     "metadata": {"name": "demo", "namespace": "a", "uid": "u1", "generation": 3, "labels": {"app": "web"}},
-    "spec": {"template": {"cliques": [{"name": "worker", "text": "abc5 naïve \U0001f600 <&>"}]}},
+    "spec": {"template": {"cliques": [{"name": "worker", "text": "abc5 naïve \U0001f600 <&> \u2028\u2029\x85"}]}},
     "status": {"currentGenerationHash": "abc5"},
 }
 POD = {

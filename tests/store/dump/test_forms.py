@@ -80,13 +80,6 @@ def test_json_is_the_same_in_pieces(tmp_path: Path, form: str, size: int, monkey
     assert found["metadata"]["odd"] == [JSONNumber("12.50e1"), "\u00e4\n", True, None]
 
 
-def test_json_lines_end_at_newlines_only(tmp_path: Path) -> None:
-    """A line separator of Unicode, or a next-line character, is part of a string, not the end of a line."""
-    odd = {**SERVICE, "note": "a\u2028b\u2029c\x85d"}
-    path = dump(tmp_path, "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in (odd, odd)))
-    assert documents(path) == [odd, odd]
-
-
 @pytest.mark.parametrize("form", [json.dumps, as_yaml], ids=["json", "yaml"])
 def test_items_have_the_kind_of_their_list(tmp_path: Path, form: Callable[[Any], str]) -> None:
     """`kubectl get --raw` prints a PodList whose items have none of their own; its kind may come last, or be within."""
