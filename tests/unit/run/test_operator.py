@@ -182,12 +182,6 @@ def test_an_operator_without_the_labels_is_not_absent() -> None:
     assert "not found by the chart's labels" in found.message
 
 
-def test_a_named_deployment_needs_no_labels() -> None:
-    """What the user names is taken by name."""
-    cluster = MemoryCluster(deployment(name="mine", labels={"app": "x"}))
-    assert found_in(cluster, "grove-system/mine").deployment == "mine"
-
-
 def test_a_named_deployment_that_does_not_exist_is_an_error() -> None:
     """A typing mistake must not look like a cluster without one; where there is none, it names the namespace."""
     with pytest.raises(UsageError, match=r"--operator grove-system/grove-operatr: .* grove-system/grove-operator"):
