@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrator.releases import program
-from migrator.releases.program import API, MACHINERY
+from migrator.releases.program import API, MACHINERY, SPEW
 from tests.support.command_line import DUMP, HOME, Invoke, objects
 from tests.support.memory_store import MemoryCluster
 from tests.support.programs import CANONICAL, GROVE, LEGACY, lines, made
@@ -40,7 +40,7 @@ USED_BY = "v0.1.0-alpha.10, v0.1.0-alpha.11, v0.1.0-alpha.12-rc1, main-fcc3b3bb"
         (
             lines("1.35"),
             LEGACY,
-            (f"scheme legacy-1.35 (used by {USED_BY}", "built go1.26.8, k8s.io/api v0.35."),
+            (f"scheme legacy-1.35 (used by {USED_BY}", "built go1.26.8, k8s.io/api v0.35.", f", {SPEW} v"),
         ),
     ),
     ("A build of the future.", (lines("1.37"), CANONICAL, ("canonical-1.37 (used by no release in the table)",))),

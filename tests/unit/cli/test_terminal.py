@@ -27,6 +27,7 @@ from tests.support.terminal import Shown, show
 
 RUN = ("run", "--to", NEW, "--stop-operator")
 QUESTION = "[y/N]"
+CLASH = "\nissue     GM-312 Two CRDs claim one short name.\n"
 BEFORE = """\
 cluster   https://lab.test (context lab)
 operator  Deployment grove-system/grove-operator, 1 replica of
@@ -77,10 +78,14 @@ def terminal(tmp_path: Path) -> Terminal:
 
 
 def test_a_run_shows_where_and_what_and_asks(terminal: Terminal) -> None:
-    """The plan, the cluster and the steps come first; a yes migrates, and the end names the next commands."""
+    """The plan, the cluster and the steps come first; a yes migrates, and the end names the next commands.
+
+    A run does not read what is in the way of the next CRDs, and cannot fail for it; it is shown all the same.
+    """
     shown = terminal.type(*RUN, answer="y\n")
     assert shown.code == 0, shown.text
     assert "total: 3 sets " in shown.text.partition(BEFORE)[0]
+    assert CLASH in shown.text.partition(BEFORE)[0]
     assert "Migrate? [y/N]: y" in shown.text
     assert shown.text.endswith(AFTER.rstrip())
     assert terminal.left["replicas"] == 0
@@ -233,12 +238,6 @@ def test_a_revert_of_nothing_is_four_lines(terminal: Terminal) -> None:
     ]
 
 
-def test_what_is_in_the_way_of_the_next_crds_is_shown_before_the_question(terminal: Terminal) -> None:
-    """A run does not read it and cannot fail for it; the screen and a dry run show it all the same."""
-    for shown in (terminal.type(*RUN, answer="n\n"), terminal.type(*RUN, "--dry-run")):
-        assert "issue     GM-312 Two CRDs claim one short name." in shown.lines
-
-
 @table(
     "revision kind codes",
     ("A set is refused too.", ({"currentRevision": "x-1"}, None, "GM-120, GM-122")),
@@ -261,6 +260,7 @@ def test_a_dry_run_says_so_and_does_not_ask(terminal: Terminal) -> None:
     shown = terminal.type(*RUN, "--dry-run", "-v")
     assert shown.code == 0
     assert shown.text.count("Without the migration") == 1
+    assert CLASH in shown.text
     assert shown.text.count("steps") == 0
     assert "Dry run: The API server accepts all 43 patches" in shown.text
     assert "dry_run=True" in next(line for line in shown.lines if " summary " in line)

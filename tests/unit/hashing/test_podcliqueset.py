@@ -11,7 +11,6 @@ import pytest
 from migrator import exact_json
 from migrator.errors import DecodeError
 from migrator.hashing import podcliqueset, quantity, schemes
-from migrator.hashing.fnv import plain
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from testbed.oracle import MINORS
 from testbed.workloads import standalone
@@ -78,22 +77,6 @@ def test_keys_that_go_cannot_tell_apart_are_refused() -> None:
     for other in ("\udc00", "\ufffd"):
         with pytest.raises(DecodeError, match="one key to Go"):
             _hash({"labels": {"\ud800": "a", other: "a"}}, "legacy-1.35")
-
-
-def test_the_dump_is_what_the_facts_say() -> None:
-    """The text of the worked example begins, ends and measures as Go printed it."""
-    template = {
-        "labels": {"b": "2", "a": "1"},
-        "podSpec": {
-            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1500m"}}, "env": []}],
-            "priorityClassName": "ignored",
-        },
-    }
-    text = plain(TemplateHasher(template).pieces(schemes.by_name("legacy-1.35")))
-    assert text.startswith("(*v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
-    assert text.endswith(" HostnameOverride:(*string)<nil> WorkloadRef:(*v1.WorkloadReference)<nil>}}")
-    assert len(text.encode()) == 3027
-    assert _hash(template, "legacy-1.35") == "585f88995f9f7c5c9b5f"
 
 
 def test_what_is_nested_very_deep_is_ignored_if_no_layout_knows_it() -> None:

@@ -38,13 +38,6 @@ def test_a_function_that_the_compiler_makes_for_a_type_does_not_count() -> None:
     assert program.read(made(names=names)).scheme == Scheme("canonical", "1.35")
 
 
-def test_what_a_program_says_of_itself_is_told() -> None:
-    """Its Go, and the libraries that a hash depends on."""
-    found = program.read(made(lines("1.36")))
-    assert found.go == "go1.26.8"
-    assert list(found.libraries) == [API, MACHINERY, SPEW, UTILS]
-
-
 @pytest.mark.parametrize(
     ("text", "doubt"),
     [
