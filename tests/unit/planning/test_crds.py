@@ -16,10 +16,13 @@ OLD, NEW = "clustertopologies", "clustertopologybindings"
 DUMP = {"is_cluster": False}
 
 
-def planned(target: str, *, ct: str | None = None, is_cluster: bool = True, running: str | None = None) -> Plan:
+def planned(
+    target: str, *, sets: int = 1, ct: str | None = None, is_cluster: bool = True, running: str | None = None
+) -> Plan:
     """The plan of a set with hashes of legacy-1.34, on a cluster where a kind has the short name, or by a dump."""
     known = Known(now=NOW, running=running, short_names={"pcs": "podcliquesets"} | ({"ct": ct} if ct else {}))
-    snapshot = World().grow().snapshot(is_cluster=is_cluster)
+    world = World().grow() if sets else World()
+    snapshot = world.snapshot(is_cluster=is_cluster)
     return make_plan(snapshot, options_of(target=target), known)
 
 
@@ -40,6 +43,7 @@ def advised(plan: Plan) -> list[str]:
     ("Deleted already.", ({"ct": NEW}, RC1, [])),
     ("The target has no such kind.", ({"ct": NEW}, A3, [])),
     ("No kind has the name.", ({}, RC1, [])),
+    ("Without sets its operator starts as little as any other.", ({"ct": OLD, "sets": 0}, RC1, [f"{OLD}.grove.io"])),
     (
         "By a dump, which has no CRDs, the release that runs shows it.",
         (DUMP | {"running": A8}, RC1, [f"{OLD}.grove.io"]),
@@ -78,13 +82,6 @@ def test_the_remedy_saves_before_it_deletes_and_says_what_is_lost() -> None:
     assert typed == command
     assert said.startswith("once `run` has ended with 0, save its objects")
     assert "recreate by hand those that you need, as ClusterTopologyBinding" in said
-
-
-def test_a_cluster_without_sets_is_told_too() -> None:
-    """Its operator starts as little as any other."""
-    known = Known(now=NOW, short_names={"ct": OLD})
-    snapshot = World().snapshot()
-    assert advised(make_plan(snapshot, options_of(target=RC1), known)) == [f"{OLD}.grove.io"]
 
 
 @table(
