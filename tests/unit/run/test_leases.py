@@ -180,16 +180,6 @@ def test_a_lease_that_is_deleted_while_held_is_waited_out(cluster: MemoryCluster
         assert ("held by" not in leases.obtain()) is free
 
 
-@pytest.mark.parametrize("verb", ["create", "patch"])
-def test_a_lost_reply_to_the_acquisition_is_found_out(cluster: MemoryCluster, leases: Leases, verb: str) -> None:
-    """The Lease says our own term, so it is ours."""
-    if verb == "patch":
-        put_lease(cluster, "")
-    cluster.lose_reply(verb=verb)
-    assert leases.obtain() == ""
-    assert leases.seconds_left() == HOLD
-
-
 def test_a_takeover_whose_reply_is_lost_keeps_quiet_too(cluster: MemoryCluster, clock: Clock, leases: Leases) -> None:
     """The dead holder's last request may still be under way, so nothing may be written at once."""
     put_lease(cluster, "dead_1")
@@ -318,16 +308,6 @@ def test_another_term_ends_ours_at_once(
         write(cluster, **change)
     renew(ours, clock)
     assert not ours.held
-
-
-def test_parking_keeps_operators_out_for_an_hour_whoever_lives(cluster: MemoryCluster, ours: Leases) -> None:
-    """It names nobody that lives; a run that ends half-way leaves it so."""
-    ours.park()
-    ours.release()
-    spec = spec_of(cluster, OPERATOR_LEASE)
-    assert spec["holderIdentity"] == PARKED
-    assert spec["leaseDurationSeconds"] == 3600
-    assert spec_of(cluster)["holderIdentity"] == ""
 
 
 def test_a_suspended_mac_has_no_hold_left(monkeypatch: pytest.MonkeyPatch) -> None:
