@@ -135,6 +135,7 @@ def test_the_scheme_of_a_tree(
     ("The target's.", ("new-a", CLIQUE_LABEL, "a", Verdict.TARGET)),
     ("What both schemes give is the target's.", ("both", SET_GENERATION, None, Verdict.TARGET)),
     ("A hash of another clique.", ("old-a", CLIQUE_LABEL, "b", Verdict.FOREIGN)),
+    ("The target's hash of another clique.", ("new-a", CLIQUE_LABEL, "b", Verdict.FOREIGN)),
     ("A clique that the template lacks.", ("old-a", POD_LABEL, "gone", Verdict.FOREIGN)),
 )
 def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of: str | None, verdict: Verdict) -> None:
