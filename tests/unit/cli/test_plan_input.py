@@ -98,13 +98,6 @@ def test_an_api_server_without_grove_is_not_an_all_clear(invoke: Invoke) -> None
     invoke("verify", *TO)
 
 
-@pytest.mark.parametrize("command", ["run", "verify"])
-def test_the_result_of_a_command_that_draws_no_table_is_text(command: str, invoke: Invoke) -> None:
-    """That is its default, too."""
-    invoke.on(MemoryCluster())
-    assert invoke(command, *TO, "-o", "text").out == invoke(command, *TO).out != ""
-
-
 def test_without_a_target_every_scheme_gets_a_row(invoke: Invoke) -> None:
     """JSON has what a plan has for each target; the table has one line each and names no build that nobody runs."""
     found = invoke("plan", "-f", DUMP, "-o", "json").json
