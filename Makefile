@@ -69,9 +69,9 @@ audit: $(VENV)/.dev ## known vulnerabilities of what is locked; asks the network
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/runtime.txt
 	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/dev.txt
 
-coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the unit tests take: all of them
+coverage: $(VENV)/.dev ## branches of hashing, grove and planning that the unit tests and the golden vectors take: all of them
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/unit tests/store
+	$(BIN)/coverage run -m pytest -q $(PLUGINS) tests/unit tests/store tests/golden/vectors
 	$(BIN)/coverage report
 
 test-wheel: $(VENV)/.dev ## the unit tests, of the built wheel instead of the checkout

@@ -12,7 +12,7 @@ from migrator.errors import UsageError
 from migrator.hashing import schemes
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
-from migrator.planning.planner import Known, certain_source, make_plan, plan_revert
+from migrator.planning.planner import Known, certain_source, holds_target, make_plan, plan_revert
 from migrator.releases.table import named
 from migrator.run.preview import preview
 from tests.support.builders import DELETION, LABEL, LATER, NOW, World, clique, options_of, refusals, warnings
@@ -34,6 +34,12 @@ from tests.support.tables import table
 def test_a_set_that_goes_or_has_not_begun_is_skipped(world: World) -> None:
     """It is left alone with its children."""
     assert world.decide() == SetPlan(world.snapshot().trees[0], None, schemes.by_name("legacy-1.35"), SetState.SKIPPED)
+
+
+def test_a_set_that_goes_shows_no_run_that_died() -> None:
+    """Its hashes are the target's, and nobody finishes it."""
+    world = World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER)
+    assert not holds_target(world.decide())
 
 
 def two() -> World:

@@ -136,3 +136,19 @@ def test_only_two_configurations_are_opened() -> None:
     assert [(f.severity, f.overridable) for f in webhooks.findings(other, ACCOUNT, allowed=True)] == [
         (Severity.REFUSAL, False)
     ]
+
+
+@table(
+    "name names",
+    ("One that a run opens.", (webhooks.OPENED[0], {"podclique.validating.webhooks.grove.io"})),
+    ("One that it does not.", ("renamed", set())),
+)
+def test_denials_of_what_is_opened_are_no_refusal(name: str, names: set[str]) -> None:
+    """Under --allow GM-202, until the run has opened it."""
+    assert webhooks.names(webhooks.webhooks_of(configuration(name=name))) == names
+
+
+def test_a_webhook_that_is_not_in_the_way_stays_as_it_is() -> None:
+    """A configuration that is opened may hold others."""
+    (hook,) = webhooks.webhooks_of(configuration({**RULE, "operations": ["DELETE"]}))
+    assert list(webhooks.adding(hook, ACCOUNT)) == []
