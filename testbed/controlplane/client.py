@@ -219,14 +219,6 @@ class Client:
                 self.call("DELETE", kind.path(namespace), options)
 
 
-def job_end(job: Object) -> tuple[str, str] | None:
-    """How a Job has ended: Complete or Failed, and the reason; None while it has not."""
-    for condition in job.get("status", {}).get("conditions") or ():
-        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
-            return condition["type"], condition.get("reason", "")
-    return None
-
-
 def eventually(condition: Callable[[], object], *, what: str, seconds: float = 60, every: float = 0.02) -> None:
     """Wait until a condition holds, asked ``every`` so many seconds; raises TimeoutError with what did not happen."""
     deadline = time.monotonic() + seconds

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.controlplane.client import Client, Object, eventually, job_end
+from testbed.controlplane.client import Client, Object, eventually
 from tests.cluster.site import ACCOUNT, NAMESPACE, SECONDS, arguments, documents, of_kind
 from tests.e2e import images
 
@@ -17,11 +17,9 @@ JOB = ACCOUNT
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a pod of a Job ended: its container's exit code and reason, and its log."""
+    """How a pod of a Job ended: its container's exit code, and its log."""
 
-    name: str
     code: int
-    reason: str
     log: str
 
     @property
@@ -61,14 +59,15 @@ def ends_of(client: Client, name: str = JOB) -> list[Ended]:
     return [_ended(client, pod) for pod in pods_of(client, name) if pod["status"]["phase"] in {"Failed", "Succeeded"}]
 
 
-def result_of(client: Client, name: str = JOB, *, seconds: float = SECONDS) -> tuple[str, str]:
-    """Wait for the Job's end: the condition that says so, and its reason."""
+def result_of(client: Client, name: str = JOB, *, seconds: float = SECONDS) -> str:
+    """Wait for the Job's end: Complete or Failed."""
 
-    def found() -> tuple[str, str] | None:
-        return job_end(client.get("batch/v1", "Job", name, NAMESPACE))
+    def ends() -> list[str]:
+        conditions = client.get("batch/v1", "Job", name, NAMESPACE)["status"].get("conditions") or ()
+        return [one["type"] for one in conditions if one["status"] == "True" and one["type"] in {"Complete", "Failed"}]
 
-    eventually(found, what=f"{name} does not end", seconds=seconds, every=0.3)
-    return found() or ("", "")
+    eventually(ends, what=f"{name} does not end", seconds=seconds, every=0.3)
+    return ends()[0]
 
 
 def log_of(client: Client, pod: Object) -> str:
@@ -81,4 +80,4 @@ def log_of(client: Client, pod: Object) -> str:
 def _ended(client: Client, pod: Object) -> Ended:
     [container] = pod["status"].get("containerStatuses") or [{}]
     state = container.get("state", {}).get("terminated") or {}
-    return Ended(pod["metadata"]["name"], state.get("exitCode", -1), state.get("reason", ""), log_of(client, pod))
+    return Ended(state.get("exitCode", -1), log_of(client, pod))

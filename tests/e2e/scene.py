@@ -121,23 +121,19 @@ class Scene(Site):
 
     # The Job.
 
-    def run(self, name: str = JOB, **flags: str) -> None:
-        """Create the Job of manifests/job.yaml with our image and these flags."""
-        [job] = of_kind(manifest({"--to": NEW} | {f"--{flag}": value for flag, value in flags.items()}), "Job")
-        job["metadata"]["name"] = name
+    def run(self) -> None:
+        """Create the Job of manifests/job.yaml with our image."""
+        [job] = of_kind(manifest({"--to": NEW}), "Job")
         self.client.create(job)
 
-    def job(self, name: str = JOB) -> Object:
-        return self.client.get("batch/v1", "Job", name, NAMESPACE)
-
-    def finish(self, name: str = JOB) -> list[Ended]:
+    def finish(self) -> list[Ended]:
         """Wait for the Job's success; its pods, the oldest first."""
-        assert result_of(self.client, name)[0] == "Complete", self.told(name)
-        return ends_of(self.client, name)
+        assert result_of(self.client) == "Complete", self.told()
+        return ends_of(self.client)
 
-    def told(self, name: str = JOB) -> str:
-        """All that is known of a Job's pods, for an error's message."""
-        return "\n".join(f"{pod['status']}\n{log_of(self.client, pod)}" for pod in pods_of(self.client, name))
+    def told(self) -> str:
+        """All that is known of the Job's pods, for an error's message."""
+        return "\n".join(f"{pod['status']}\n{log_of(self.client, pod)}" for pod in pods_of(self.client, JOB))
 
     @contextmanager
     def slow(self) -> Iterator[None]:
@@ -159,13 +155,13 @@ class Scene(Site):
             self.client.delete(_webhook())
 
     @contextmanager
-    def in_mid_write(self) -> Iterator[Object]:
-        """A run that has written some of the hashes and not all, and its pod; the block unharmed."""
+    def in_mid_write(self) -> Iterator[None]:
+        """A run that has written some of the hashes and not all; the block unharmed."""
         with self.slow(), self.unharmed():
             self.run()
             eventually(lambda: self.written() > 0, what="nothing is written", seconds=SECONDS)
             assert self.written() < len(self.pods()), "the run has written everything already"
-            yield next(pod for pod in pods_of(self.client) if pod["status"]["phase"] == "Running")
+            yield
 
     def hurry(self) -> None:
         """Let writes take no longer, and the Lease of a run that is gone last 5 s instead of a minute."""
