@@ -45,7 +45,7 @@ class Interleaving:
     def _live(self, number: int, process: Process, options: dict[str, Any]) -> Ending:
         try:
             self._wait_for_turn(number)
-            return process.run(**options)
+            return process.run(code=None, **options)
         finally:
             self._give_up()
 

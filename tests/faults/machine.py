@@ -204,7 +204,7 @@ class Machine(RuleBasedStateMachine):
 
     def _run(self, found: Sequence[RunFault], **options: Any) -> Ending:
         self.clusters.restored = self.clusters.restored and self.clusters.world.replicas > 0
-        ending = self.clusters.world.run(at_writes(self.clusters, found), **options)
+        ending = self.clusters.world.run(at_writes(self.clusters, found), code=None, **options)
         self._note(ending, revert=options.get("revert", False))
         return ending
 

@@ -65,6 +65,8 @@ class Step:
 
 
 At = Callable[[Step], None]
+#: How a command must end: with this code, with one of these, or anyhow.
+Codes = int | tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +117,23 @@ class Process:
         self._log = log
 
     def run(
-        self, *, source: str = "auto", target: str = cluster.TARGET, timeout: float | None = None, **more: Any
+        self,
+        *,
+        code: Codes = DONE,
+        source: str = "auto",
+        target: str = cluster.TARGET,
+        timeout: float | None = None,
+        **more: Any,
     ) -> Ending:
-        """``grove-migrator run --stop-operator``, with these options."""
+        """``grove-migrator run --stop-operator`` with these options, which must end with ``code``."""
         of_plan = {name: more.pop(name) for name in ("allow", "skip_refused") if name in more}
         plan = options_of(source=source, target=target, **of_plan)
         store: Cluster = _Connection(self)
         store = store.in_dry_run() if more.pop("dry_run", False) else store
         options = RunOptions(plan=plan, stop_operator=more.pop("stop_operator", True), **more)
-        return self._ended(lambda: migration.run(store, options, self._context(timeout)))
+        return self._ended(lambda: migration.run(store, options, self._context(timeout)), code)
 
-    def verify(self) -> Ending:
+    def verify(self, *, code: Codes = DONE) -> Ending:
         """``grove-migrator verify --after-upgrade``."""
         options = VerifyOptions(options_of(target=cluster.TARGET), after_upgrade=True)
 
@@ -133,7 +141,7 @@ class Process:
             if problems := verify.verify(_Connection(self), options, self._context(None)).problems:
                 raise VerificationFailed("; ".join(one.message for one in problems))
 
-        return self._ended(judge)
+        return self._ended(judge, code)
 
     @property
     def wrote(self) -> bool:
@@ -249,9 +257,10 @@ class Process:
             repeat=self._repeat,
         )
 
-    def _ended(self, command: Callable[[], object]) -> Ending:
+    def _ended(self, command: Callable[[], object], code: Codes) -> Ending:
         ending = self._ending(command)
         none("wrong writes", self.world.checker.wrongs)
+        assert code is None or ending.code in (code if isinstance(code, tuple) else (code,)), str(ending)
         return ending
 
     def _ending(self, command: Callable[[], object]) -> Ending:

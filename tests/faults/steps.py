@@ -6,7 +6,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
-from tests.faults.process import Ending, Process, Step, kill_at
+from tests.faults.process import DONE, Ending, Process, Step, kill_at
 from tests.faults.world import Command, World
 
 COMMANDS: Final[tuple[Command, ...]] = ("forward", "revert", "verify")
@@ -22,14 +22,14 @@ def prepared(command: Command) -> World:
 
 
 def perform(process: Process, command: Command) -> Ending:
-    return process.verify() if command == "verify" else process.run(revert=command == "revert")
+    return process.verify(code=None) if command == "verify" else process.run(revert=command == "revert", code=None)
 
 
 @cache
 def steps(command: Command) -> tuple[Step, ...]:
     """The steps of a command that nothing disturbs, each before and after, oldest first."""
     found: list[Step] = []
-    assert perform(prepared(command).start(at=found.append), command).code == 0
+    assert perform(prepared(command).start(at=found.append), command).code == DONE
     return tuple(found)
 
 
@@ -67,7 +67,7 @@ def writes_to_sets(command: Command = "forward") -> list[Step]:
 def finished(*, elects: bool = True) -> World:
     """A run has ended well, and the operator is at zero."""
     world = World(elects=elects)
-    assert world.run().code == 0
+    world.run(code=0)
     return world
 
 

@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import DONE, KILLED, REFUSED, STUCK, Process, Step, do_at, kill_at, when
+from tests.faults.process import KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
 from tests.faults.steps import first, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -24,18 +24,13 @@ from tests.support.tables import table
 UNKNOWN_IMAGE = installation.image("v0.1.0-alpha.13")
 
 
-def killing(step: Step) -> None:
-    """The process dies at this step."""
-    step.process.kill()
-
-
-stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), killing)
+stopped = when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill)
 
 
 def test_an_election_that_was_switched_off_since_the_last_run_keeps_nobody_out() -> None:
     """That run ended well, and by its record the operator elects: the next run stops it all the same before it acts."""
     world = World(cluster.grown())
-    assert world.run().code == DONE
+    world.run()
     world.elects, world.latency = False, 0.05
     for replicas in (0, 1):
         world.deploy(replicas=replicas, image=cluster.NEW_IMAGE)
@@ -48,8 +43,7 @@ def test_an_election_that_was_switched_off_since_the_last_run_keeps_nobody_out()
         world.advance(0.5 if step.is_grove else 0)
         do_at(first("pods"), "after", lambda _: world.deploy(replicas=1))(step)
 
-    ending = world.run(at, target=cluster.SOURCE)
-    assert ending.code == DONE, str(ending)
+    world.run(at, target=cluster.SOURCE)
     assert acted == []
     assert world.grove() == world.before
 
@@ -71,8 +65,7 @@ def test_a_run_of_hours_keeps_an_operator_out_that_waits() -> None:
         if step.is_grove and step.moment == "before" and step.write > began:
             last(step.process)
 
-    ending = world.run(at)
-    assert ending.code == DONE, str(ending)
+    world.run(at)
     assert world.seconds > 4000
 
 
@@ -93,35 +86,33 @@ def test_a_parked_lease_that_is_deleted_is_parked_again() -> None:
         if deleted and step.is_grove and step.moment == "before":
             world.advance(1)
 
-    ending = world.run(at)
-    assert ending.code == DONE, str(ending)
+    world.run(at)
     assert len(deleted) == 2
     assert world.replicas == 0
 
 
 def test_a_run_that_stood_still_parks_no_lease_that_another_one_has_given_back() -> None:
     """It wakes up at a look in mid-write, after another run has ended well: the next operator need not wait an hour."""
-    world, endings = World(), list[int]()
+    world, others = World(), list[Process]()
     world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
 
     def at(step: Step) -> None:
         if step.is_grove:
             world.advance(1)
-        if step.process.wrote and step.target == f"leases/{cluster.LEASE}" and not endings:
-            endings.append(STUCK)
+        if step.process.wrote and step.target == f"leases/{cluster.LEASE}" and not others:
+            others.append(world.start())
             world.advance(LONGER_THAN_A_LEASE)
-            endings.append(world.start().run().code)
+            others[0].run()
 
-    ending = world.run(at)
-    assert ending.code == STUCK, str(ending)
-    assert endings == [STUCK, DONE]
+    world.run(at, code=STUCK)
+    assert others
     assert world.holder == ""
 
 
 def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> None:
     """One died before its first patch; a day later an edit was rolled out, and only then the next run began."""
     world = World(cluster.grown())
-    assert world.run(stopped).code == KILLED
+    world.run(stopped, code=KILLED)
     world.deploy(replicas=1)
     world.advance(86400)
     for name in users.NAMES:
@@ -129,19 +120,18 @@ def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> Non
     world.operate(cluster.SOURCE, ALPHA_9)
     world.checker.learn()
     world.advance(3600)
-    assert world.run().code == DONE
+    world.run()
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     world.advance(60)
     world.operate(cluster.TARGET, ALPHA_11)
-    ending = world.start().verify()
-    assert ending.code == DONE, str(ending)
+    world.start().verify()
 
 
 @pytest.mark.parametrize("pauses", [True, False])
 def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pauses: bool) -> None:
     """A node is drained in the pause or after the upgrade; alpha.12-rc1 updates every PodClique without progress."""
     world = World(cluster.grown())
-    assert world.run().code == DONE
+    world.run()
     for before in (pauses, not pauses):
         if before:
             users.act(world, "evict", 4, 1, born=1)
@@ -149,8 +139,7 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
         world.advance(60)
         assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
     assert len(world.grove().keys() - world.before.keys()) == 1
-    ending = world.start().verify()
-    assert ending.code == DONE, str(ending)
+    world.start().verify()
 
 
 @pytest.mark.parametrize("options", [{}, {"target": "legacy-1.33", "source": cluster.SOURCE}])
@@ -158,9 +147,7 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
     """A dead run left them; 3 would say that the old operator may run."""
     world = killed()
     users.begin_update(world)
-    ending = world.run(dry_run=True, **options)
-    said = str(ending)
-    assert ending.code == STUCK, said
+    said = str(world.run(dry_run=True, **options, code=STUCK))
     assert STAY_AT_ZERO in said, said
     assert "again" not in said, said
 
@@ -169,9 +156,7 @@ def test_a_dry_run_beside_half_written_sets_ends_as_the_run_would(options: dict[
 def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: dict[str, Any]) -> None:
     """Beside half-written sets: 6, and not also that the same command helps."""
     world = killed()
-    ending = world.run(revert=True, **options)
-    said = str(ending)
-    assert ending.code == STUCK, said
+    said = str(world.run(revert=True, **options, code=STUCK))
     assert f"run --revert --to {cluster.TARGET}" in said, said
     assert "again" not in said, said
 
@@ -179,14 +164,13 @@ def test_a_revert_with_flags_of_another_run_names_the_right_ones_alone(options: 
 def test_a_revert_of_what_a_newer_version_has_written_names_that_version() -> None:
     """Another laptop has a newer one, and this one does not know its target: the same command needs that version."""
     world = World()
-    assert world.run().code == DONE
+    world.run()
     newer = world.record.replace(cluster.TARGET, "v0.1.0-alpha.99").replace(__version__, "9.8.7")
     annotations = {RECORD: newer}
     world.store.edit(
         kinds.LEASES, cluster.NAMESPACE, OWN_LEASE, lambda body: body["metadata"].update(annotations=annotations)
     )
-    ending = world.run(revert=True)
-    assert ending.code == REFUSED, str(ending)
+    ending = world.run(revert=True, code=REFUSED)
     assert "version 9.8.7" in str(ending)
 
 
@@ -196,8 +180,7 @@ def test_a_run_with_another_home_beside_a_dead_one_is_half_way() -> None:
     world.checker.before_write = lambda _: None  # type: ignore[method-assign,assignment]
     other = installation.deployment(cluster.OLD_IMAGE, namespace="other", observed=True)
     world.store.put(other)
-    ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]))
-    assert ending.code == STUCK, str(ending)
+    ending = world.run(flags=OperatorFlags("other", other["metadata"]["name"]), code=STUCK)
     assert "still exists" in str(ending)
     assert world.store.read(kinds.DEPLOYMENTS, "other", other["metadata"]["name"])["spec"]["replicas"] == 0
 
@@ -211,8 +194,7 @@ def test_a_set_that_nobody_can_decode_does_not_take_the_next_command_away() -> N
         pcs["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["resources"] = resources
 
     world.store.edit(kinds.POD_CLIQUE_SETS, "default", "web", change)
-    ending = world.run()
-    assert ending.code == STUCK, str(ending)
+    ending = world.run(code=STUCK)
     assert AGAIN in str(ending)
 
 
@@ -233,12 +215,11 @@ def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
         if world.grove() == world.after:
             stopped(step)
 
-    assert world.run(at).code == KILLED
+    world.run(at, code=KILLED)
     assert world.grove() == world.after
     world.deploy(replicas=1)
     world.advance(LONGER_THAN_A_LEASE)
-    ending = world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options)
-    assert ending.code == STUCK, str(ending)
+    world.run(lambda _: None if world.replicas or not loop else world.deploy(replicas=1), **options, code=STUCK)
     assert world.holder == PARKED
 
 
@@ -262,14 +243,13 @@ def test_a_record_that_arrives_late_does_not_hide_that_a_killed_run_has_written(
 
     world.die(at)
     users.begin_update(world)
-    ending = world.run()
-    assert ending.code == STUCK, str(ending)
+    world.run(code=STUCK)
     assert world.holder == PARKED
 
 
 def upgraded_half_way(world: World) -> None:
     """A run dies in mid-write, and somebody upgrades; the tag of that operator names no known release."""
-    assert world.run(kill_at(of_trees()[12].write, "after")).code == KILLED
+    world.run(kill_at(of_trees()[12].write, "after"), code=KILLED)
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
     world.advance(LONGER_THAN_A_LEASE)
 
@@ -308,7 +288,7 @@ def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
             if before is not nothing or len(counted) > 12:
                 raise Rejected("is invalid")
 
-    ending = world.run(reject)
+    ending = world.run(reject, code=REFUSED)
     assert isinstance(ending.error, Reverted), str(ending)
     assert world.grove() == world.undone
     assert world.image == UNKNOWN_IMAGE
@@ -327,9 +307,8 @@ def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
             if '"revert":true' in world.record:
                 world.deploy(replicas=1, image=cluster.NEW_IMAGE)
 
-    ending = world.run(at, stop_operator=False)
+    ending = world.run(at, stop_operator=False, code=STUCK)
     world.advance(60)
-    assert ending.code == STUCK, str(ending)
     assert world.grove() == world.undone
     assert world.holder == PARKED
     assert "No stored hash is a new one" in str(ending)
@@ -341,13 +320,12 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
     world = World(cluster.grown())
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
     world.advance(20)
-    assert world.run().code == DONE
+    world.run()
     world.deploy(replicas=1)
     world.advance(60)
     if dies:
         world.die(stopped, revert=True)
-    ending = world.run(revert=True)
-    assert ending.code == DONE, str(ending)
+    world.run(revert=True)
     assert world.grove() == world.undone
     assert world.replicas == 0
 
@@ -356,7 +334,7 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
 def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, rejected: bool) -> None:
     """One set came back from a backup with old hashes, and the tag of the operator names no release."""
     world, written = World(cluster.grown(), replicas=0), list[str]()
-    assert world.run().code == DONE
+    world.run()
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
     world.advance(60)
     for item in world.before.values():
@@ -369,11 +347,11 @@ def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, 
             if len(written) > 3:
                 raise Rejected("is invalid")
 
-    ending = world.run(reject) if rejected else world.run()
-    if not rejected:
-        assert ending.code == DONE
-        ending = world.run(revert=True)
-    assert ending.code in {DONE, REFUSED}, str(ending)
+    if rejected:
+        world.run(reject, code=REFUSED)
+    else:
+        world.run()
+        world.run(revert=True)
     assert world.grove() == world.undone
     assert world.replicas == 0
 
@@ -381,9 +359,9 @@ def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, 
 def test_a_migration_goes_on_after_a_revert_that_died_beside_the_targets_operator() -> None:
     """Under OnDelete some pods have the old hash of the present template again: that is no leftover of an older one."""
     world = World(cluster.grown())
-    assert world.run().code == DONE
+    world.run()
     world.deploy(replicas=0, image=cluster.NEW_IMAGE)
-    of_patient = when(lambda step: step.is_grove and "patient" in step.name and step.moment == "after", killing)
+    of_patient = when(lambda step: step.is_grove and "patient" in step.name and step.moment == "after", kill)
     world.die(of_patient, revert=True)
-    assert world.run().code == DONE
+    world.run()
     assert world.grove() == world.after

@@ -50,10 +50,10 @@ def test_a_record_that_is_deleted_during_a_rerun_is_no_success_beside_the_old_op
         return world
 
     found = list[Step]()
-    assert half_migrated().run(found.append).code == DONE
+    half_migrated().run(found.append)
     for where in [step for step in found if step.moment == "before"][::every]:
         world = half_migrated()
-        ending = world.run(strikes(FORGOTTEN[False], where))
+        ending = world.run(strikes(FORGOTTEN[False], where), code=None)
         assert ending.code == STUCK or (ending.code, world.replicas, world.grove() == world.after) == (DONE, 0, True)
 
 
