@@ -81,37 +81,30 @@ def test_a_closing_run_that_lost_its_lease_says_no_more_than_it_knows() -> None:
     assert STAY_AT_ZERO in str(ending)
 
 
-def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_one() -> None:
-    """It is the target's, its tag names no release, and it has rolled every set out: a revert does not start it."""
-    world = World(cluster.grown())
-
-    def upgrade(_: Step) -> None:
-        world.upgrade(installation.image("v0.1.0-alpha.13"))
-        world.operate(cluster.TARGET)
-
-    proves = when(lambda step: (step.kind, step.moment) == ("dry run", "before"), upgrade, times=1)
-    world.run(proves)
-    world.run(revert=True)
-    assert world.replicas == 0
+def _is_stopped(step: Step) -> bool:
+    return step.write > 0 and (step.subresource, step.moment) == ("scale", "after")
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["", "the run dies as it stops it"])
-def test_what_rolls_the_sets_out_until_it_is_gone_is_not_taken_for_the_old_one(*, dies: bool) -> None:
-    """No set held a new hash when the target's operator was recorded as it was stopped: a revert does not start it."""
-    world = World(cluster.grown())
-    proves = when(
-        lambda step: (step.kind, step.moment) == ("dry run", "before"),
-        lambda _: world.upgrade(installation.image("v0.1.0-alpha.13")),
-        times=1,
-    )
+@table(
+    "acts dies",
+    ("It has rolled every set out at once.", (lambda _step: True, False)),
+    ("It rolls them out until it is gone: no set held a new hash when it was recorded.", (_is_stopped, False)),
+    ("The run dies then.", (_is_stopped, True)),
+)
+def test_an_operator_that_was_installed_after_the_look_is_not_taken_for_the_old_one(
+    acts: Chosen, *, dies: bool
+) -> None:
+    """It is the target's, and its tag names no release: a revert does not start it."""
+    world, upgraded = World(cluster.grown()), installation.image("v0.1.0-alpha.13")
 
     def act(step: Step) -> None:
         world.operate(cluster.TARGET)
         if dies:
             kill(step)
 
-    stops = when(lambda step: step.write > 0 and (step.subresource, step.moment) == ("scale", "after"), act, times=1)
-    world.run(lambda step: (proves(step), stops(step)), code=KILLED if dies else DONE)
+    proves = when(lambda step: step.kind == "dry run", lambda _: world.upgrade(upgraded), times=1)
+    rolls_out = when(lambda step: world.image == upgraded and acts(step), act, times=1)
+    world.run(lambda step: (proves(step), rolls_out(step)), code=KILLED if dies else DONE)
     world.advance(LONGER_THAN_A_LEASE)
     world.run(revert=True)
     assert world.replicas == 0
@@ -196,36 +189,26 @@ _LEFT_AT_ZERO: Final = table(
 
 
 @_LEFT_AT_ZERO
-def test_a_refused_run_that_lost_its_lease_at_once_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
-    """It could give nothing back that a dead run had stopped, so it is 6, and a rerun puts that in order."""
-    world = World()
+@pytest.mark.parametrize("forbidden", [False, True], ids=["it lost its Lease", "it cannot look again"])
+def test_a_refused_run_that_gives_nothing_back_does_not_hide_that_no_operator_acts(
+    dies: Chosen, *, forbidden: bool
+) -> None:
+    """A dead run had stopped it, so it is 6, and not that nothing is changed; a rerun puts that in order."""
+    world, read = World(), list[Step]()
     users.begin_update(world.die(when(dies, kill)))
-    reads = when(
-        lambda step: bool(step.process.applied) and step.target == "podcliquesets/",
-        lambda _: world.advance(LONGER_THAN_A_LEASE),
-        times=1,
-    )
-    world.run(reads, code=STUCK)
-    assert world.replicas == 0
-    world.run(code=REFUSED)
-    assert world.replicas == 1
-
-
-@_LEFT_AT_ZERO
-def test_a_refused_run_that_cannot_look_again_does_not_hide_that_no_operator_acts(dies: Chosen) -> None:
-    """It has given nothing back that a dead run had stopped: 6, and not that nothing is changed."""
-    world = World()
-    users.begin_update(world.die(when(dies, kill)))
-    locked = list[Step]()
 
     def at(step: Step) -> None:
         if step.process.applied and step.target == "podcliquesets/" and step.moment == "before":
-            locked.append(step)
-            if len(locked) > 1:
+            read.append(step)
+            if len(read) == 1 and not forbidden:
+                world.advance(LONGER_THAN_A_LEASE)
+            if len(read) > 1 and forbidden:
                 raise Forbidden("HTTP 403")
 
     world.run(at, code=STUCK)
     assert world.replicas == 0
+    world.run(code=REFUSED)
+    assert world.replicas == 1
 
 
 @_LEFT_AT_ZERO
