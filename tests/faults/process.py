@@ -144,9 +144,9 @@ class Process:
         return self._ended(judge, code)
 
     @property
-    def wrote(self) -> bool:
-        """Whether the cluster applied a write of its to an object of Grove's."""
-        return any(step.is_grove for step in self.applied)
+    def wrote(self) -> int:
+        """How many of its writes to objects of Grove's the cluster applied."""
+        return sum(step.is_grove for step in self.applied)
 
     def kill(self) -> None:
         """End it here and now: what it would do next never happens."""

@@ -25,7 +25,7 @@ _HALF, _LAST = 8, -1  # of the writes to Grove's objects
 
 def _at_grove_write(number: int) -> At:
     """Kill the process after so many writes of its own to Grove's objects."""
-    return when(lambda step: step.moment == "after" and sum(s.is_grove for s in step.process.applied) == number, kill)
+    return when(lambda step: step.process.wrote == number, kill)
 
 
 def closes(world: World) -> Callable[[Step], bool]:

@@ -136,7 +136,7 @@ def test_going_back_begins_only_once_no_operator_acts(fails: Callable[[Step], bo
 
 def test_going_back_gives_back_the_operator_that_it_has_stopped() -> None:
     """The dead run had found none; the old one was started since, and leads when the rerun ends with a bug."""
-    dies = when(lambda step: sum(one.is_grove for one in step.process.applied) == 12, kill)
+    dies = when(lambda step: step.process.wrote == 12, kill)
     world = World(cluster.grown(), replicas=0).die(dies)
     _lead_again(world)
     fails = when(_reads_under_its_lease, raising(_bug), times=1)

@@ -225,7 +225,7 @@ def test_a_closing_run_that_dies_leaves_no_record_of_one_that_wrote_nothing(
 
 def test_a_record_that_arrives_late_does_not_hide_that_a_killed_run_has_written() -> None:
     """Its reply was lost; the run recorded that it writes, and died in mid-write: a rerun that is refused says 6."""
-    world, written = World(cluster.grown()), list[str]()
+    world = World(cluster.grown())
     world.latency = 0.05
     loses = when(
         lambda step: step.verb == "patch" and step.name == OWN_LEASE and step.write > 0,
@@ -236,9 +236,8 @@ def test_a_record_that_arrives_late_does_not_hide_that_a_killed_run_has_written(
     def at(step: Step) -> None:
         loses(step)
         if step.is_grove and step.moment == "after":
-            written.append(step.name)
             world.advance(1)
-            if len(written) > 10:
+            if step.process.wrote > 10:
                 step.process.kill()
 
     world.die(at)
@@ -278,14 +277,12 @@ def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
     """It was stopped beside half-written sets, so nothing tells that it knows the old hashes."""
     world = World(replicas=replicas)
     before(world)
-    counted = list[str]()
 
     def reject(step: Step) -> None:
         if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
-            counted.append(step.name)
-            if before is nothing and len(counted) == 6:
+            if before is nothing and step.process.wrote == 5:
                 world.deploy(replicas=1, image=UNKNOWN_IMAGE)
-            if before is not nothing or len(counted) > 12:
+            if before is not nothing or step.process.wrote >= 12:
                 raise Rejected("is invalid")
 
     ending = world.run(reject, code=REFUSED)
@@ -297,12 +294,11 @@ def test_an_automatic_revert_starts_no_operator_that_may_be_the_targets(
 
 def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
     """It starts meanwhile, may not be stopped, and waits: 6, at the parked Lease."""
-    world, written = World(replicas=0), list[str]()
+    world = World(replicas=0)
 
     def at(step: Step) -> None:
         if step.is_grove and step.moment == "before":
-            written.append(step.name)
-            if len(written) > 8 and '"revert":true' not in world.record:
+            if step.process.wrote >= 8 and '"revert":true' not in world.record:
                 raise Rejected("is invalid")
             if '"revert":true' in world.record:
                 world.deploy(replicas=1, image=cluster.NEW_IMAGE)
@@ -333,7 +329,7 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
 @pytest.mark.parametrize("rejected", [True, False])
 def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, rejected: bool) -> None:
     """One set came back from a backup with old hashes, and the tag of the operator names no release."""
-    world, written = World(cluster.grown(), replicas=0), list[str]()
+    world = World(cluster.grown(), replicas=0)
     world.run()
     world.deploy(replicas=1, image=UNKNOWN_IMAGE)
     world.advance(60)
@@ -342,10 +338,9 @@ def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, 
             world.store.put(item)
 
     def reject(step: Step) -> None:
-        if step.is_grove and step.moment == "before" and '"revert":true' not in world.record:
-            written.append(step.name)
-            if len(written) > 3:
-                raise Rejected("is invalid")
+        due = step.is_grove and step.moment == "before" and step.process.wrote >= 3
+        if due and '"revert":true' not in world.record:
+            raise Rejected("is invalid")
 
     if rejected:
         world.run(reject, code=REFUSED)
