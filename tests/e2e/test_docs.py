@@ -23,7 +23,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def names(page: Path) -> str:
-    """The page's path, for test ids."""
     return str(page.relative_to(ROOT))
 
 

@@ -78,7 +78,6 @@ def grown() -> list[Object]:
 
 
 def grown_under(scheme: str) -> list[Object]:
-    """Every object of the three sets under a scheme."""
     source = schemes.by_name(scheme)
     return [item for pcs, state in sets() for item in grow(pcs, podcliqueset.SetHasher(pcs).under(source), state)]
 
@@ -146,7 +145,6 @@ def hashes(objects: Mapping[Key, Object]) -> dict[Key, Object]:
 
 
 def set_of(item: Object) -> str:
-    """The name of the PodCliqueSet that an object belongs to."""
     name: str = item["metadata"].get("labels", {}).get(LABEL_PART_OF, item["metadata"]["name"])
     return name
 

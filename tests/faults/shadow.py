@@ -52,12 +52,10 @@ class ShadowedCluster:
 
     @property
     def here(self) -> invariants.Objects:
-        """Grove's objects beside migrators."""
         return self._seen(self.world)
 
     @property
     def there(self) -> invariants.Objects:
-        """Those without."""
         return self._seen(self.shadow)
 
     @property
@@ -224,7 +222,6 @@ class ShadowedCluster:
 
 
 def _rolled(objects: invariants.Objects, scheme: str, line: Line) -> Counter[str]:
-    """How many pods of each PodClique an operator would replace."""
     return invariants.by_pod_clique(would_roll(objects, scheme, line))
 
 

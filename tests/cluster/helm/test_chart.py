@@ -28,7 +28,6 @@ helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 
 def job(objects: list[Object]) -> Object:
-    """The Job that migrates."""
     return by_name(of_kind(objects, "Job"))["Job", "grove-migrator"]
 
 

@@ -33,7 +33,6 @@ OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
 def settings(values: Sequence[str]) -> list[str]:
-    """Values of a chart, as arguments of Helm."""
     return [word for value in values for word in ("--set", value)]
 
 

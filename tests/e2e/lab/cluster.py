@@ -194,7 +194,6 @@ class Cluster(Operated, ABC):
     # Workloads.
 
     def photo(self) -> Photo:
-        """All sets with everything that belongs to them."""
         items = [item for kind in _LISTED for item in self.client.list(photo.GROVE, kind)]
         return photo.take([*items, *self.client.list("v1", "Pod", selector=LABEL_POD_CLIQUE)])
 
@@ -255,7 +254,6 @@ class Cluster(Operated, ABC):
         assert self.photo().pods() == before.pods()
 
     def _note(self, change: str, pod: Object) -> None:
-        """Take note of what the watch saw of a pod."""
         labels = pod["metadata"].get("labels") or {}
         if LABEL_POD_CLIQUE in labels:
             for found in list(self._diaries):

@@ -77,7 +77,6 @@ class Container(threading.Thread):
         self._tell(self)
 
     def _run_once(self) -> None:
-        """Run one process to its end."""
         command = [*(isolation() or ()), str(self._root), f"/{self._program.name}", *self._container["args"]]
         with self._log.open("ab") as output:
             # The process is killed with the thread that started it (prctl(2), PR_SET_PDEATHSIG), which is this one.

@@ -114,6 +114,5 @@ class Lab(Cluster):
 
 
 def _program(pod: Object) -> Path | None:
-    """An operator's program, if a pod is of one."""
     repository, _, tag = str(pod["spec"]["containers"][0]["image"]).rpartition(":")
     return builds.BUILDS[tag].binary() if repository == builds.REPOSITORY else None

@@ -45,7 +45,6 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The pair in a word."""
         return f"{self.source}-to-{self.target}{'-crds-first' if self.crds_first else ''}"
 
     @property
@@ -58,7 +57,6 @@ class Pair:
 
     @property
     def builds(self) -> tuple[Build, Build]:
-        """The two builds."""
         return BUILDS[self.source], BUILDS[self.target]
 
     @property
@@ -161,7 +159,6 @@ def _replace_one(cluster: Cluster, build: Build) -> None:
 
 
 def change_template(cluster: Cluster, name: str, value: str) -> None:
-    """Change the template of a set's first clique."""
     path = "/spec/template/cliques/0/annotations"
     cluster.patch(photo.SET, name, [{"op": "add", "path": path, "value": {"example.test/round": value}}])
 

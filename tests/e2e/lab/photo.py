@@ -29,7 +29,6 @@ class Photo:
     objects: Mapping[Key, Object]
 
     def of(self, kind: str) -> list[Object]:
-        """All objects of a kind."""
         return [item for (found, _), item in sorted(self.objects.items()) if found == kind]
 
     def of_set(self, pcs: str) -> set[Key]:
@@ -65,7 +64,6 @@ class Photo:
         }
 
     def updated_replicas(self) -> dict[Key, int]:
-        """``status.updatedReplicas`` of everything that has it."""
         return {key: item["status"].get("updatedReplicas", 0) for key, item in self.objects.items() if key[0] != POD}
 
     def updates(self) -> dict[Key, str]:

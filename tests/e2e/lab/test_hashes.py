@@ -28,7 +28,6 @@ _TOGETHER = 20  # so many templates in one set: one hash is over all of them
 
 @pytest.fixture(params=BUILDS.values(), ids=lambda build: build.name)
 def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lab, Build]]:
-    """A cluster with one build in it."""
     build: Build = request.param
     need(build.name)
     with Lab(tmp_path / "lab") as lab:

@@ -40,7 +40,6 @@ def rested(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def untouched(_: Photo) -> Iterable[Change]:
-    """As the operator left it."""
     return ()
 
 
@@ -111,7 +110,6 @@ def _modelled(found: Photo, build: Build) -> Operator:
 
 
 def _begun(before: Photo, after: Photo) -> set[str]:
-    """The sets of which an update has begun."""
     old = before.updates()
     return {name for (kind, name), at in after.updates().items() if kind == photo.SET and old.get((kind, name)) != at}
 
@@ -125,5 +123,4 @@ def _with_progress(clique: Object, status: Object) -> Object:
 
 
 def _of_set(now: Photo, kind: str, name: str) -> list[Object]:
-    """The objects of a kind that belong to a set."""
     return [item for item in now.of(kind) if (kind, item["metadata"]["name"]) in now.of_set(name)]

@@ -45,7 +45,6 @@ def quiet(lab: Lab, holds: Callable[[Photo], object]) -> Photo:
 
 
 def in_flight(now: Photo, name: str) -> bool:
-    """Whether a set's update has begun and not ended."""
     progress = now.objects[photo.SET, name]["status"].get("updateProgress") or {}
     return bool(progress.get("updateStartedAt")) and not progress.get("updateEndedAt")
 
