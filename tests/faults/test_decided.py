@@ -139,8 +139,7 @@ def test_a_deployment_that_is_paused_is_no_operator_of_the_image_that_it_names()
         body["spec"]["paused"] = True
 
     world.store.edit(kinds.DEPLOYMENTS, cluster.NAMESPACE, cluster.DEPLOYMENT, pause)
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(20)
+    world.upgrade()
     ending = world.run(code=REFUSED)
     assert "GM-203" in str(ending)
     assert world.replicas == 1

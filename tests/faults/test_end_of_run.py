@@ -356,8 +356,7 @@ def test_a_run_that_writes_nothing_leaves_the_time_of_the_one_before(ends: str) 
     for item in world.before.values():
         if cluster.set_of(item) == "web":
             world.store.put(item)
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(60)
+    world.upgrade()
     if ends == "killed":
         world.die(when(lambda step: (step.subresource, step.moment) == ("scale", "after"), kill))
     interrupted = when(lambda step: step.process.name in world.record, lambda step: step.process.stop.set())

@@ -121,8 +121,7 @@ def test_what_happened_before_a_run_wrote_is_no_matter_of_its_migration() -> Non
     world.checker.learn()
     world.advance(3600)
     world.run()
-    world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-    world.advance(60)
+    world.upgrade()
     world.operate(cluster.TARGET, ALPHA_11)
     world.start().verify()
 
@@ -135,8 +134,7 @@ def test_a_pod_that_is_lost_beside_a_needless_update_fails_no_verification(*, pa
     for before in (pauses, not pauses):
         if before:
             users.act(world, "evict", 4, 1, born=1)
-        world.deploy(replicas=1, image=cluster.NEW_IMAGE)
-        world.advance(60)
+        world.upgrade()
         assert world.operate(cluster.TARGET, ALPHA_12_RC1) == []
     assert len(world.grove().keys() - world.before.keys()) == 1
     world.start().verify()
@@ -255,8 +253,7 @@ def upgraded_half_way(world: World) -> None:
 
 def pulled_anew(world: World) -> None:
     """A run dies in mid-write, and the image's tag is pushed and pulled anew."""
-    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
-    world.advance(20)
+    world.upgrade(UNKNOWN_IMAGE)
     upgraded_half_way(world)
 
 
@@ -314,11 +311,9 @@ def test_an_automatic_revert_lets_no_operator_of_the_target_in() -> None:
 def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_the_old_one(*, dies: bool) -> None:
     """The tag was pushed anew, and the operator restarted: whether the old program comes back is not known."""
     world = World(cluster.grown())
-    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
-    world.advance(20)
+    world.upgrade(UNKNOWN_IMAGE)
     world.run()
-    world.deploy(replicas=1)
-    world.advance(60)
+    world.upgrade(UNKNOWN_IMAGE)
     if dies:
         world.die(stopped, revert=True)
     world.run(revert=True)
@@ -331,8 +326,7 @@ def test_an_operator_that_ran_beside_new_hashes_is_not_taken_for_the_old_one(*, 
     """One set came back from a backup with old hashes, and the tag of the operator names no release."""
     world = World(cluster.grown(), replicas=0)
     world.run()
-    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
-    world.advance(60)
+    world.upgrade(UNKNOWN_IMAGE)
     for item in world.before.values():
         if cluster.set_of(item) == "web":
             world.store.put(item)

@@ -31,8 +31,7 @@ def test_what_was_read_before_the_lock_is_no_success(*, starts: bool) -> None:
     def revert(_: Step) -> None:
         endings.append(world.run(revert=True, source=cluster.SOURCE))
         if starts:
-            world.deploy(replicas=1)
-            world.advance(20)
+            world.upgrade(cluster.OLD_IMAGE)
 
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     world.run(locks)
@@ -136,8 +135,7 @@ def test_behind_the_lock_the_old_operator_is_no_target_either() -> None:
 
     def revert(_: Step) -> None:
         world.run(revert=True, source=cluster.SOURCE)
-        world.deploy(replicas=1)
-        world.advance(20)
+        world.upgrade(latest)
 
     locks = when(lambda step: (step.write, step.moment) == (1, "before"), revert, times=1)
     world.run(locks, target_image=latest, code=NO_RECORD)
@@ -154,8 +152,7 @@ def test_what_is_to_be_written_only_behind_the_lock_is_proven_there_before_the_s
         if (step.write, step.moment) == (1, "before") and not has_run:
             has_run.append(step)
             world.run(revert=True, source=cluster.SOURCE)
-            world.deploy(replicas=1)
-            world.advance(20)
+            world.upgrade(cluster.OLD_IMAGE)
         elif step.kind == "dry run" and step.target.startswith("pods/"):
             raise Rejected("denied the request", denied_by="policy.example.test")
 
@@ -221,6 +218,5 @@ def test_a_run_without_rights_does_not_hide_that_no_operator_acts(dies: Chosen) 
 def test_a_run_without_rights_beside_an_operator_that_runs_again_changes_nothing() -> None:
     """Somebody has started the operator that a dead run had stopped, so nothing of that run is left to tell."""
     world = World().die(when(lambda step: users.stops(step.process.applied) > 0, kill))
-    world.deploy(replicas=1)
-    world.advance(20)
+    world.upgrade(cluster.OLD_IMAGE)
     world.run(forbidding(lambda step: step.kind == "dry run"), code=FAILED)
