@@ -95,7 +95,7 @@ def all_hash_fields(objects: Objects) -> dict[HashField, str]:
 
 @dataclass
 class InvariantChecker:
-    """Checks every write of all migrators in a cluster, and keeps what is wrong in ``wrongs``."""
+    """Checks every write of all migrators in a cluster; ``wrongs`` fail the test when a process has ended."""
 
     world: World
     table: HashTable = field(default_factory=HashTable)

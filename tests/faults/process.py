@@ -216,7 +216,7 @@ class Process:
             kind: Kind = "read" if request.reads else "dry run"
             target = f"{request.resource.plural}/{request.name}" if request.reads else request.target
             step = Step(next(self._steps), "before", kind, request.verb, target, self)
-        self._at(step)
+        self._meet(step)
         self.world.checker.remember(step)
         if step.write and self._delay is not None:
             seconds, self._delay = self._delay, None
@@ -225,17 +225,25 @@ class Process:
         if step.write:
             self.applied.append(step)
             self.world.checker.after_write(step)
-        self._at(replace(step, moment="after"))
+        self._meet(replace(step, moment="after"))
 
     def _rest(self, seconds: float) -> None:
         """Sleep; the Lease is renewed meanwhile."""
         self._live()
         step = Step(next(self._steps), "before", "sleep", "sleep", "", self)
-        self._at(step)
+        self._meet(step)
         self._sleep(seconds)
         self._live()
-        self._at(replace(step, moment="after"))
+        self._meet(replace(step, moment="after"))
         self.renew()
+
+    def _meet(self, step: Step) -> None:
+        """Let others act at a step; what they assert is kept, because to a run an ``AssertionError`` is any bug."""
+        try:
+            self._at(step)
+        except AssertionError as error:
+            self.world.checker.wrongs.append(str(error))
+            raise
 
     def _live(self) -> None:
         if self._dead:
@@ -259,7 +267,7 @@ class Process:
 
     def _ended(self, command: Callable[[], object], code: Codes) -> Ending:
         ending = self._ending(command)
-        none("wrong writes", self.world.checker.wrongs)
+        none("wrong", self.world.checker.wrongs)
         assert code is None or ending.code in (code if isinstance(code, tuple) else (code,)), str(ending)
         return ending
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults import cluster
-from tests.faults.process import DONE, MOMENTS, STUCK, Moment, Step
+from tests.faults.process import DONE, MOMENTS, STUCK, Moment, Step, raising, when
 from tests.faults.products import FAULTS, FORGOTTEN, able, forgotten, overtaken, strikes, suffer
 from tests.faults.steps import COMMANDS, killed, steps
 from tests.faults.world import Command, World
@@ -16,6 +16,14 @@ SPARSE = 83
 EVERY = pytest.mark.parametrize(
     "every", [SPARSE, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])], ids=["chosen", "all"]
 )
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_what_is_asserted_at_a_step_fails_the_test(number: int) -> None:
+    """To a run it is a bug like any other, after which it may end with whatever code."""
+    fails = when(lambda step: step.write == number, raising(lambda: AssertionError("not so")))
+    with pytest.raises(AssertionError, match="not so"):
+        World().run(fails, code=None)
 
 
 @EVERY
