@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, ALPHA_12_RC1
-from tests.faults.process import KILLED, REFUSED, STUCK, Process, Step, do_at, kill, kill_at, when
+from tests.faults.process import KILLED, REFUSED, STUCK, Process, Step, do_at, kill, when
 from tests.faults.steps import first, killed, of_trees
 from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
@@ -246,9 +246,7 @@ def test_a_record_that_arrives_late_does_not_hide_that_a_killed_run_has_written(
 
 def upgraded_half_way(world: World) -> None:
     """A run dies in mid-write, and somebody upgrades; the tag of that operator names no known release."""
-    world.run(kill_at(of_trees()[12].write, "after"), code=KILLED)
-    world.deploy(replicas=1, image=UNKNOWN_IMAGE)
-    world.advance(LONGER_THAN_A_LEASE)
+    killed(world=world).upgrade(UNKNOWN_IMAGE)
 
 
 def pulled_anew(world: World) -> None:
@@ -316,9 +314,7 @@ def test_a_revert_starts_no_operator_that_ran_beside_new_hashes_with_the_tag_of_
     world.upgrade(UNKNOWN_IMAGE)
     if dies:
         world.die(stopped, revert=True)
-    world.run(revert=True)
-    assert world.grove() == world.undone
-    assert world.replicas == 0
+    world.revert(replicas=0)
 
 
 @pytest.mark.parametrize("rejected", [True, False])
