@@ -180,15 +180,6 @@ def test_a_label_that_is_lost_in_the_last_seconds_is_no_success(kind: kinds.Reso
 # --- accepted ---------------------------------------------------------------------------------------------------------
 
 
-def test_values_of_the_target_from_before_are_reverted_too() -> None:
-    """W1: the old operator loses nothing by it; the next one, without a migration, replaces those pods too."""
-    world = World()
-    world.run()
-    world.run(revert=True)
-    assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
-    assert would_roll(world.before, cluster.TARGET, ALPHA_11) < would_roll(world.grove(), cluster.TARGET, ALPHA_11)
-
-
 def test_a_rerun_beside_the_target_that_fails_names_what_starts_it() -> None:
     """W7: a run died, somebody upgraded, and the rerun is rejected for good: nothing goes back, 6, with the command."""
     world = killed()
@@ -296,18 +287,6 @@ def test_a_rerun_of_a_canonical_source_does_not_wait_for_an_operator_that_is_at_
     world = killed(world=other_source(cluster.grown_under("canonical-1.34")))
     world.store.edit(*WEB, lambda pcs: pcs["spec"].update(replicas=2))
     world.run()
-
-
-def test_an_edit_that_is_taken_back_after_a_revert_is_healed_by_another_revert() -> None:
-    """W14: half-written, edited in the pause, reverted, and the edit taken back before an operator ran."""
-    world = killed(20, World(cluster.grown()))
-    before = world.store.read(*WEB)["spec"]
-    world.store.edit(*WEB, lambda pcs: cluster.edit(pcs, "frontend"))
-    world.run(revert=True)
-    world.store.edit(*WEB, lambda pcs: pcs.update(spec=before))
-    world.on_awake = lambda _image: None
-    world.run(revert=True, source=cluster.SOURCE)
-    assert would_roll(world.grove(), cluster.SOURCE, ALPHA_9) == frozenset()
 
 
 def test_a_revert_leaves_what_was_reordered_in_the_pause_of_a_canonical_source() -> None:

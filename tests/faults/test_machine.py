@@ -34,12 +34,6 @@ def test_a_revert_has_nothing_to_do_once_every_recorded_set_is_deleted() -> None
     history(Machine.finish, *again, Machine.undo)
 
 
-def test_a_revert_does_not_believe_that_every_set_of_a_killed_run_is_gone() -> None:
-    """No set was read at all: 6, and the record stays; the machine asked for 0."""
-    gone = [lambda machine, choice=choice: machine.somebody("delete", choice, 1) for choice in range(3)]
-    history(lambda machine: machine.die(12, "before"), *gone, Machine.undo)
-
-
 def test_a_record_does_not_make_a_reordered_set_canonical() -> None:
     """The operator saw lists in canonical order, and not that they left it: no canonical hash is proven by that.
 
