@@ -36,17 +36,10 @@ def prepared(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def recorded(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """The cluster of the scenario before; if this one fails, what its Job said is printed."""
     before = request.session.testsfailed
     yield prepared
     if request.session.testsfailed != before:
         prepared.kind.failed = True
         sys.stdout.write(prepared.told())
-
-
-@pytest.fixture
-def scene(recorded: Scene) -> Scene:
-    """The cluster with an operator of alpha.9 that runs, and sets as it leaves them; without any Job."""
-    recorded.begin()
-    return recorded

@@ -29,7 +29,7 @@ _LISTENS: Final = "import socket, time; s = socket.create_server(('', 8443)); ti
 
 
 class Scene(Site):
-    """One cluster for all scenarios; ``begin`` makes it new for the next one. ``names`` are Helm's releases in it."""
+    """One cluster for all scenarios; ``names`` are Helm's releases in it."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(kind.client)
@@ -99,13 +99,6 @@ class Scene(Site):
         eventually(lambda: not pods_of(self.client), what="pods of the Job are still there", seconds=SECONDS)
         super().clear()
 
-    def begin(self) -> None:
-        """Remove what the scenario before has left, and fill the cluster anew."""
-        self.stop_operator()
-        self.clear()
-        self.plant()
-        self.operate(OLD)
-
     def plant(self, *sets: Object) -> None:
         """Create so many sets that a run can be caught among its writes, or others."""
         several = [workloads.disaggregated(f"set-{number}", namespace=WORKLOADS) for number in range(_SETS)]
@@ -153,15 +146,6 @@ class Scene(Site):
             yield
         finally:
             self.client.delete(_webhook())
-
-    @contextmanager
-    def in_mid_write(self) -> Iterator[None]:
-        """A run that has written some of the hashes and not all; the block unharmed."""
-        with self.slow(), self.unharmed():
-            self.run()
-            eventually(lambda: self.written() > 0, what="nothing is written", seconds=SECONDS)
-            assert self.written() < len(self.pods()), "the run has written everything already"
-            yield
 
     def hurry(self) -> None:
         """Let writes take no longer, and the Lease of a run that is gone last 5 s instead of a minute."""

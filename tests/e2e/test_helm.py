@@ -23,15 +23,15 @@ REPLICAS = 2
 
 
 @pytest.fixture
-def helm(recorded: Scene) -> Iterator[Scene]:
+def helm(scene: Scene) -> Iterator[Scene]:
     """The cluster without anything of ours or an operator; afterwards what manifests/job.yaml grants is back."""
-    recorded.clear()
-    recorded.uninstall()
-    recorded.withdraw()
-    yield recorded
-    recorded.clear()
-    recorded.uninstall()
-    recorded.grant()
+    scene.clear()
+    scene.uninstall()
+    scene.withdraw()
+    yield scene
+    scene.clear()
+    scene.uninstall()
+    scene.grant()
 
 
 def ours(prefix: str = "") -> list[str]:

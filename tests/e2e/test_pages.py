@@ -69,19 +69,19 @@ def loaded(prepared: Scene) -> Iterator[None]:
 
 
 @pytest.fixture
-def reader(recorded: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  # noqa: ARG001 - images are there
+def reader(scene: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  # noqa: ARG001 - images are there
     """A reader beside sets of the old release, without anything of ours; afterwards what manifests grant is back."""
-    recorded.stop_operator()
-    recorded.clear()
-    recorded.uninstall()
-    recorded.withdraw()
-    recorded.plant()
-    made = Reader(recorded, tmp_path)
+    scene.stop_operator()
+    scene.clear()
+    scene.uninstall()
+    scene.withdraw()
+    scene.plant()
+    made = Reader(scene, tmp_path)
     yield made
-    recorded.names += ["grove-migrator", made.variables["RELEASE"]]
-    recorded.clear()
-    recorded.uninstall()
-    recorded.grant()
+    scene.names += ["grove-migrator", made.variables["RELEASE"]]
+    scene.clear()
+    scene.uninstall()
+    scene.grant()
 
 
 def test_helm(reader: Reader, tmp_path: Path) -> None:
