@@ -43,3 +43,16 @@ def scene(prepared: Scene, request: pytest.FixtureRequest) -> Iterator[Scene]:
     if request.session.testsfailed != before:
         prepared.kind.failed = True
         sys.stdout.write(prepared.told())
+
+
+@pytest.fixture
+def helm(scene: Scene) -> Iterator[Scene]:
+    """The cluster without anything of ours or an operator; afterwards what manifests/job.yaml grants is back."""
+    scene.stop_operator()
+    scene.clear()
+    scene.uninstall()
+    scene.withdraw()
+    yield scene
+    scene.clear()
+    scene.uninstall()
+    scene.grant()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,6 @@ from tests.support.commands import run
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
 REPLICAS = 2
-
-
-@pytest.fixture
-def helm(scene: Scene) -> Iterator[Scene]:
-    """The cluster without anything of ours or an operator; afterwards what manifests/job.yaml grants is back."""
-    scene.clear()
-    scene.uninstall()
-    scene.withdraw()
-    yield scene
-    scene.clear()
-    scene.uninstall()
-    scene.grant()
 
 
 def ours(prefix: str = "") -> list[str]:

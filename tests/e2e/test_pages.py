@@ -69,19 +69,12 @@ def loaded(prepared: Scene) -> Iterator[None]:
 
 
 @pytest.fixture
-def reader(scene: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  # noqa: ARG001 - images are there
-    """A reader beside sets of the old release, without anything of ours; afterwards what manifests grant is back."""
-    scene.stop_operator()
-    scene.clear()
-    scene.uninstall()
-    scene.withdraw()
-    scene.plant()
-    made = Reader(scene, tmp_path)
+def reader(helm: Scene, loaded: None, tmp_path: Path) -> Iterator[Reader]:  # noqa: ARG001 - images are there
+    """A reader beside sets of the old release, without anything of ours."""
+    helm.plant()
+    made = Reader(helm, tmp_path)
     yield made
-    scene.names += ["grove-migrator", made.variables["RELEASE"]]
-    scene.clear()
-    scene.uninstall()
-    scene.grant()
+    helm.names += ["grove-migrator", made.variables["RELEASE"]]
 
 
 def test_helm(reader: Reader, tmp_path: Path) -> None:
