@@ -269,12 +269,13 @@ class Session:
 
     def restore(self, was: OperatorBefore | None) -> bool:
         """Give a Deployment that a run of ours stopped its replicas back; false if it is not the same any more."""
-        installed = self.seen.operator
-        if was is None or (installed is not None and installed.replicas):
+        if was is None:
             return True
         self._settle()
         self.look_at_operators()
         installed = self.seen.operator
+        if installed is not None and installed.replicas:
+            return True
         if installed is None or not is_same_operator(installed, was):
             return False
         self._scale(installed, was.replicas)

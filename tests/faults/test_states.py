@@ -348,6 +348,21 @@ def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back
     assert world.replicas == 1
 
 
+def test_stops_that_all_arrive_late_leave_no_operator_at_zero() -> None:
+    """No stop was seen to take effect, so the run ends with nothing changed, and one arrives after that."""
+    world = World()
+    world.latency = 0.05
+    stops = when(
+        lambda step: step.subresource == "scale" and step.write > 0,
+        lambda step: step.process.hold_back(LONGEST_WRITE - 1),
+        times=9,
+    )
+    ending = world.run(stops)
+    assert ending.code == FAILED, str(ending)
+    world.advance(LONGEST_WRITE)
+    assert world.replicas == 1
+
+
 def is_tried(step: Step) -> bool:
     """Whether a patch of an object of Grove's is about to be sent."""
     return (step.verb, step.moment) == ("patch", "before") and step.target.split("/")[0] in {"pods", "podcliques"}
