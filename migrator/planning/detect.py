@@ -129,10 +129,15 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
-def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
-    """Whether the next operator has begun the update that a migration prevents; unless it does, that goes on."""
-    stored, open_ = tree.pcs.generation_hash, places.open_progress(tree.pcs)
-    return stored == pair.target.generation != pair.source.generation and open_ is not None
+def next_has_begun(tree: objects.Tree, pair: HashPair, source: Scheme, target: Scheme) -> bool:
+    """Whether the next operator has begun the update that a migration prevents; unless it does, that goes on.
+
+    One that accepts the source's hashes begins none because of them: then an open update is of the owner's edit. Under
+    OnDelete none replaces a pod.
+    """
+    if tree.pcs.on_delete or source.name in target.accepts or places.open_progress(tree.pcs) is None:
+        return False
+    return tree.pcs.generation_hash == pair.target.generation != pair.source.generation
 
 
 def _unit(clique: objects.PodClique) -> tuple[str, str | None]:

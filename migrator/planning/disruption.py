@@ -43,7 +43,7 @@ def disruption_of(
     current = [None, pair.target.generation]
     if source.name in target.accepts:
         current.append(pair.source.generation)
-    is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair)
+    is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair, source, target)
     updated = () if is_idle else _updated(tree, pair)
     if not is_rc1_or_newer:
         return _count(tree, updated), _count(tree)

@@ -92,6 +92,11 @@ class SetFacts:
         return detect.lagging(self.tree, self.foreign)
 
     @property
+    def next_has_begun(self) -> bool:
+        """Whether the next operator has begun the update that a migration prevents."""
+        return detect.next_has_begun(self.tree, self.pair, self.source, self.target)
+
+    @property
     def pods_await_replacement(self) -> bool:
         """Whether a pod of an older template is to be replaced: a label is missing, or a foreign value does not lag."""
         return len(self.lagging) < len(self.foreign) or detect.unlabelled(self.tree)

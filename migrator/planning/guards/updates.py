@@ -23,13 +23,12 @@ from migrator.exact_json import integer, seconds
 from migrator.grove import objects
 from migrator.grove.places import CLIQUE_LABEL, open_progress
 from migrator.hashing.schemes import CANONICAL
-from migrator.planning.detect import next_has_begun
 from migrator.planning.guards import base
 from migrator.planning.model import Finding
 from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
-_BEGUN: Final = "; the next operator has begun that update, and recreates what is left if it goes on"
+_BEGUN: Final = "; the next operator has begun to update the set, and recreates what is left if it goes on"
 IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
@@ -68,7 +67,7 @@ def _in_between(
     facts: base.SetFacts, item: objects.GroveObject, field: str | None, message: str, remedy: str = _WAIT
 ) -> Finding:
     """Case B. An update that the next operator has begun is not waited for: it would recreate what is left."""
-    if next_has_begun(facts.tree, facts.pair):
+    if facts.next_has_begun:
         return IN_FLIGHT.found(item.ref, field, f"{message}{_BEGUN}", "", overridable=True)
     return IN_FLIGHT.found(item.ref, field, message, remedy, overridable=True, settles=True)
 
@@ -86,7 +85,7 @@ def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding
     why = "nothing old is left to replace, and nothing that it waits for can still come"
     if facts.tree.pcs.on_delete:
         why = "updateStrategy is OnDelete, so it replaces no pod"
-    elif next_has_begun(facts.tree, facts.pair):
+    elif facts.next_has_begun:
         why = "the next operator has begun it, and the migration leaves it nothing to replace"
     return base.IDLE.found(item.ref, field, f"{message}; {why}")
 

@@ -178,6 +178,10 @@ ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or no
         ("An update that the next operator has begun goes on with the rest.", (begun(), target, (5, 0)))
         for target in (A11, RC1, TO)
     ),
+    (
+        "A canonical operator begins none because of a hash that it accepts.",
+        (World().grow().put_generation_of("canonical-1.34").put(*SET, PROGRESS, BEGAN), "canonical-1.34", (0, 0)),
+    ),
     ("One that is over does not.", (begun(open_=False), A11, (0, 0))),
     (
         "One of an edit is the owner's, not the upgrade's.",

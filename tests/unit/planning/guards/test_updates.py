@@ -169,6 +169,26 @@ def test_nobody_waits_for_an_update_that_the_next_operator_has_begun(edit: Edit,
 
 
 @table(
+    "edit target",
+    (
+        "The next operator accepts the old generation hash, and has replaced it in place.",
+        (both(), "canonical-1.34"),
+    ),
+    (
+        "Somebody has chosen OnDelete to stop the next operator.",
+        (put(SET, "/spec/updateStrategy", {"type": "OnDelete"}), "legacy-1.35"),
+    ),
+)
+def test_an_update_that_recreates_nothing_more_is_waited_for(edit: Edit, target: str) -> None:
+    """It is of an edit, or it replaces no pod: then nothing is lost if the operator goes on."""
+    world = World().grow(pods=3).put_generation_of(target)
+    both(opened(SET), put(MEMBER, DELETION, LATER), edit)(world)
+    (refusal,) = [found for found in world.findings(target=target) if found.code == "GM-102"]
+    assert "the next operator" not in refusal.message
+    assert refusal.settles
+
+
+@table(
     "edit",
     ("7. Under OnDelete no release orchestrates an update.", (both(opened(SET, CLIQUE), gone("web-0-front-1")),)),
     ("7. Whatever is selected.", (selected("a", "b", ready=2),)),
