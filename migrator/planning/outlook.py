@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from migrator.grove.objects import Snapshot
 from migrator.hashing.schemes import Scheme
-from migrator.planning.model import Plan, SetState
+from migrator.planning.detect import next_has_begun
+from migrator.planning.model import Plan, SetPlan, SetState
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import NOTHING, Known, make_plan
 from migrator.releases import table
@@ -58,11 +59,14 @@ def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Know
 def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
     """The releases to which an upgrade may lead: those of the targets that are newer than the one that runs.
 
-    If the ``running`` one is not known, it is the newest that uses the scheme of the stored hashes. If none uses that,
-    it is taken for newer than all that are built with the same k8s.io/api or an older one.
+    If the ``running`` one is not known, it is the newest that uses the scheme of the stored hashes: the old scheme if
+    an upgrade has begun to update a set. If none uses that, it is taken for newer than all that are built with the
+    same k8s.io/api or an older one.
     """
     plans = [plan for target in targets for plan in target.plan.set_plans]
-    stored = {plan.target if plan.state is SetState.DONE else plan.source for plan in plans}
+    stored = {plan.source for plan in plans if _is_begun(plan)} or {
+        plan.target if plan.state is SetState.DONE else plan.source for plan in plans
+    }
     sources = [scheme for scheme in stored if scheme is not None]
     schemes = {release: target.scheme for target in targets for release in target.releases}
     older = [running] if running else [name for scheme in sources for name in table.builds_with(scheme)]
@@ -72,3 +76,10 @@ def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
     builds = table.builds()
     newest = max(map(builds.index, older), default=-1)
     return [name for name in builds[newest + 1 :] if name in schemes]
+
+
+def _is_begun(plan: SetPlan) -> bool:
+    """Whether an operator of the target has begun to update the set."""
+    if plan.source is None or plan.hashes is None:
+        return False
+    return next_has_begun(plan.tree, plan.hashes, plan.source, plan.target)

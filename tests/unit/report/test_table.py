@@ -285,6 +285,17 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
         assert newer_releases(targets, running) == names[names.index(shown) + 1 :]
 
 
+def test_an_upgrade_that_has_begun_shows_what_it_will_still_recreate() -> None:
+    """Also where nothing tells which release runs, as in a dump or beside an image with the tag `latest`."""
+    world = World().grow().put_generation_of("legacy-1.35")
+    world.put("PodCliqueSet", "web", "/status/updateProgress", {"updateStartedAt": LATER})
+    targets = list(plans_for_all_releases(world.snapshot(), options_of()))
+    newer = newer_releases(targets, None)
+    text = outlook_text(Outlook("dump.yaml", is_cluster=False, sets=1), targets, newer, commands=[])
+    assert newer[0] == "v0.1.0-alpha.10"
+    assert [line.split()[-3:] for line in text.splitlines() if line.startswith(newer[0])] == [["6", "0", "0"]]
+
+
 def test_what_is_said_of_an_object_stands_behind_its_name() -> None:
     """The same of one object and of several."""
     refs = [Ref("Pod", "default", name) for name in ("a", "b")]
