@@ -113,7 +113,7 @@ def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
-    target, builds = options.target.scheme, options.target.builds
+    target, builds = options.target.scheme, table.targets_of(options.target)
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
     hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
@@ -130,7 +130,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
         tree,
         source=likely,
         target=target,
-        builds=table.targets_of(options.target),
+        builds=builds,
         explained=source is not None,
         pair=pair,
         values=pair.by_verdict(stored),
@@ -166,7 +166,7 @@ def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions
     message = f"holds the hashes of {actual.name} ({builds}), not those of --from {options.source}"
     remedy = f"leave out --from, or give --from {actual.name}"
     finding = values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy)
-    lost, _ = disruption_of(tree, pair, source=actual, target=target, builds=options.target.builds)
+    lost, _ = disruption_of(tree, pair, source=actual, target=target, builds=table.targets_of(options.target))
     return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost, pair)
 
 

@@ -166,7 +166,7 @@ ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or no
         "It accepts only a legacy hash of the current spec.",
         (World().grow().edit(), "canonical-1.34", (6, 6)),
     ),
-    (ENDED, (World().grow(replicas=2).at_zero("web-0-front"), RC1, (10, 4))),
+    *((ENDED, (World().grow(replicas=2).at_zero("web-0-front"), to, (10, 4))) for to in (RC1, "legacy-1.36")),
     ("A replica that its scaling group can spare ends alone.", (lost_a_node(), RC1, (14, 4))),
     *(
         ("A scaling group that can spare none decides by its own state.", (too_small(condition), RC1, (14, pods)))
