@@ -77,7 +77,8 @@ def detect(
 
     A scheme explains a set if every value is its hash or the target's, except leftovers of OnDelete. The target itself
     explains a set that is done; otherwise the first such candidate does. The likely one is the best match, for messages
-    and overrides: the target, if it gives some values and no candidate gives any.
+    and overrides: the target only if it gives some values and no other candidate gives any. What half an update of the
+    target's operator has left beside an edit is not done.
 
     What looks like a leftover may be an old hash of the present template, which a revert that died left beside new
     ones. So with leftovers the target explains a set only after an only candidate has given none of its values.
@@ -101,7 +102,8 @@ def detect(
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
     if done is not None:
         return done, done
-    best = max(candidates, key=scores.__getitem__)  # the first of equals
+    others = [one for one in candidates if one != target] or candidates
+    best = max(others, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
     return None, target if explained and not by_source else best
 

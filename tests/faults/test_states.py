@@ -333,6 +333,18 @@ def test_a_run_spares_what_an_upgrade_without_a_migration_has_not_replaced_yet(r
     assert world.operate(cluster.TARGET) == []
 
 
+def test_an_edit_that_an_upgrade_has_overtaken_refuses_before_anything_is_stopped() -> None:
+    """It was in flight when somebody upgraded without a migration; the set is not done, and old pods are left."""
+    world = World(cluster.grown())
+    world.edit("web", lambda pcs: cluster.edit(pcs, "router"))
+    world.operate(cluster.SOURCE, replacing=0)
+    world.upgrade()
+    world.operate(cluster.TARGET, replacing=0)
+    ending = world.run(allow=["GM-102"])
+    assert ending.code == REFUSED, str(ending)
+    assert world.replicas == 1
+
+
 def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:
     """Its reply was lost, the next one stopped the operator, and an update that had begun meanwhile refuses the run."""
     world = World()

@@ -110,6 +110,10 @@ def half_way() -> World:
         "Of two candidates, the one that gives more of the values.",
         (mixed(), ["legacy-1.33", "legacy-1.34"], TO, None, "legacy-1.34"),
     ),
+    (
+        "Half an update to the target's hashes, and a pod of an edit: the old scheme is nearer, or all would be done.",
+        (World().grow().put_generation_of(TO).put(*STRAY), [], TO, None, "legacy-1.34"),
+    ),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), [], TO, None, TO)),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), ["legacy-1.33"], TO, None, TO)),
     (
