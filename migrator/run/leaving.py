@@ -196,7 +196,7 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
         return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
-        return _beside_target_next(run)
+        return _beside_target_next(run, error)
     if run.leases is None:
         return UNREAD
     return _next_step(run) if is_read else errors.HALF_WAY
@@ -220,14 +220,15 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     return half_way(run, error, is_read=False)
 
 
-def _beside_target_next(run: Session) -> str:
+def _beside_target_next(run: Session, error: BaseException) -> str:
     """What is next for sets that are half-way where the target's operator has been installed."""
     installed = run.seen.operator
     known = installed is not None and installed.deployment and run.options.is_target(installed.image)
     start = f"`{installed.start_command}`" if installed is not None and known else "start it"
+    first = "If that does not help" if isinstance(error, errors.Refused) else "Run again. If that is refused"
     return (
-        "Run again. If that is refused, let the target's operator run, which recreates the pods of sets that are not "
-        f"migrated: {start}, and delete its Lease if that is parked"
+        f"{first}, let the target's operator run, which recreates the pods of sets that are not migrated: {start}, and "
+        "delete its Lease if that is parked"
     )
 
 

@@ -101,13 +101,14 @@ def killed_at_its_end() -> World:
     ("It was installed too early, beside half-written sets.", (killed,)),
 )
 def test_beside_the_targets_operator_that_is_the_way_on_and_its_price_is_said(make: Callable[[], World]) -> None:
-    """A set was edited, so that the rerun is refused; nobody is told to keep the operator at zero."""
+    """A set was edited, so that the rerun is refused; nobody is told to repeat it, or to keep the operator at zero."""
     world = make()
     world.deploy(replicas=1, image=cluster.NEW_IMAGE)
     users.begin_update(world)
     said = str(world.run(code=STUCK))
     assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
     assert "at zero" not in said, said
+    assert "Run again" not in said, said
 
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
