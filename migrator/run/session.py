@@ -274,12 +274,11 @@ class Session:
         self._settle()
         self.look_at_operators()
         installed = self.seen.operator
-        if installed is not None and installed.replicas:
-            return True
-        if installed is None or not is_same_operator(installed, was):
+        if installed is None or not (installed.replicas or is_same_operator(installed, was)):
             return False
-        self._scale(installed, was.replicas)
-        self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
+        if not installed.replicas:
+            self._scale(installed, was.replicas)
+            self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
         return True
 
     def let_operators_in(self) -> None:

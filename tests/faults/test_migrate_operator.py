@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from migrator.cluster import LONGEST_WRITE
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, when
 from tests.faults.steps import first, of_trees
+from tests.faults.users import begin_update
 from tests.faults.world import World
 from tests.support.tables import table
 
@@ -135,3 +137,32 @@ def test_the_operator_of_the_old_hashes_is_no_target() -> None:
     assert world.replicas == 1
     assert world.grove() == world.before
     assert "--target-image" in str(ending)
+
+
+def test_a_stop_that_arrives_late_does_not_undo_that_the_operator_was_given_back() -> None:
+    """Its reply was lost, the next one stopped the operator, and an update that had begun meanwhile refuses the run."""
+    world = World()
+    world.latency = 0.05
+
+    def loses(step: Step) -> None:
+        begin_update(world)
+        step.process.hold_back(LONGEST_WRITE - 1)
+
+    stops = when(lambda step: step.subresource == "scale" and step.write > 0, loses, times=1)
+    world.run(stops, code=REFUSED)
+    world.advance(LONGEST_WRITE)
+    assert world.replicas == 1
+
+
+def test_stops_that_all_arrive_late_leave_no_operator_at_zero() -> None:
+    """No stop was seen to take effect, so the run ends with nothing changed, and one arrives after that."""
+    world = World()
+    world.latency = 0.05
+    stops = when(
+        lambda step: step.subresource == "scale" and step.write > 0,
+        lambda step: step.process.hold_back(LONGEST_WRITE - 1),
+        times=9,
+    )
+    world.run(stops, code=FAILED)
+    world.advance(LONGEST_WRITE)
+    assert world.replicas == 1
