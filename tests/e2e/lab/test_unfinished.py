@@ -169,6 +169,40 @@ def test_an_update_in_flight_between_releases_that_hash_alike_refuses_nothing(tm
             quiet(lab, lambda now: now.of(photo.SET))
 
 
+def test_an_upgrade_without_the_tool_is_ended_before_it_has_replaced_the_rest(tmp_path: Path) -> None:
+    """alpha.9 to alpha.11: its update waits for new pods that cannot be scheduled; with --allow all others stay."""
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.11").need()
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(source)
+        pcs = samples.gang("begun", alone=4, grouped=3)
+        for clique in pcs["spec"]["template"]["cliques"]:
+            clique["spec"]["podSpec"]["nodeSelector"] = {"no": "node"}
+        lab.client.create(pcs)
+        eventually(lambda: _place(lab) == 16, what="the set does not run")
+        before = lab.settle()
+        lab.apply_crds(target)
+        lab.upgrade(target)
+        quiet(lab, lambda now: in_flight(now, "begun") and now.pods() != before.pods())
+        with lab.undisturbed() as begun:
+            refused = lab.tool("run", *target.target, "--stop-operator")
+            assert (refused.code, "--allow GM-102" in refused.err) == (3, True), refused.err
+            lab.migrate(target, "--allow", "GM-102")
+            time.sleep(SOAK)
+        assert len(before.pods().keys() & begun.pods().keys()) > 8
+        eventually(lambda: _place(lab) == 16, what="the new pods do not run")
+        assert lab.settle().pods() == begun.pods()
+
+
+def _place(lab: Lab) -> int:
+    """Run the pods that wait for a node; returns how many of the others there are."""
+    pods = lab.photo().of(photo.POD)
+    waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    for pod in waiting:
+        if not pod["spec"].get("schedulingGates"):
+            lab.kubelet.place(pod)
+    return len(pods) - len(waiting)
+
+
 def _is_leaving(now: Photo, name: str) -> bool:
     return bool(now.objects[photo.CLIQUE, name]["metadata"].get("deletionTimestamp"))
 
