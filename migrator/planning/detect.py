@@ -86,7 +86,9 @@ def detect(
     ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
     without candidates.
     """
-    recorded = {one.value for one in stored if one.place is places.SET_GENERATION}
+    # The target's generation hash speaks for no other scheme, though a canonical one may give the same.
+    new = hashes(target).generation
+    recorded = {one.value for one in stored if one.place is places.SET_GENERATION} - {new}
     # Whether a scheme gives the generation hash, how many values it and the target explain, and how many it alone.
     scores: dict[Scheme, tuple[bool, int, int]] = {}
     done: Scheme | None = None

@@ -114,6 +114,10 @@ def half_way() -> World:
         "Half an update to the target's hashes, and a pod of an edit: the old scheme is nearer, or all would be done.",
         (World().grow().put_generation_of(TO).put(*STRAY), [], TO, None, "legacy-1.34"),
     ),
+    (
+        "It is where the lists are in order, too: then the target's generation hash is also a canonical scheme's.",
+        (World().grow(**ALIKE).put_generation_of(TO).put(*STRAY), [], TO, None, "legacy-1.34"),
+    ),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), [], TO, None, TO)),
     (TARGETS, (World().grow(scheme=TO).put(*STRAY), ["legacy-1.33"], TO, None, TO)),
     (
