@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from migrator.grove import objects
-from migrator.grove.places import StoredHash
+from migrator.grove.places import POD_LABEL, StoredHash
 from migrator.hashing.schemes import Scheme
 from migrator.planning import detect, model
 
@@ -95,6 +95,11 @@ class SetFacts:
     def next_has_begun(self) -> bool:
         """Whether the next operator has begun the update that a migration prevents."""
         return detect.next_has_begun(self.tree, self.pair, self.source, self.target)
+
+    @property
+    def next_recreates(self) -> bool:
+        """Whether that update is going to replace pods of the present template, too."""
+        return self.next_has_begun and any(one.place is POD_LABEL for one in self.values[detect.Verdict.SOURCE])
 
     @property
     def pods_await_replacement(self) -> bool:

@@ -29,6 +29,7 @@ from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _BEGUN: Final = "; the next operator has begun to update the set, and recreates what is left if it goes on"
+_GO_BACK: Final = "to spare what is left, go back to the old release, let that finish, and run again"
 IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
@@ -54,8 +55,7 @@ def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     remedy, field = f"{_WAIT}; if its node is lost, delete its pods with --force", "/metadata/deletionTimestamp"
     for item in terminating:
         if old_is_left:
-            message = "is being deleted, and something old is left to replace"
-            yield IN_FLIGHT.found(item.ref, field, message, remedy, settles=True)
+            yield _old_is_left(facts, item, field, "is being deleted", remedy)
         else:
             yield _in_between(facts, item, field, "is being deleted, with the pods that it has", remedy)
     yield from awaited
@@ -72,6 +72,17 @@ def _in_between(
     return IN_FLIGHT.found(item.ref, field, message, remedy, overridable=True, settles=True)
 
 
+def _old_is_left(facts: base.SetFacts, item: objects.GroveObject, field: str, message: str, remedy: str) -> Finding:
+    """Case A. If the next operator were to end it, that would cost pods of the present template, too.
+
+    The old one leaves those alone. Beside hashes that a run has written it would not, so nothing advises it then.
+    """
+    message = f"{message}, and something old is left to replace"
+    if facts.next_recreates:
+        return IN_FLIGHT.found(item.ref, field, message + _BEGUN, "" if facts.recorded else _GO_BACK)
+    return IN_FLIGHT.found(item.ref, field, message, remedy, settles=True)
+
+
 def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
     """An update that is open: of case A if something old is left, else of case C."""
     message, field = "has an update that has not ended", f"/status/{name}"
@@ -79,9 +90,7 @@ def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding
         remedy = _WAIT
         if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
             remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
-        return IN_FLIGHT.found(
-            item.ref, field, f"{message}, and something old is left to replace", remedy, settles=True
-        )
+        return _old_is_left(facts, item, field, message, remedy)
     why = "nothing old is left to replace, and nothing that it waits for can still come"
     if facts.tree.pcs.on_delete:
         why = "updateStrategy is OnDelete, so it replaces no pod"

@@ -20,6 +20,7 @@ _EDITED: Final = (
     "if the spec was edited, let the running operator roll that out; if another operator wrote this value, name its "
     "release with --from"
 )
+_OVERTAKEN: Final = "do what GM-102 says"
 _STUCK: Final = "let the running operator finish the update that left it"
 _DELETE: Final = f"{_STUCK}; if it never does (Grove issue 400), delete the pod"
 _GANGS: Final = "let the running operator finish moving its PodGangs"
@@ -90,6 +91,8 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
             yield base.IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
+            if facts.next_recreates:
+                remedy = _OVERTAKEN
             if stored.ref.kind == "PodCliqueSet":
                 remedy += _pruned(facts)
             message = _holds(facts, stored)

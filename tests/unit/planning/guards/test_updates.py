@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrator.hashing import schemes
-from migrator.planning.model import SetState
+from migrator.planning.model import SetState, Severity
 from tests.support.builders import DELETION, EARLIER, LABEL, LATER, OLD, World, clique, refusals, warnings
 from tests.support.tables import table
 
@@ -17,6 +17,7 @@ BOTH = ("updateProgress", "rollingUpdateProgress")
 STARTED = {"updateStartedAt": EARLIER}
 SET, CLIQUE, GROUP = ("PodCliqueSet", "web"), ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
 MEMBER, POD, MAP = ("PodClique", "web-0-sg-1-work"), ("Pod", "web-0-front-0"), ("PodGangMap", "web-0")
+PODS_OF_GROUP = tuple(f"web-0-sg-{replica}-work-{number}" for replica in range(2) for number in range(2))
 CONDITIONS = "/status/conditions"
 PROGRESS, READY = "/status/updateProgress", "/status/readyReplicas"
 Edit = Callable[[World], object]
@@ -166,6 +167,22 @@ def test_nobody_waits_for_an_update_that_the_next_operator_has_begun(edit: Edit,
         ("run with --allow GM-102" if of else "", False)
     }
     assert world.decide(allow=["GM-102"]).state is SetState.MIGRATE
+
+
+@table(
+    "edit settles",
+    ("Pods of the present template are left to it.", (opened(SET), False)),
+    ("So they are while a PodClique is being deleted.", (both(opened(SET), put(MEMBER, DELETION, LATER)), False)),
+    ("It has reached every other pod.", (both(opened(SET), gone("web-0-front-1", *PODS_OF_GROUP)), True)),
+)
+def test_an_edit_in_the_update_of_the_next_operator_is_left_to_the_old_one(edit: Edit, *, settles: bool) -> None:
+    """To let the running operator finish, or to wait for it, would recreate all that the upgrade has not reached."""
+    world = World().grow().put_generation_of("legacy-1.35").put(*POD, LABEL)
+    edit(world)
+    found = [finding for finding in world.findings() if finding.severity is Severity.REFUSAL]
+    assert all(finding.settles == settles for finding in found if finding.code == "GM-102")
+    assert any("let the running operator finish" in finding.remedy for finding in found) == settles
+    assert ("go back to the old release" in found[0].remedy) != settles
 
 
 @table(
