@@ -91,7 +91,7 @@ def foreign(facts: base.SetFacts) -> Iterator[Finding]:
             yield base.IDLE.found(stored.ref, stored.field, message)
         else:
             remedy, overridable = _REMEDIES[stored.ref.kind], stored.ref.kind in _OVERRIDABLE
-            if facts.next_recreates:
+            if facts.next_recreates and not facts.recorded:
                 remedy = _OVERTAKEN
             if stored.ref.kind == "PodCliqueSet":
                 remedy += _pruned(facts)

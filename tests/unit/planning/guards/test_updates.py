@@ -185,6 +185,15 @@ def test_an_edit_in_the_update_of_the_next_operator_is_left_to_the_old_one(edit:
     assert ("go back to the old release" in found[0].remedy) != settles
 
 
+def test_beside_a_record_nobody_is_sent_back_to_the_old_release() -> None:
+    """Its operator would recreate the pods of what a run has written."""
+    world = World().grow().put_generation_of("legacy-1.35").put(*POD, LABEL)
+    opened(SET)(world)
+    found = world.findings(recorded=schemes.by_name("legacy-1.34"))
+    assert [finding.code for finding in found if not finding.settles] == ["GM-102"]
+    assert not any("GM-102 says" in finding.remedy or "old release" in finding.remedy for finding in found)
+
+
 @table(
     "edit target",
     (
