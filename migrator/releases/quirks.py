@@ -78,9 +78,10 @@ def gangs_below_minimum(tree: objects.Tree) -> Iterator[tuple[objects.GroveObjec
     scaling group ends its replica of that group alone, or nothing (:func:`left_to_group`). Without pods there is
     nothing to end. Older operators report no breach at zero.
     """
-    members = [item for item in tree.children if not spared(item)]
-    below = [item for item in members if _is_below_minimum(item)]
-    reported = [item for item in members if objects.condition(item, "MinAvailableBreached").get("status") == "True"]
+    below = [item for item in tree.children if _is_below_minimum(item) and not spared(item)]
+    if not below:  # as in nearly every set
+        return
+    reported = [item for item in tree.children if reports_breach(item) and not spared(item)]
     for item in below:
         ended = [clique for clique in tree.pod_cliques if _ends_with(clique, item)]
         if any(clique.live for clique in ended) and not left_to_group(item, tree, [*below, *reported]):
@@ -92,6 +93,11 @@ def _is_below_minimum(item: objects.GroveObject) -> bool:
     if objects.condition(item, "MinAvailableBreached").get("status") == "False":
         numbers.append(item.status.get("scheduledReplicas"))
     return any(integer(number, least) < least for number in numbers)
+
+
+def reports_breach(item: objects.GroveObject) -> bool:
+    """Whether an operator has found the member below its ``minAvailable``."""
+    return objects.condition(item, "MinAvailableBreached").get("status") == "True"
 
 
 def _ends_with(clique: objects.PodClique, item: objects.GroveObject) -> bool:

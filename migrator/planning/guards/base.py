@@ -91,12 +91,12 @@ class SetFacts:
         """The foreign values on which no pod depends, by uid and field."""
         return detect.lagging(self.tree, self.foreign)
 
-    @property
+    @cached_property
     def next_has_begun(self) -> bool:
         """Whether the next operator has begun the update that a migration prevents."""
         return detect.next_has_begun(self.tree, self.pair, self.source, self.target)
 
-    @property
+    @cached_property
     def next_recreates(self) -> bool:
         """Whether that update is going to replace pods of the present template, too."""
         return self.next_has_begun and any(one.place is POD_LABEL for one in self.values[detect.Verdict.SOURCE])
