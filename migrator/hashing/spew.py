@@ -22,6 +22,7 @@ from migrator.hashing import fnv, layouts, quantity
 ROOT: Final = "v1.PodTemplateSpec"
 
 _COMBINATIONS: Final = 1 << 10  # how many combinations of set fields are kept for each struct
+_INTEGER: Final = re.compile(r"int(\d+)")
 _MAP: Final = re.compile(r"map\[([^\]]+)\](.+)")
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _NIL: Final = "<nil>"
@@ -81,8 +82,10 @@ class Types:
             return Printer(_NIL, partial(_list, self.printer(kind[2:])))
         if match := _MAP.fullmatch(kind):
             return Printer(_NIL, partial(_map, self.printer(match[2])))
-        half = 1 << int(kind.removeprefix("int")) - 1  # no layout has another type
-        return Printer("0", partial(_integer, kind, range(-half, half)))
+        if match := _INTEGER.fullmatch(kind):
+            half = 1 << int(match[1]) - 1
+            return Printer("0", partial(_integer, kind, range(-half, half)))
+        raise TypeError(f"the layout has no type {kind}")
 
 
 class _Struct:

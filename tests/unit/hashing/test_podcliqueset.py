@@ -10,7 +10,7 @@ import pytest
 
 from migrator import exact_json
 from migrator.errors import DecodeError
-from migrator.hashing import podcliqueset, quantity, schemes
+from migrator.hashing import podcliqueset, quantity, schemes, spew
 from migrator.hashing.podcliqueset import SetHasher, TemplateHasher
 from testbed.oracle import MINORS
 from testbed.workloads import standalone
@@ -183,3 +183,9 @@ def test_only_json_is_read_and_written() -> None:
         exact_json.loads("[NaN]")
     with pytest.raises(TypeError, match="set is not a JSON value"):
         exact_json.dumps({"a": {1}})
+
+
+def test_a_type_that_a_layout_does_not_have_is_named() -> None:
+    """A new layout with a kind of type that nothing prints must not get other hashes."""
+    with pytest.raises(TypeError, match="the layout has no type uint8"):
+        spew.Types({}).printer("uint8")
