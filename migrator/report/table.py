@@ -17,6 +17,7 @@ from migrator.hashing import schemes
 from migrator.hashing.schemes import CANONICAL
 from migrator.planning import model
 from migrator.planning.guards import CATALOGUE
+from migrator.planning.guards.updates import IN_FLIGHT
 from migrator.releases import table
 from migrator.releases.table import named
 from migrator.report import json
@@ -74,7 +75,8 @@ def headline(plan: model.Plan) -> str:
         restores = f"The revert restores the hashes of {old} in {restored:,} of {sets}.{stuck}"
         return restores if restored or refused else f"Nothing to revert: {hold} {old}."
     if not plan.cluster_disruption.pods and all(set_plan.state is model.SetState.DONE for set_plan in plan.set_plans):
-        return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod."
+        goes_on = " The update that is in flight goes on." if IN_FLIGHT.code in codes(plan.warnings) else ""
+        return f"Nothing to do: {hold} {plan.target}. The upgrade recreates no pod.{goes_on}"
     without = f"Without the migration, the upgrade recreates {_recreated(plan)}."
     if refused:
         able = plan.number_of(model.SetState.MIGRATE) + plan.number_of(model.SetState.DONE)

@@ -95,6 +95,14 @@ def test_the_headline_says_what_is_at_stake(made: Plan, without: str, then: str)
     assert table.headline(made) == f"Without the migration, the upgrade recreates {without}. {then}"
 
 
+@pytest.mark.parametrize(("code", "goes_on"), [("GM-102", True), ("GM-107", False)])
+def test_nothing_to_do_is_no_promise_about_an_update_in_flight(code: str, *, goes_on: bool) -> None:
+    """The sets hold the target's hashes, and the operator still rolls out what their owner has edited."""
+    made = plan(tree_plan("b", SetState.DONE, findings=(finding(Severity.WARNING, code=code),)))
+    done = "Nothing to do: 1 set already holds the hashes of v0.1.0-alpha.11. The upgrade recreates no pod."
+    assert table.headline(made) == done + " The update that is in flight goes on." * goes_on
+
+
 @pytest.mark.parametrize(
     ("refused", "again", "said"),
     [
