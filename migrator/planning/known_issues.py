@@ -22,6 +22,8 @@ from migrator.releases import table
 from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, gangs_below_minimum
 
 _KAI: Final = "kai-scheduler"
+#: What Grove's chart enables from alpha.8 on (``operator/charts/values.yaml``), and the default, which has no name.
+_ENABLED: Final = frozenset({"default-scheduler", _KAI, "", None})
 _SCHEDULER_NAME: Final = "grove.io/scheduler-name"
 _KAI_QUEUE: Final = "kai.scheduler/queue"
 
@@ -127,6 +129,18 @@ def _kai_without_queue(tree: objects.Tree) -> Iterator[objects.Tree]:
     queues = (of_cliques | {own}) - {""}
     if len(queues) != 1:
         yield from _placed_by_kai(tree)
+
+
+def _other_scheduler(tree: objects.Tree) -> Iterator[objects.Tree]:
+    """Operators before alpha.8 pass on any scheduler's name.
+
+    Newer ones look it up in their configuration (alpha.8: ``scheduler/manager/manager.go:Get``): for each pod that they
+    make (``podclique/components/pod/pod.go:buildResource``), and in the webhook for every change of a set, of its
+    finalizers too (``webhook/admission/pcs/validation/podcliqueset.go:validateSchedulerNames``).
+    """
+    named = {objects.pod_spec_of(clique).get("schedulerName") for clique in tree.pcs.cliques}
+    if not named <= _ENABLED:
+        yield tree
 
 
 def _queue(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
@@ -272,6 +286,26 @@ _OF_SETS: Final = (
         ),
         source="Grove PR 561",
         remedy="make room for the pods, or scale to minAvailable",
+        confidence="source read",
+    ),
+    SetIssue(
+        code="GM-313",
+        concerned=_other_scheduler,
+        title="The next operator may not know the scheduler",
+        since="v0.1.0-alpha.8",
+        effect=(
+            "its schedulerName is one that Grove's chart does not enable; unless config.scheduler.profiles has it, the "
+            "next operator makes no new pod of the set, and its webhook rejects every change of it: it cannot be "
+            "edited, and not be deleted either"
+        ),
+        source=(
+            "webhook/admission/pcs/validation/podcliqueset.go:validateSchedulerNames, "
+            "podclique/components/pod/pod.go:buildResource"
+        ),
+        remedy=(
+            "enable it in config.scheduler.profiles of the new chart (from alpha.10 on volcano and lpx-scheduler can "
+            "be), or name one that can be enabled before the upgrade, which replaces the set's pods"
+        ),
         confidence="source read",
     ),
 )

@@ -13,7 +13,8 @@ from migrator.releases.table import builds
 from tests.support.builders import DELETION, EARLIER, LABEL, LATER, NOW, World, clique, options_of
 from tests.support.tables import table
 
-A8, A9, A11, RC1 = "v0.1.0-alpha.8", "v0.1.0-alpha.9", "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
+A7, A8, A9 = "v0.1.0-alpha.7", "v0.1.0-alpha.8", "v0.1.0-alpha.9"
+A11, RC1 = "v0.1.0-alpha.11", "v0.1.0-alpha.12-rc1"
 MAIN, NEWEST = "main-fcc3b3bb", "legacy-1.35"
 
 FRONT = "web-0-front"
@@ -57,6 +58,14 @@ def for_kai(*queues: str | None) -> World:
     for entry, queue in zip(world.pcs["spec"]["template"]["cliques"], queues or (None, None), strict=True):
         entry["spec"]["podSpec"]["schedulerName"] = "kai-scheduler"
         entry["labels"] = {"kai.scheduler/queue": queue} if queue else {}
+    return world
+
+
+def for_scheduler(*names: str | None) -> World:
+    """A set whose cliques name these schedulers."""
+    world = World().grow()
+    for entry, name in zip(world.pcs["spec"]["template"]["cliques"], names, strict=True):
+        entry["spec"]["podSpec"]["schedulerName"] = name
     return world
 
 
@@ -154,6 +163,13 @@ GROUPS, CONDITIONS = "/spec/template/podCliqueScalingGroups/0", "/status/conditi
     *((NOT_YET, (stray(), A11, target, [])) for target in (A11, MAIN)),
     ("Too little is scheduled.", (scheduled(), A8, A9, [("GM-311", FRONT)])),
     (NOT_YET, (scheduled(), A8, A8, [])),
+    ("A scheduler of its own.", (for_scheduler("volcano", "volcano"), A7, A8, [("GM-313", "web")])),
+    ("It is one for each later release, too.", (for_scheduler("own", "own"), A7, A11, [("GM-313", "web")])),
+    (NOT_YET, (for_scheduler("volcano", "volcano"), A7, A7, [])),
+    (PAST, (for_scheduler("volcano", "volcano"), A8, A11, [])),
+    ("The chart enables these.", (for_scheduler("default-scheduler", "default-scheduler"), A7, A11, [])),
+    ("No name is the default.", (for_scheduler(None, ""), A7, A11, [])),
+    ("And KAI.", (for_kai(), A7, A11, [])),
     ("A set at rest.", (World().grow(), A8, MAIN, [])),
     ("It is being deleted.", (World().grow().at_zero(FRONT).put(*SET, DELETION, LATER), A11, RC1, [])),
     (PAST, (World().grow(scheme="legacy-1.35").at_zero(FRONT), RC1, MAIN, [])),
