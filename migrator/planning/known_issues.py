@@ -227,13 +227,18 @@ _OF_SETS: Final = (
         title="A topology constraint names no topology",
         since="v0.1.0-alpha.9",
         effect=(
-            "it has a topologyConstraint without topologyName; its topology condition becomes Unknown, and an operator "
-            "of Dynamo that looks for ClusterTopology (1.2, not 1.4) fails: it is ClusterTopologyBinding now"
+            "it has a topologyConstraint without topologyName; until it has one, the next operator places new pods "
+            "without the constraint, and its webhook rejects every other change of the set, so that it cannot be "
+            "deleted either. An operator of Dynamo that looks for ClusterTopology (1.2, not 1.4) fails: it is "
+            "ClusterTopologyBinding now"
         ),
-        source="Grove issue 616, NVCF issue 1269",
+        source=(
+            "Grove issue 616, NVCF issue 1269, podgang/syncflow.go:createTopologyPackConstraint, "
+            "webhook/admission/pcs/validation/podcliqueset.go:validateTopologyConstraintsUpdate"
+        ),
         remedy=(
-            "set topologyName once the new operator runs (its API is the first that has the field, and its webhook "
-            "allows this repair), and upgrade to Dynamo 1.4 in the same step"
+            "once the new operator runs, create the ClusterTopologyBinding and set topologyName (its API is the first "
+            "that has the field, and its webhook allows this repair), and upgrade to Dynamo 1.4 in the same step"
         ),
         confidence="public thread",
     ),
