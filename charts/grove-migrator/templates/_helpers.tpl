@@ -68,7 +68,7 @@ the one that is named.
 {{- end }}
 {{- end }}
 
-{{- /* From where to where, as arguments. */}}
+{{- /* From where to where, as arguments of a run. */}}
 {{- define "grove-migrator.direction" -}}
 {{- if and (eq .Values.mode "revert") (not .Values.from) }}
 {{- fail "from is missing: mode revert needs the release that runs now" }}
@@ -76,6 +76,11 @@ the one that is named.
 {{- with .Values.from }}
 - --from={{ . }}
 {{- end }}
+{{- include "grove-migrator.to" . }}
+{{- end }}
+
+{{- /* To where, as arguments; verify takes no others. */}}
+{{- define "grove-migrator.to" -}}
 {{- with include "grove-migrator.target" . }}
 - --to={{ . }}
 {{- end }}

@@ -64,7 +64,7 @@ spec:
           args:
             {{- if eq .command "verify" }}
             - verify
-            {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
+            {{- include "grove-migrator.to" .root | trim | nindent 12 }}
             - --after-upgrade
             - --wait={{ .root.Values.verify.wait }}
             {{- else }}

@@ -230,8 +230,9 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
     for values in (
         ("mode=job", f"target={NEW}"),
         ("mode=verify", f"target={NEW}"),
+        ("mode=verify", f"target={NEW}", f"from={OLD}"),  # which verify has no use for
         ("mode=revert", f"from={NEW}", f"target={OLD}"),
-        (*HOOKED, "verify.enabled=true"),
+        (*HOOKED, "verify.enabled=true", f"from={OLD}"),
         ("mode=argocd", f"target={NEW}", "verify.enabled=true", "operator.namespace=a"),
     ):
         for item in of_kind(template("helm4", OURS, *values), "Job"):
