@@ -89,6 +89,11 @@ the one that is named.
 {{- end }}
 {{- end }}
 
+{{- /* The flags that extraArguments have, by name: a run takes each of its own flags once. */}}
+{{- define "grove-migrator.given" -}}
+{{- range .Values.extraArguments }}{{ first (splitList "=" .) }} {{ end }}
+{{- end }}
+
 {{- /* How to find the operator, as arguments; nothing where it is found by itself. */}}
 {{- define "grove-migrator.operator" -}}
 {{- if or .Values.operator.namespace (ne .Values.operator.deployment "grove-operator") }}

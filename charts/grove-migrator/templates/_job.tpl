@@ -71,10 +71,13 @@ spec:
             - run
             {{- include "grove-migrator.direction" .root | trim | nindent 12 }}
             - --stop-operator
-            {{- with .wait }}
-            - --wait={{ . }}
+            {{- $given := include "grove-migrator.given" .root | splitList " " }}
+            {{- if and .wait (not (has "--wait" $given)) }}
+            - --wait={{ .wait }}
             {{- end }}
+            {{- if not (has "--timeout" $given) }}
             - --timeout={{ .timeout }}
+            {{- end }}
             {{- if .root.Values.exemptFromWebhooks }}
             - --allow=GM-202
             {{- else if eq .root.Values.mode "manifest" }}

@@ -229,6 +229,7 @@ def test_the_commands_of_every_mode_are_accepted() -> None:
     """What each Job starts is a command line that the program takes."""
     for values in (
         ("mode=job", f"target={NEW}"),
+        ("mode=job", f"target={NEW}", "extraArguments={--timeout=30m,--wait=1h}"),  # a flag is given once
         ("mode=verify", f"target={NEW}"),
         ("mode=verify", f"target={NEW}", f"from={OLD}"),  # which verify has no use for
         ("mode=revert", f"from={NEW}", f"target={OLD}"),
