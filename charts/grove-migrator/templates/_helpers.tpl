@@ -30,7 +30,7 @@ grove-migrator{{ last . }}.{{ (first .).Release.Namespace }}
 {{- if not (hasPrefix "--" .) }}
 {{- fail (printf "extraArguments: %s is not a flag: write --flag=value" .) }}
 {{- end }}
-{{- if has $flag (list "--to" "--from" "--to-binary" "--target-image" "--operator" "--stop-operator" "--dry-run" "--revert") }}
+{{- if has $flag (list "--to" "--from" "--to-binary" "--target-image" "--operator" "--stop-operator" "--dry-run" "--revert" "--help") }}
 {{- fail (printf "extraArguments: %s is set by this chart, or is not for a Job: see values.yaml" $flag) }}
 {{- end }}
 {{- end }}

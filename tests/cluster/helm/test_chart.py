@@ -305,6 +305,7 @@ def test_a_hook_takes_its_target_from_the_operators_image(values: tuple[str, ...
         (("mode=always",), "mode"),
         ((f"target={NEW}", "extraArguments[0]=--dry-run"), "extraArguments: --dry-run is set by"),
         ((f"target={NEW}", f"extraArguments[0]=--to={OLD}"), "extraArguments: --to is set by"),
+        ((f"target={NEW}", "extraArguments[0]=--help"), "extraArguments: --help is set by this chart, or is not for"),
         ((f"target={NEW}", "extraArguments[0]=yes"), "extraArguments: yes is not a flag"),
         (("mode=hook", "helmTimeout=35m", "operator.image.tag=latest", "targetImage=x"), "upgrade installs latest: "),
         ((f"target={NEW}", "verify.enabled=true"), "in mode job, run the chart again with mode=verify"),
