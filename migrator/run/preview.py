@@ -21,7 +21,7 @@ from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.leases import WAITS
 from migrator.run.record import Record
-from migrator.run.seen import Observation, check_there, look_at_webhooks, records, unplanned
+from migrator.run.seen import Observation, check_there, look_at_webhooks, look_elsewhere, records, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.words import sentence
 
@@ -48,6 +48,7 @@ def first_look(
     trees = [tree for tree in read.snapshot.trees if options.selects(tree.pcs)]
     pods = sum(map(all_pods, trees), model.Disruption())
     run, last = _unfinished(read, options), read.seen.record
+    story = [] if last is None else [_story(last, parked=read.seen.parked)]
     forbidden = any(one.code == operators.RUNNING.code for one in read.not_checked)
     release = read.seen.installed_release
     look = outlook.Outlook(
@@ -58,7 +59,7 @@ def first_look(
         gpus=pods.gpus,
         operator=read.operator or ("not known: this account is not permitted to look" if forbidden else None),
         running=read.known.running,
-        record="" if last is None else _story(last, parked=read.seen.parked),
+        record=" ".join([*story, *(sentence(str(finding)) for finding in read.seen.of_witnesses())]),
         resumes=() if run is None else run.flags,
         installed=release.name if release is not None else None,
     )
@@ -127,7 +128,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
         )
     reads: tuple[tuple[Guard, Callable[[Observation], Observation]], ...] = (
         (operators.RUNNING, lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags))),
-        (operators.OPEN_RECORD, lambda seen: replace(seen, record=next(reversed(records(cluster)), None))),
+        (operators.OPEN_RECORD, partial(_look_at_records, cluster)),
         (operators.WEBHOOK, partial(look_at_webhooks, cluster)),
     )
     for guard, read in reads:
@@ -140,3 +141,9 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     short_names = cluster.short_names(crds.GROUP)
     known = planner.Known(now(), seen.release, recorded=seen.recorded_source, short_names=short_names)
     return _Read(snapshot, seen, known, tuple(unseen))
+
+
+def _look_at_records(cluster: Cluster, seen: Observation) -> Observation:
+    """The newest record, and our Leases in other namespaces; if there is no operator, every record may be the one."""
+    seen = replace(seen, record=next(reversed(records(cluster, seen.found.home)), None))
+    return seen if seen.found.home is None else look_elsewhere(cluster, seen)

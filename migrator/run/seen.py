@@ -265,16 +265,20 @@ class Observation:
 
     def elsewhere_findings(self) -> list[model.Finding]:
         """What other namespaces show; naming the operator overrules it: anybody may be able to write Leases there."""
-        found, named = list[model.Finding](), self.options.flags.namespace is not None
-        if not named:
-            found += operator.contradictions(self.found, webhooks.operator_namespace(self.webhooks), self.moving)
+        if self.options.flags.namespace is not None:
+            return self.of_witnesses()
+        webhook = webhooks.operator_namespace(self.webhooks)
+        return operator.contradictions(self.found, webhook, self.moving) + self.of_witnesses()
+
+    def of_witnesses(self) -> list[model.Finding]:
+        """What Leases of ours in other namespaces show; only a warning once the operator is named."""
+        found = list[model.Finding]()
         for one in self.witnesses:
             message = f"Lease {one.namespace}/{leases.OWN_LEASE} {one.what}"
-            where = f"--operator {one.namespace}/NAME, the operator's Deployment there"
-            remedy = f"if that run is yours, finish it with {where}"
-            finding = operators.OPEN_RECORD.found(None, None, message, remedy)
-            found.append(finding.as_warning if named else finding)
-        return found
+            yours = f"finish it with --operator {one.namespace}/NAME, the operator's Deployment there"
+            remedy = f"if that run is yours, {yours}; if it is not, name your operator's with --operator NAMESPACE/NAME"
+            found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
+        return found if self.options.flags.namespace is None else [finding.as_warning for finding in found]
 
     def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options
@@ -330,21 +334,23 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def records(cluster: Cluster) -> list[Record]:
-    """The records in all namespaces, the newest last; raises :class:`~migrator.errors.Unreadable`."""
+def records(cluster: Cluster, home: str | None) -> list[Record]:
+    """The records of the operator's namespace, of all if it is not known, the newest last; raises ``Unreadable``."""
     found = leases.everywhere(cluster, leases.OWN_LEASE).values()
-    read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in found)
+    ours = (lease for lease in found if home in {None, lease.namespace})
+    read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in ours)
     return sorted((one for one in read if one is not None), key=lambda one: one.started)
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:
     """What no run reads again and again: other namespaces' Leases, and the webhooks."""
-    elsewhere = {
-        namespace: lease
-        for namespace, lease in leases.everywhere(cluster, leases.OWN_LEASE).items()
-        if namespace != seen.found.home
-    }
-    return look_at_webhooks(cluster, replace(seen, elsewhere=elsewhere))
+    return look_at_webhooks(cluster, look_elsewhere(cluster, seen))
+
+
+def look_elsewhere(cluster: Cluster, seen: Observation) -> Observation:
+    """Our Leases in other namespaces than the operator's."""
+    found = leases.everywhere(cluster, leases.OWN_LEASE).items()
+    return replace(seen, elsewhere={namespace: lease for namespace, lease in found if namespace != seen.found.home})
 
 
 def look_at_webhooks(cluster: Cluster, seen: Observation) -> Observation:

@@ -13,10 +13,11 @@ from migrator.cluster import Cluster
 from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds, verification
+from migrator.planning.model import Finding, Severity
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
 from migrator.run.record import Record
-from migrator.run.seen import is_same_target, records
+from migrator.run.seen import is_same_target, look_elsewhere, records, unplanned
 from migrator.run.snapshot import read_snapshot
 
 _INTERVAL: Final = 2.0  # seconds between two readings
@@ -57,9 +58,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     That ends with the problems of the last snapshot once ``wait`` is over or a problem cannot settle. With
     ``after_upgrade`` an operator of the target must run and no other, and an update that began since the run and is
     open, or has replaced pods, is a problem. Without a record of a run to this target only values and operators count.
-    The record of a run that did not end is a problem at any time.
+    The record of a run that did not end is a problem at any time; one in another namespace than the operator's only
+    until the operator is named, and nothing else is taken from it.
     """
-    snapshot, found_records = read_snapshot(cluster), records(cluster)
+    snapshot, seen = read_snapshot(cluster), replace(unplanned(options), found=operator.find(cluster, options.flags))
+    found_records = records(cluster, seen.found.home)
+    seen = look_elsewhere(cluster, seen) if seen.found.home is not None else seen
     of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))
     last = next(of_target, None)
     since, source = (last.started, last.source_scheme) if last is not None else (None, None)
@@ -70,7 +74,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += [*_absence(snapshot), *map(_open, unfinished)]
+        found += [*_absence(snapshot), *map(_open, unfinished), *map(_elsewhere, seen.of_witnesses())]
         installation = operator.find(cluster, options.flags) if options.after_upgrade else operator.Found()
         found += _of_lease(installation)
         if options.after_upgrade:
@@ -98,6 +102,12 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
 def _open(record: Record) -> verification.Problem:
     """The problem that a run did not end."""
     return verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
+
+
+def _elsewhere(finding: Finding) -> verification.Problem:
+    """What a Lease in another namespace shows, which anybody may have written: no command follows it."""
+    late = finding.severity is Severity.WARNING
+    return verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, str(finding), settles=False, late=late)
 
 
 def _resumes(

@@ -1,0 +1,78 @@
+"""A Lease of our name in another namespace, which a tenant may have written: it is named, and never followed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from migrator.kinds import DEPLOYMENTS, LEASES, PODS
+from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.record import Record, State
+from tests.support.command_line import HOME, Invoke
+from tests.support.memory_site import NEW, Site
+
+LATER = datetime(2090, 1, 1, tzinfo=UTC)  # than every run of ours
+FOREIGN = {
+    "open": Record("x", "9", "auto", "v0.1.0-alpha.3", LATER, State.WRITING).text(),
+    "unreadable": "{",
+}
+TO, AFTER = ("--to", NEW), ("--to", NEW, "--after-upgrade")
+
+
+def put(site: Site, text: str, namespace: str = "tenant") -> None:
+    """Somebody writes a Lease of our name, with this record."""
+    metadata = {"name": OWN_LEASE, "namespace": namespace, "annotations": {RECORD: text}}
+    site.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
+
+
+@pytest.fixture
+def upgraded(site: Site, invoke: Invoke) -> Site:
+    """A cluster after a migration and the upgrade."""
+    invoke("run", *TO, "--stop-operator")
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    return site
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("command", [("plan",), ("plan", *TO)], ids=["first look", "plan"])
+def test_plan_names_the_lease_and_goes_on(command: tuple[str, ...], text: str, site: Site, invoke: Invoke) -> None:
+    """Its own target stays what is next, and no command of the record is."""
+    put(site, text)
+    said = " ".join(invoke(*command).out.split())
+    assert "Lease tenant/grove-migrator has a record" in said
+    assert "name your operator's with --operator" in said
+    ours = {f"grove-migrator plan --to {NEW}", f"grove-migrator run --to {NEW} --stop-operator"}
+    assert said.rpartition("next ")[2] in ours
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_verify_fails_until_the_operator_is_named(text: str, upgraded: Site, invoke: Invoke) -> None:
+    """The run of another namespace may be real: 7, without its command; then it is only noticed."""
+    put(upgraded, text)
+    said = invoke("verify", *AFTER, code=7).out
+    assert "Lease tenant/grove-migrator has a record" in said
+    assert "next" not in said
+    named = invoke("verify", *AFTER, *HOME).out
+    assert "noticed   Lease tenant/grove-migrator" in named
+    assert "next" not in named
+
+
+def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded: Site, invoke: Invoke) -> None:
+    """A finished run of the far future would excuse every update."""
+    before = invoke("verify", *AFTER, "-o", "json").json
+    put(upgraded, Record("x", "9", "auto", NEW, LATER, State.DONE).text())
+    upgraded.store.drop(LEASES, "grove-system", OWN_LEASE)
+    after = invoke("verify", *AFTER, "-o", "json").json
+    assert before["comparedWithRecord"] is True
+    assert after["comparedWithRecord"] is False
+
+
+def test_without_an_operator_every_record_counts(invoke: Invoke, site: Site) -> None:
+    """Grove was uninstalled after a run had died, and nothing else shows where that was."""
+    put(site, Record("x", "9", "auto", NEW, LATER, State.WRITING).text(), "grove-system")
+    site.store.drop(DEPLOYMENTS, "grove-system", "grove-operator")
+    site.store.drop(PODS, "grove-system", "grove-operator-x")
+    assert f"next      grove-migrator run --to {NEW} --stop-operator" in invoke("plan").out
+    assert f"next      grove-migrator run --to {NEW} --stop-operator" in invoke("verify", *TO, code=7).out
