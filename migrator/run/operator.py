@@ -154,8 +154,11 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     home = home or next(map(_namespace, labelled), None) or own
     pods = [raw for raw in labelled if _namespace(raw) == home]
     if chosen is not None:  # its pods need not have the chart's labels
-        selector, listed = chosen["spec"].get("selector"), set(map(_name, pods))
-        unlisted = (raw for raw in _pods(cluster, namespace=home) if _name(raw) not in listed)
+        selector, listed = chosen["spec"].get("selector") or {}, set(map(_name, pods))
+        # All models may be in this namespace, too, and this is read every few seconds.
+        wanted = ",".join(f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items())
+        of_labels = _pods(cluster, namespace=home, label_selector=wanted or None)
+        unlisted = (raw for raw in of_labels if _name(raw) not in listed)
         pods += [raw for raw in unlisted if kinds.matches_selector(selector, _labels(raw))]
     running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}

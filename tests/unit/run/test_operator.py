@@ -106,6 +106,20 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     assert [f.code for f in found.findings if f.severity is Severity.REFUSAL] == ["GM-203"]
 
 
+def test_pods_of_other_workloads_in_its_namespace_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run looks every few seconds, and with the Dynamo platform all models may be in that namespace."""
+    plain, read = MemoryCluster.list, list[str]()
+
+    def listed(self: MemoryCluster, resource: Resource, project: Any, **asked: Any) -> Any:
+        found = plain(self, resource, project, **asked)
+        read.extend(one["metadata"]["name"] for one in found if resource == PODS)
+        return found
+
+    monkeypatch.setattr(MemoryCluster, "list", listed)
+    look(installed(pod("model-1", labels={"app": "model"})))
+    assert set(read) == {"grove-operator-1"}
+
+
 @pytest.mark.parametrize("terminating", [False, True])
 @pytest.mark.parametrize(("phase", "lives"), [("Failed", 0), ("Succeeded", 0), ("Pending", 1), ("Unknown", 1)])
 def test_pods_that_have_ended_do_not_count(phase: str, lives: int, *, terminating: bool) -> None:
