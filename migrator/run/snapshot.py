@@ -33,7 +33,7 @@ def read_snapshot(
     No Grove CRDs means no sets. A kind that holds no known hash and cannot be listed is named in
     ``forbidden_kinds``; of one namespace PodGangMaps and PodGangs, too. Any other failure to read is raised: an API
     outage must never look like "no pods". With ``search`` each object is searched for hashes in places that are not
-    known, with ``phases`` two more short lists show which pods run. Raises
+    known, with ``phases`` one more short list shows which pods run. Raises
     :class:`~migrator.errors.IncompleteDump` where a dump lacks what its sets must have.
     """
     try:
@@ -149,11 +149,10 @@ def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[P
 
 
 def _with_phases(cluster: Cluster, pods: tuple[Pod, ...], only: str | None) -> tuple[Pod, ...]:
-    """The pods, and which of them have finished: those that neither run nor are pending."""
+    """The pods, and which of them have finished: those that neither run nor are pending.
 
-    def uids(phase: str) -> set[str]:
-        fields = f"status.phase{phase}"
-        return set(_list(cluster, kinds.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
-
-    finished = uids("!=Running") - uids("=Pending")
+    One list: of two, a pod that starts between them would be in the first and not in the second.
+    """
+    fields = "status.phase!=Running,status.phase!=Pending"
+    finished = set(_list(cluster, kinds.PODS, lambda raw: str(raw["metadata"].get("uid")), only, fields=fields))
     return tuple(replace(pod, finished=True) if pod.ref.uid in finished else pod for pod in pods)
