@@ -52,6 +52,7 @@ _PARK_AGAIN: Final = 600.0  # so often in a run
 #: What it means that it is parked; and what is next, if every stored hash is as asked.
 WAITS: Final = "The operator's Lease is parked, so an operator that starts waits for up to an hour from its own start"
 LOCKED_OUT: Final = f"{WAITS}. {errors.AGAIN}"
+_RENEWED_WITHIN: Final = 3.0  # an operator renews its own every 2 s (client-go's RetryPeriod)
 _DEFAULT_SECONDS: Final = 15.0  # client-go's, for a Lease without a duration
 _ATTEMPTS: Final = 3
 #: After these a Lease is read again: another writer was faster, or nobody knows.
@@ -133,6 +134,14 @@ def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
     """The Leases of this name in all namespaces, by namespace."""
     found = cluster.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")
     return {lease.namespace: lease for lease in found}
+
+
+def renewed(cluster: Cluster, before: Mapping[str, Lease], context: Context) -> frozenset[str]:
+    """Where an operator renews its Lease, of these namespaces; if one may, this takes longer than it lets pass."""
+    if any(lease.holder not in {"", PARKED} for lease in before.values()):
+        context.rest(_RENEWED_WITHIN)
+    now = everywhere(cluster, OPERATOR_LEASE)
+    return frozenset(one for one, was in before.items() if one in now and now[one].spec != was.spec)
 
 
 def try_to_write(cluster: Cluster, namespace: str, name: str) -> None:

@@ -128,9 +128,8 @@ class Session:
         """
         before = self.seen.elsewhere
         self.seen = look_around(self.unfenced, self.seen)
-        now = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
-        moving = {one for one, lease in now.items() if (was := self._first_leases.get(one)) and was.spec != lease.spec}
-        self.seen = replace(self.seen, moving=frozenset(moving - {self.known_leases.namespace}))
+        others = {one: lease for one, lease in self._first_leases.items() if one != self.known_leases.namespace}
+        self.seen = replace(self.seen, moving=leases.renewed(self.unfenced, others, self.context))
         for namespace, lease in self.seen.elsewhere.items():
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")

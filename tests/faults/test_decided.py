@@ -10,7 +10,7 @@ from structlog import ReturnLogger, wrap_logger
 
 from migrator import kinds
 from migrator.errors import Conflict, Rejected
-from migrator.run.leases import OWN_LEASE
+from migrator.run.leases import OWN_LEASE, micro_time
 from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from testbed.trees import Object
@@ -80,6 +80,27 @@ def test_of_two_runs_with_different_homes_one_sees_the_other() -> None:
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_elsewhere_that_renews_its_lease_is_noticed_before_the_stop() -> None:
+    """It has no label of the chart, and renews every two seconds, which is longer than a small cluster is read."""
+    world = World()
+    place = kinds.LEASES, "elsewhere", "grove-operator-leader-election"
+    body = {"apiVersion": kinds.LEASES.api_version, "kind": kinds.LEASES.kind}
+    world.store.put({**body, "metadata": {"namespace": place[1], "name": place[2]}, "spec": {"holderIdentity": "it_1"}})
+    world.latency = 0.02
+
+    def renew() -> None:
+        moment = micro_time(world.now())
+        world.store.edit(*place, lambda lease: lease["spec"].update(renewTime=moment))
+        world.later(2.0, renew)
+
+    renew()
+    ending = world.run(code=REFUSED)
+    assert "GM-203" in str(ending)
+    assert "somebody renews Lease elsewhere/grove-operator-leader-election" in str(ending)
+    assert world.replicas == 1
+    assert world.grove() == world.before
 
 
 @pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
