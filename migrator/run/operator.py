@@ -275,7 +275,8 @@ def _choose(
             )
     if len(chosen) > 1:
         message = f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}"
-        return chosen[0], [_unclear(message, "choose one with --operator, and remove the other")]
+        remedy = "name the one that you upgrade with --operator, and scale the others to zero or remove them"
+        return chosen[0], [_unclear(message, remedy)]
     return next(iter(chosen), None), []
 
 

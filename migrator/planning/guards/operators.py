@@ -25,7 +25,7 @@ UNCLEAR: Final = base.Guard(
     "GM-203",
     "operator-unclear",
     "The operator's installation is not clear",
-    "scale the others to zero or remove them, or name the operator's Deployment with --operator NAMESPACE/NAME",
+    "remove the others, or scale them to zero and name the one that you upgrade with --operator NAMESPACE/NAME",
 )
 OPEN_RECORD: Final = base.Guard(
     "GM-205",

@@ -160,7 +160,9 @@ def test_two_installations_refuse_and_can_be_told_apart() -> None:
     """Both are named with the flag to choose, and the one that is chosen is taken."""
     two = deployment(namespace="other", name="grove-two", replicas=0)
     cluster = installed(two)
-    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in refusals(cluster)
+    said = refusals(cluster)
+    assert "GM-203: 2 operator Deployments: grove-system/grove-operator, other/grove-two, and" in said
+    assert "with --operator, and scale the others to zero or remove them" in said
     assert found_in(cluster, "other/grove-two").deployment == "grove-two"
     assert found_in(cluster, HOME).namespace == NAMESPACE
     assert refusals(cluster, HOME) == ""
