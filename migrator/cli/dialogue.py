@@ -168,8 +168,8 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
     """What is next after a revert: the old operator runs, can be started, or must be brought back."""
     operator, old = result.operator, options.plan.source.release if options.plan.source else None
     is_old = _is_old(operator, options)
-    if operator is not None and is_old:
-        old = table.release_in(operator.image) or old
+    image = operator.image if operator is not None and is_old else result.reverted_to
+    old = table.release_in(image) or old
     steps, note = _crd_steps(cluster, result.plan, old, only_missing=True)
     if operator is not None and operator.live:
         return Ending(state, steps, note)

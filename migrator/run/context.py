@@ -105,6 +105,7 @@ class RunResult:
     patches: int = 0  # that the server may have applied
     sets: set[Ref] = field(default_factory=set)  # that are written whole
     operator: Operator | None = None  # as it was seen last
+    reverted_to: str = ""  # the image of the old operator, by the record that a revert has closed
 
 
 def log_findings(plan: Plan, log: structlog.typing.FilteringBoundLogger) -> None:

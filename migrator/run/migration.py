@@ -217,6 +217,8 @@ def _close(run: Session) -> None:
         _write_until_read_back(run)
     record, installed = run.seen.open_record, run.seen.operator
     if run.options.revert:
+        before = run.seen.record.operator if run.seen.record is not None else None
+        run.result.reverted_to = before.image if before is not None else ""
         _restore_old_operator(run)
     elif record is not None:
         if installed is not None and run.options.is_target(installed.image):

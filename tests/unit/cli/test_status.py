@@ -84,6 +84,17 @@ def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
     assert events == ["stage", "failed"]
 
 
+def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(site: Site, invoke: Invoke) -> None:
+    """The record knows the release that comes back, whose operator would exit without them; several have its hashes."""
+    invoke(*RUN)
+    site.replace_crds(NEW)
+    site.install(NEW, 1)
+    printed = invoke(*RUN, "--revert").out.partition("next      ")[2]
+    assert printed.startswith(removal(TOPOLOGY_KINDS[1]))
+    assert application(OLD) in printed
+    assert "helm rollback my-grove -n grove-system" in printed
+
+
 @pytest.mark.parametrize("skipped", [(), ("--skip-refused",)])
 def test_after_a_run_the_commands_are_those_that_it_printed(
     skipped: tuple[str, ...], site: Site, invoke: Invoke
