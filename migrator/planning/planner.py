@@ -33,6 +33,10 @@ from migrator.releases import table
 OPERATOR_UPGRADE: Final = 300.0
 
 
+#: What to do about a refusal that an operator would end, while a run is half-way and none may run.
+_UNDO_FIRST: Final = "undo the run with `run --revert`, let the old operator end this, and run again"
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the objects do not say: the time, the release that runs, and whether an earlier run may have written.
@@ -143,6 +147,8 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
     unchanged = source == target or (pair.source == pair.target and is_certain)
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
+    if (recorded is not None or known.resumes) and not facts.next_recreates:
+        findings = tuple(map(_beside_a_run, findings))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
         source = likely  # every foreign value lags behind or was allowed, and stays
@@ -152,6 +158,12 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     without, migrated = disruption_of(tree, pair, source=likely, target=target, builds=builds)
     remaining = migrated if state is model.SetState.MIGRATE else without
     return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
+
+
+def _beside_a_run(finding: model.Finding) -> model.Finding:
+    """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods."""
+    waits = finding.settles and finding.severity is model.Severity.REFUSAL
+    return replace(finding, remedy=_UNDO_FIRST) if waits else finding
 
 
 def _is_skipped(tree: Tree) -> bool:

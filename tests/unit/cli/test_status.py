@@ -6,7 +6,7 @@ import pytest
 
 from migrator.errors import STAY_AT_ZERO, Forbidden
 from migrator.exact_json import JSONObject
-from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS
+from migrator.kinds import DEPLOYMENTS, LEASES, POD_CLIQUE_SETS, PODS
 from migrator.planning.crds import TOPOLOGY_KINDS, application, removal
 from migrator.planning.model import Disruption, SetState, Severity
 from migrator.planning.webhooks import expression
@@ -82,6 +82,24 @@ def test_a_revert_that_cannot_begin_says_so_once(invoke: Invoke) -> None:
     """Nothing has begun, so there is nothing to put in order, and no line says that this failed."""
     events = [event["event"] for event in invoke("run", "--to", OLD, "--revert", code=2).events]
     assert events == ["stage", "failed"]
+
+
+def test_beside_a_run_that_an_edit_has_stopped_no_advice_needs_an_operator(site: Site, invoke: Invoke) -> None:
+    """Every operator would replace pods of the sets that are half-way or done: the revert comes first."""
+
+    def edit() -> None:
+        def another(body: JSONObject) -> None:
+            body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+
+        site.store.edit(POD_CLIQUE_SETS, "inference", "llama-70b", another)
+
+    site.store.meanwhile(edit, verb="patch", resource=PODS, dry_run=False, applied=True)
+    invoke(*RUN, code=6)
+    refused = [event["remedy"] for event in invoke(*RUN, code=6).events if event["event"] == "guard_refusal"]
+    advice = [*refused, " ".join(invoke("plan", "--to", NEW).out.split())]
+    assert len(refused) > 1
+    assert all("`run --revert`" in said for said in map(str.lower, advice))
+    assert not [said for said in advice if "running operator" in said or "delete the pod" in said]
 
 
 def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(site: Site, invoke: Invoke) -> None:
