@@ -105,7 +105,14 @@ def text_of(folder: Path, **parts: Any) -> str:
             *(None, "context a names the cluster away, which is not in kubeconfig"),
         ),
         ("current-context: a\ncontexts: [{name: a}]\n", None, "context a names no cluster$"),
-        ("users: [{name: me}, {user: {token: sesame}}]\n", None, r": `users\[1\].name` is missing: set it$"),
+        *(
+            (
+                f"{kind}s: [{{name: me}}, {{{kind}: {{token: sesame}}}}]\n",
+                None,
+                rf": `{kind}s\[1\].name` is missing: set it$",
+            )
+            for kind in ("context", "cluster", "user")
+        ),
         ("users: [{name: me, user: sesame}]\n", None, r": `users\[0\].user` must be a mapping, and is a text"),
         ("contexts: {name: sesame}\n", None, ": `contexts` must be a list, and is a mapping: correct it$"),
         ("current-context: 5\n", None, ": `current-context` must be a text, and is a number: correct it$"),
