@@ -29,6 +29,7 @@ from tests.support.memory_site import NEW
 from tests.support.memory_store import MemoryCluster
 from tests.support.paths import ROOT
 from tests.support.tables import table
+from tests.support.terminal import show
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["plan", "-h"], ["releases"]])
@@ -202,6 +203,13 @@ def test_data_is_utf_8_whatever_the_locale() -> None:
     typed = [sys.executable, "-m", "migrator", "plan", "-f", str(DUMP), *TO, "-o", "html"]
     done = subprocess.run(typed, cwd=ROOT, env=environ, check=False, stdout=subprocess.PIPE)
     assert "→".encode() in done.stdout
+
+
+def test_a_terminal_shows_a_question_mark_for_what_its_encoding_lacks() -> None:
+    """The arrow of a page that is not written to a file does not end the command."""
+    typed = ("plan", "-f", str(DUMP), *TO, "-o", "html")
+    shown = show("migrator", typed, environ={"PYTHONIOENCODING": "ascii"})
+    assert "legacy-1.34 ? legacy-1.35" in shown.text
 
 
 def test_durations_are_those_of_kubectl() -> None:
