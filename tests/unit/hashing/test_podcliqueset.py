@@ -127,7 +127,10 @@ def with_template(**fields: Any) -> dict[str, Any]:
         (with_template(cliques=[{"name": 1}]), "spec.template.cliques[0].name"),
         (with_template(cliques=[{"name": "a", "spec": 1}]), "spec.template.cliques[0].spec"),
         *(({"spec": {"replicas": count}}, "spec.replicas") for count in ("one", 1.5, True)),
-        (with_template(cliques=[{"spec": {"minAvailable": 1 << 31}}]), "spec.template.cliques[0].spec.minAvailable"),
+        *(
+            (with_template(cliques=[{"spec": {count: 1 << 31}}]), f"spec.template.cliques[0].spec.{count}")
+            for count in ("replicas", "minAvailable")
+        ),
         (
             with_template(cliques=[{"spec": {"podSpec": {"terminationGracePeriodSeconds": 1 << 63}}}]),
             "spec.template.cliques[0].spec.podSpec.terminationGracePeriodSeconds",
