@@ -22,6 +22,7 @@ from migrator import cli
 from migrator.cli import connect
 from migrator.cli.flags import seconds
 from migrator.cli.progress import Progress
+from migrator.cli.stdout import as_json
 from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
 from migrator.releases.table import releases
 from tests.support.command_line import DUMP, TO, Invoke
@@ -203,6 +204,11 @@ def test_data_is_utf_8_whatever_the_locale() -> None:
     typed = [sys.executable, "-m", "migrator", "plan", "-f", str(DUMP), *TO, "-o", "html"]
     done = subprocess.run(typed, cwd=ROOT, env=environ, check=False, stdout=subprocess.PIPE)
     assert "→".encode() in done.stdout
+
+
+def test_a_text_in_json_stays_readable() -> None:
+    """Letters outside ASCII are not escaped, as in what kubectl prints."""
+    assert as_json({"context": "grün"}, indent=None) == '{"context": "grün"}\n'
 
 
 def test_a_terminal_shows_a_question_mark_for_what_its_encoding_lacks() -> None:
