@@ -131,13 +131,14 @@ def test_numbers_keep_their_spelling(serve: Serve) -> None:
     assert api.seen[2].body == [{"op": "test", "path": "/spec", "value": spec}]
 
 
-def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster) -> None:
-    """Patch and create both say dryRun=All."""
-    store = store.in_dry_run()
+@pytest.mark.parametrize("rehearses", [False, True])
+def test_a_dry_run_marks_every_write(api: FakeApi, store: KubeCluster, *, rehearses: bool) -> None:
+    """Patch and create both say dryRun=All, and no write of a run does."""
+    store = store.in_dry_run() if rehearses else store
     store.patch(PODS, "a", "n", OPS)
     store.create(CONFIG_MAPS, "a", {"metadata": {"name": "n"}})
-    assert [seen.query.get("dryRun") for seen in api.seen] == ["All"] * 2
-    assert store.dry_run
+    assert [seen.query.get("dryRun") for seen in api.seen] == (["All"] if rehearses else [None]) * 2
+    assert store.dry_run == rehearses
 
 
 def test_list_reads_every_page_consistently(serve: Serve) -> None:

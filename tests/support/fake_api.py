@@ -237,4 +237,5 @@ def store_on(
         return Lifetime()
 
     timing = Timing(clock=time, sleep=time.sleep, chance=lambda: 0.5, longest=longest)
-    return KubeCluster(Transport(read, deadline, timing), dry_run=dry_run)
+    store = KubeCluster(Transport(read, deadline, timing))
+    return store.in_dry_run() if dry_run else store
