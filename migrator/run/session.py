@@ -214,6 +214,7 @@ class Session:
         self.record_run()
         if not self._prepared:
             self.look_again_elsewhere()
+            self.heed_signals()  # that may have waited, and nothing is stopped yet
             self._open_webhooks()
             self._prepared = True
         self.wait_until_free(self._try_to_fence)

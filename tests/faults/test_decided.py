@@ -16,7 +16,7 @@ from testbed import operator_installation as installation
 from testbed.trees import Object
 from tests.faults import cluster, users
 from tests.faults.operators import ALPHA_9, ALPHA_11, would_roll
-from tests.faults.process import FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, forbidding, kill, raising, when
+from tests.faults.process import FAILED, NO_RECORD, REFUSED, STUCK, At, Step, do_at, forbidding, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees, writes
 from tests.faults.world import World
 
@@ -101,6 +101,25 @@ def test_an_operator_elsewhere_that_renews_its_lease_is_noticed_before_the_stop(
     assert "somebody renews Lease elsewhere/grove-operator-leader-election" in str(ending)
     assert world.replicas == 1
     assert world.grove() == world.before
+
+
+def stop(step: Step) -> None:
+    """A signal."""
+    step.process.stop.set()
+
+
+@pytest.mark.parametrize(("at", "timeout"), [(when(lambda step: step.kind == "sleep", stop), None), (None, 12.0)])
+def test_a_run_that_is_to_end_while_it_watches_a_lease_elsewhere_stops_no_operator(
+    at: At | None, timeout: float | None
+) -> None:
+    """A signal, or --timeout, within the three seconds: to stop the operator and to start it again is for nothing."""
+    world = World()
+    place = {"namespace": "elsewhere", "name": "grove-operator-leader-election"}
+    body = {"apiVersion": kinds.LEASES.api_version, "kind": kinds.LEASES.kind, "metadata": place}
+    world.store.put({**body, "spec": {"holderIdentity": "it_1"}})
+    process = world.start(at=at)
+    process.run(code=FAILED, timeout=timeout)
+    assert [step.target for step in process.applied if step.subresource == "scale"] == []
 
 
 @pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
