@@ -43,7 +43,9 @@ class Known:
 
     If it may have (``resumes``), no set that holds hashes of the target is skipped. A set that this run has ``begun``
     and not finished never is. ``recorded`` is the source by the record of a run that has written: with ``--from auto``
-    there is no other then. ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
+    there is no other then. ``half_way``: a run has written and not ended. ``stopped``: the operator is at zero or
+    waits, and is not the target's; if it ended a refusal, it would replace the pods of sets with the target's hashes.
+    ``short_names`` are the kinds that a cluster serves in Grove's API group, by short name.
     """
 
     now: datetime | None = None
@@ -51,6 +53,8 @@ class Known:
     resumes: bool = False
     recorded: Scheme | None = None
     begun: frozenset[str] = frozenset()
+    half_way: bool = False
+    stopped: bool = False
     short_names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,6 +70,9 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     stored = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
     downtime = stored / PATCHES_PER_SECOND + OPERATOR_UPGRADE
     plans = [_plan_of(tree, snapshot, options, known, downtime) for tree in snapshot.trees]
+    if known.stopped and not known.half_way and any(map(holds_target, plans)):
+        beside = replace(known, half_way=True)
+        plans = [_plan_of(one.tree, snapshot, options, beside, downtime) if one.refusals else one for one in plans]
     selected = tuple(p for p in plans if options.selects(p.tree.pcs))
     if options.skip_refused and any(p.state in {model.SetState.MIGRATE, model.SetState.DONE} for p in selected):
         selected = tuple(p if _is_half_way(p, known) else _skipped(p) for p in selected)
@@ -147,7 +154,7 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
     is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
     unchanged = source == target or (pair.source == pair.target and is_certain)
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
-    if (recorded is not None or known.resumes) and not facts.next_recreates:
+    if known.half_way and not facts.next_recreates:
         findings = tuple(map(_beside_a_run, findings))
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
@@ -163,7 +170,8 @@ def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known,
 def _beside_a_run(finding: model.Finding) -> model.Finding:
     """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods."""
     waits = finding.settles and finding.severity is model.Severity.REFUSAL
-    return replace(finding, remedy=_UNDO_FIRST) if waits else finding
+    or_allow = f", or run with --allow {finding.code}" if finding.overridable else ""
+    return replace(finding, remedy=_UNDO_FIRST + or_allow) if waits else finding
 
 
 def _is_skipped(tree: Tree) -> bool:

@@ -18,7 +18,8 @@ from migrator.planning.guards.operators import WEBHOOK
 from migrator.planning.model import pending
 from migrator.planning.patches import RESOURCES, Patch
 from migrator.run import leases, operator, webhooks
-from migrator.run.seen import Observation, is_same_operator
+from migrator.run.operator import is_same_operator
+from migrator.run.seen import Observation
 from migrator.words import first_of
 
 _SHOWN: Final = 12

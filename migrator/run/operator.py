@@ -20,8 +20,10 @@ from migrator.exact_json import JSONObject, integer
 from migrator.grove.objects import Ref, kubernetes_time
 from migrator.planning.guards import operators
 from migrator.planning.model import Finding, Severity
+from migrator.releases.table import release_in
 from migrator.run import leases
 from migrator.run.leases import PARKED, Lease
+from migrator.run.record import OperatorBefore
 
 OPERATOR_LABELS: Final = {
     "app.kubernetes.io/component": "operator-deployment",
@@ -240,6 +242,13 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
             "something else keeps changing them (GitOps, an autoscaler?); pause it, then run again"
         )
+
+
+def is_same_operator(installed: Operator, was: OperatorBefore) -> bool:
+    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
+    release = release_in(was.image)
+    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
+    return installed.uid == was.uid and same
 
 
 def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:

@@ -139,7 +139,14 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
     if options.namespace is None:  # else the sets of the record may be elsewhere
         check_there(snapshot, seen)
     short_names = cluster.short_names(crds.GROUP)
-    known = planner.Known(now(), seen.release, recorded=seen.recorded_source, short_names=short_names)
+    known = planner.Known(
+        now(),
+        seen.release,
+        recorded=seen.recorded_source,
+        half_way=seen.writing_record is not None,
+        stopped=seen.is_stopped,
+        short_names=short_names,
+    )
     return _Read(snapshot, seen, known, tuple(unseen))
 
 

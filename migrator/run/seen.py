@@ -132,6 +132,12 @@ class Observation:
         return any(map(self.options.is_target, (*image, *self.found.others.values())))
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the operator is at zero or waits for a run, and is not the target's."""
+        installed = self.operator
+        return installed is not None and (installed.gone or self.parked) and not self.target_may_start
+
+    @property
     def patches(self) -> Iterator[Patch]:
         """The patches of all sets, each made when it is asked for because all of them take much memory."""
         return (patch for phase in self.phases for batch in phase for patch in batch.patches)
@@ -308,13 +314,6 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return False
 
 
-def is_same_operator(installed: Operator, was: OperatorBefore) -> bool:
-    """Whether a Deployment is the one that was stopped: the same object, and the same image or release."""
-    release = release_in(was.image)
-    same = installed.image == was.image or (release is not None and release_in(installed.image) == release)
-    return installed.uid == was.uid and same
-
-
 def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool) -> Observation:
     """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options
@@ -326,7 +325,10 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
         plan = _revert_plan(snapshot, seen)
     else:
         resumes = seen.dirty and not seen.other_migration
-        known = planner.Known(context.now(), seen.release, resumes, seen.recorded_source, seen.begun)
+        half_way = seen.writing_record is not None
+        known = planner.Known(
+            context.now(), seen.release, resumes, seen.recorded_source, seen.begun, half_way, seen.is_stopped
+        )
         plan = planner.make_plan(snapshot, options.plan, known)
     elsewhere = seen.elsewhere_findings() if options.revert else seen.witnesses
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or elsewhere:

@@ -23,11 +23,10 @@ from migrator.releases.table import named
 from migrator.run import admission, leases, operator, webhooks, write
 from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
-from migrator.run.operator import Operator
+from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.seen import (
     NO_HOME,
-    is_same_operator,
     look_around,
     look_at_webhooks,
     read_sets,
