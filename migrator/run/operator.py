@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
@@ -124,7 +124,8 @@ class Operator:
 class Found:
     """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known.
 
-    ``parked``: the operator's Lease there is. ``others`` are the images of other operators that run, by what they are:
+    ``parked``: the operator's Lease there is. ``several``: Deployments in more than one namespace may be the operator,
+    and none is named, so the home is a guess. ``others`` are the images of other operators that run, by what they are:
     each of them acts, whatever we hold.
     """
 
@@ -133,6 +134,17 @@ class Found:
     findings: tuple[Finding, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)
     parked: bool = False
+    several: bool = False
+
+    @property
+    def without_a_guess(self) -> Found:
+        """The same without a home that is a guess: whoever makes a Deployment must not choose the record."""
+        return replace(self, home=None) if self.several else self
+
+    @property
+    def may_be_anywhere(self) -> bool:
+        """Whether nothing shows where an operator is or was."""
+        return self.home is None and self.operator is None
 
     def refuse_unclear(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if it is not clear which operator runs, or may start."""
@@ -151,7 +163,8 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     """
     candidates = _deployments(cluster, flags)
     labelled = _pods(cluster, label_selector=_CHART_LABELS)
-    chosen, several = _choose(cluster, candidates, flags, home)
+    chosen, unclear = _choose(cluster, candidates, flags, home)
+    several = home is None and flags.namespace is None and len(set(map(_namespace, candidates))) > 1
     home = home or (_namespace(chosen) if chosen else flags.namespace)
     home = home or next(map(_namespace, labelled), None) or own
     pods = [raw for raw in labelled if _namespace(raw) == home]
@@ -166,11 +179,11 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
     elsewhere = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
     others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in elsewhere}
-    findings = [*several, *(_unclear(f"{name} looks like an operator and runs") for name in others), *_paused(chosen)]
+    findings = [*unclear, *(_unclear(f"{name} looks like an operator and runs") for name in others), *_paused(chosen)]
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
     if chosen is None and not pods:
-        return Found(home, None, tuple(findings), others, parked)
+        return Found(home, None, tuple(findings), others, parked, several)
     operator = _operator(chosen, pods, lease)
     if not operator.elects:
         name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
@@ -179,7 +192,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
             "out an operator that starts meanwhile"
         )
         findings.append(operators.NO_ELECTION.found(None, None, message))
-    return Found(home, operator, tuple(findings), others, parked)
+    return Found(home, operator, tuple(findings), others, parked, several)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:

@@ -127,7 +127,10 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
             "cluster?"
         )
     reads: tuple[tuple[Guard, Callable[[Observation], Observation]], ...] = (
-        (operators.RUNNING, lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags))),
+        (
+            operators.RUNNING,
+            lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags).without_a_guess),
+        ),
         (operators.OPEN_RECORD, partial(_look_at_records, cluster)),
         (operators.WEBHOOK, partial(look_at_webhooks, cluster)),
     )
@@ -152,5 +155,5 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
 
 def _look_at_records(cluster: Cluster, seen: Observation) -> Observation:
     """The newest record, and our Leases in other namespaces; if there is no operator, every record may be the one."""
-    seen = replace(seen, record=next(reversed(records(cluster, seen.found.home)), None))
-    return seen if seen.found.home is None else look_elsewhere(cluster, seen)
+    seen = replace(seen, record=next(reversed(records(cluster, seen.found)), None))
+    return seen if seen.found.may_be_anywhere else look_elsewhere(cluster, seen)

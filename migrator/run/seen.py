@@ -336,10 +336,10 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def records(cluster: Cluster, home: str | None) -> list[Record]:
-    """The records of the operator's namespace, of all if it is not known, the newest last; raises ``Unreadable``."""
-    found = leases.everywhere(cluster, leases.OWN_LEASE).values()
-    ours = (lease for lease in found if home in {None, lease.namespace})
+def records(cluster: Cluster, found: Found) -> list[Record]:
+    """The records of the operator's namespace, of all without an operator, the newest last; raises ``Unreadable``."""
+    there = leases.everywhere(cluster, leases.OWN_LEASE).values()
+    ours = (lease for lease in there if found.may_be_anywhere or lease.namespace == found.home)
     read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in ours)
     return sorted((one for one in read if one is not None), key=lambda one: one.started)
 

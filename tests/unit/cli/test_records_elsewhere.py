@@ -9,6 +9,7 @@ import pytest
 from migrator.kinds import DEPLOYMENTS, LEASES, PODS
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.record import Record, State
+from testbed import operator_installation as installation
 from tests.support.command_line import HOME, Invoke
 from tests.support.memory_site import NEW, Site
 
@@ -67,6 +68,19 @@ def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded:
     after = invoke("verify", *AFTER, "-o", "json").json
     assert before["comparedWithRecord"] is True
     assert after["comparedWithRecord"] is False
+
+
+@pytest.mark.parametrize("command", [("plan",), ("verify", *TO)], ids=["first look", "verify"])
+def test_another_deployment_does_not_make_a_record_the_operators(
+    command: tuple[str, ...], upgraded: Site, invoke: Invoke
+) -> None:
+    """A tenant may make one with the chart's labels, too, and that of the operator is at zero during an upgrade."""
+    upgraded.install(NEW, 0)
+    put(upgraded, FOREIGN["open"])
+    upgraded.store.put(installation.deployment(installation.image(NEW), namespace="tenant", replicas=1))
+    said = " ".join(invoke(*command, code=(0, 7)).out.split())
+    assert "Lease tenant/grove-migrator has a record" in said
+    assert "run --to v0.1.0-alpha.3" not in said
 
 
 def test_without_an_operator_every_record_counts(invoke: Invoke, site: Site) -> None:
