@@ -134,8 +134,7 @@ class Observation:
     @property
     def is_stopped(self) -> bool:
         """Whether the operator is at zero or waits for a run, and is not the target's."""
-        installed = self.operator
-        return installed is not None and (installed.gone or self.parked) and not self.target_may_start
+        return self.operator is not None and (self.operator.gone or self.parked) and not self.target_may_start
 
     @property
     def patches(self) -> Iterator[Patch]:
@@ -278,13 +277,14 @@ class Observation:
 
     def of_witnesses(self) -> list[model.Finding]:
         """What Leases of ours in other namespaces show; only a warning once the operator is named."""
-        found = list[model.Finding]()
+        found, named = list[model.Finding](), self.options.flags.namespace is not None
+        otherwise = "" if named else "; if it is not, name your operator's with --operator NAMESPACE/NAME"
         for one in self.witnesses:
             message = f"Lease {one.namespace}/{leases.OWN_LEASE} {one.what}"
             yours = f"finish it with --operator {one.namespace}/NAME, the operator's Deployment there"
-            remedy = f"if that run is yours, {yours}; if it is not, name your operator's with --operator NAMESPACE/NAME"
+            remedy = f"if that run is yours, {yours}{otherwise}"
             found.append(operators.OPEN_RECORD.found(None, None, message, remedy))
-        return found if self.options.flags.namespace is None else [finding.as_warning for finding in found]
+        return [finding.as_warning for finding in found] if named else found
 
     def _of_operator(self) -> Iterator[model.Finding]:
         installed, options = self.operator, self.options

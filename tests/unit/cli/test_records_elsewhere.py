@@ -60,6 +60,14 @@ def test_verify_fails_until_the_operator_is_named(text: str, upgraded: Site, inv
     assert "next" not in named
 
 
+def test_once_the_operator_is_named_nobody_is_asked_to_name_it(upgraded: Site, invoke: Invoke) -> None:
+    """That advice has been followed; the Lease may still be of a run that has to be finished."""
+    put(upgraded, FOREIGN["open"])
+    said = " ".join(invoke("verify", *AFTER, *HOME).out.split())
+    assert "If that run is yours, finish it with --operator tenant/NAME" in said
+    assert "name your operator's" not in said
+
+
 def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded: Site, invoke: Invoke) -> None:
     """A finished run of the far future would excuse every update."""
     before = invoke("verify", *AFTER, "-o", "json").json
