@@ -21,6 +21,11 @@ _LONGEST_DURATION: Final = (1 << 63) / 1e9  # in seconds: Go counts nanoseconds 
 
 _MAX_INT_DIGITS: Final = 4000  # below CPython's own limit for str to int
 
+#: Strings and braces: by these the end of an object is found.
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]', re.DOTALL)
+_FIELD_SET: Final = re.compile(r'"fieldsV1"\s*:\s*(?=\{)')
+_DEEPEST_FIELD_SET: Final = 100  # no field of Kubernetes is deeper
+
 #: What stands before a number in the string that ``json`` prints in its place: no text of a user has it.
 _MARK: Final = f"number {os.urandom(8).hex()} "
 _MARKED: Final = re.compile(rf'"{_MARK}([^"]*)"')
@@ -37,9 +42,41 @@ class JSONNumber:
 
 
 def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Parse JSON, keeping number tokens; raises ``ValueError`` on anything that is not strict JSON."""
+    """Parse JSON, keeping number tokens; raises ``ValueError`` on anything that is not strict JSON.
+
+    Whoever may change one object can write field sets into its ``managedFields`` that are nested more deeply than
+    Python reads (measured), and so spoil every list with it: these are read as empty.
+    """
     decoded = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
-    return json.loads(decoded, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+    try:
+        return _parsed(decoded)
+    except RecursionError:
+        return _parsed(_without_deep_field_sets(decoded))
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    return json.loads(text, parse_float=JSONNumber, parse_int=_integer, parse_constant=_refuse)
+
+
+def _without_deep_field_sets(text: str) -> str:
+    """The text, in which each ``fieldsV1`` that is nested too deeply is an empty object."""
+    parts, copied = list[str](), 0
+    began, depth, deepest = -1, 0, 0  # of the field set that is being read
+    for token in _TOKEN.finditer(text):
+        if began < 0:
+            if found := _FIELD_SET.match(text, token.start()):
+                began, depth, deepest = found.end(), 0, 0
+        elif token[0] == "{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                if deepest > _DEEPEST_FIELD_SET:
+                    parts += [text[copied:began], "{}"]
+                    copied = token.end()
+                began = -1
+    return "".join([*parts, text[copied:]])
 
 
 def dumps(value: Any, *, sort_keys: bool = False) -> str:  # noqa: ANN401 - any JSON value

@@ -236,12 +236,15 @@ def _hashes_in_names(name: object, labels: Mapping[str, object]) -> Iterator[tup
             yield path, found[0]
 
 
-def _hashes(node: str | dict[str, Any] | list[Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every string in ``node`` that looks like a hash, with its path."""
-    if isinstance(node, str):
-        if _SHORTEST <= len(node) <= _LONGEST and not node.strip(_DIGITS):
-            yield path, node
-        return
-    for key, part in node.items() if isinstance(node, dict) else enumerate(node):
-        if isinstance(part, str | dict | list):
-            yield from _hashes(part, (*path, str(key)))
+def _hashes(root: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every string in ``root`` that looks like a hash, with its path; any depth, as some fields may hold anything."""
+    waiting: list[tuple[tuple[str, ...], str | dict[str, Any] | list[Any]]] = [(path, root)]
+    while waiting:
+        at, node = waiting.pop()
+        if isinstance(node, str):
+            if _SHORTEST <= len(node) <= _LONGEST and not node.strip(_DIGITS):
+                yield at, node
+            continue
+        parts = node.items() if isinstance(node, dict) else enumerate(node)
+        below = [((*at, str(key)), part) for key, part in parts if isinstance(part, str | dict | list)]
+        waiting += reversed(below)

@@ -239,3 +239,13 @@ def test_requests_share_one_connection(serve: Serve) -> None:
         store.within(lambda: 0.0).patch(PODS, "a", "p", OPS)
     store.patch(PODS, "a", "p", OPS)
     assert len({seen.client for seen in api.seen}) == 1
+
+
+def test_deep_field_sets_of_one_object_do_not_spoil_a_list(serve: Serve) -> None:
+    """A tenant can write them, 9,000 levels deep (measured); those of other objects are read all the same."""
+    deep = '{"f:a":' * 20_000 + "{}" + "}" * 20_000
+    sets = ['{"f:spec":{"f:template":{}}}', deep, r'{"f:\"fieldsV1\":{":{}}']
+    items = ",".join(f'{{"metadata":{{"name":"x","managedFields":[{{"fieldsV1":{one}}}]}}}}' for one in sets)
+    api = serve(Answer(200, f'{{"metadata":{{}},"items":[{items}]}}'.encode()))
+    found = store_on(api.url).list(PODS, lambda raw: raw["metadata"]["managedFields"][0]["fieldsV1"])
+    assert found == ({"f:spec": {"f:template": {}}}, {}, {'f:"fieldsV1":{': {}})

@@ -199,6 +199,14 @@ def test_other_strings_are_not(kind: str, parts: dict[str, Any]) -> None:
     assert seen({"kind": kind, **parts}) == []
 
 
+def test_a_hash_is_found_at_any_depth() -> None:
+    """The parameters of a resource claim may hold anything, nested as deeply as the API server reads it."""
+    parameters: dict[str, Any] = {"x": VALUE}
+    for _ in range(5000):
+        parameters = {"x": parameters}
+    assert [value for _, value, _ in seen({"kind": "PodCliqueSet", "metadata": {}, "spec": parameters})] == [VALUE]
+
+
 def test_an_object_that_is_read_twice_is_reported_once() -> None:
     """A list that begins again shows objects a second time."""
     sweep = HashSearch()
