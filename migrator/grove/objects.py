@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -204,7 +204,8 @@ class Snapshot:
     """The objects that one attempt judges, all from one set of lists.
 
     ``installed``: the API server knows PodCliqueSets. ``forbidden_kinds`` could not be listed, and a dump lacks its
-    ``missing_kinds``. ``only`` is the one namespace that could be read, ``None`` for all.
+    ``missing_kinds``. ``possible_hashes`` are by value. ``only`` is the one namespace that could be read, ``None`` for
+    all.
     """
 
     trees: tuple[Tree, ...]
@@ -212,7 +213,7 @@ class Snapshot:
     installed: bool = True
     forbidden_kinds: tuple[str, ...] = ()
     missing_kinds: tuple[str, ...] = ()
-    possible_hashes: tuple[PossibleHash, ...] = ()
+    possible_hashes: Mapping[str, Sequence[PossibleHash]] = field(default_factory=dict)
     only: str | None = None
 
 

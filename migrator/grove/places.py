@@ -8,7 +8,8 @@ is one: outside this table an operator keeps hashes in a place that is unknown h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -193,9 +194,12 @@ class HashSearch:
         self._found: dict[tuple[str, str, str, str], objects.PossibleHash] = {}
 
     @property
-    def possible_hashes(self) -> tuple[objects.PossibleHash, ...]:
-        """Those that were found, in the order of reading."""
-        return tuple(self._found.values())
+    def possible_hashes(self) -> Mapping[str, Sequence[objects.PossibleHash]]:
+        """Those that were found, by value, because anybody can write 100,000 into one object."""
+        by_value: dict[str, list[objects.PossibleHash]] = defaultdict(list)
+        for found in self._found.values():
+            by_value[found.value].append(found)
+        return dict(by_value)
 
     def searching(self, project: Callable[[JSONObject], T]) -> Callable[[JSONObject], T]:
         """The same function, which also searches the object that it is given."""

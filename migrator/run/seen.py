@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,7 +52,7 @@ class Observation:
     found: Found = field(default_factory=Found)
     record: Record | None = None
     trees: tuple[objects.Tree, ...] = ()
-    possible_hashes: tuple[objects.PossibleHash, ...] = ()
+    possible_hashes: Mapping[str, Sequence[objects.PossibleHash]] = field(default_factory=dict)
     dirty: bool = False
     begun: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Lease] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from migrator.grove import objects, places
@@ -104,10 +105,10 @@ def unknown_places(facts: base.SetFacts) -> Iterator[Finding]:
     """A source hash in a place that no known operator uses, except in objects of other sets: it would stay as it is."""
     tree, old, new = facts.tree, facts.pair.source, facts.pair.target
     moving = {old.generation, *old.templates.values()} - {new.generation, *new.templates.values()}
-    for seen in facts.possible_hashes:
+    for seen in chain.from_iterable(facts.possible_hashes.get(value, ()) for value in sorted(moving)):
         of_others = seen.ref.kind == tree.ref.kind and seen.ref.uid != tree.ref.uid
         near = seen.ref.namespace in {"", tree.ref.namespace} and seen.part_of in {None, tree.ref.name}
-        if seen.value in moving and near and not of_others:
+        if near and not of_others:
             message = (
                 f"holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
                 "which is no known place, or in an object without a controller: it would stay as it is"

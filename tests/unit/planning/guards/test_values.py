@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 import pytest
 
-from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH
+from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, PossibleHash
 from migrator.grove.places import HASH_FIELDS
 from migrator.planning.model import SetPlan, SetState, Severity
+from migrator.planning.planner import make_plan
 from migrator.run.context import RunOptions
 from migrator.run.migration import look_ahead
 from migrator.run.preview import preview
@@ -285,6 +289,20 @@ def test_a_hash_in_an_unknown_place_refuses_its_set(world: World, fields: list[s
     by_name = {one.tree.ref.name: refusals(one.findings) for one in world.plan().set_plans}
     assert [(code, found) for code, _, found in by_name["web"]] == [("GM-136", field) for field in fields]
     assert by_name["other"] == []
+
+
+def test_a_set_looks_for_its_own_hashes_alone() -> None:
+    """Anybody can write 100,000 strings that look like hashes into one object, which every set would go through."""
+
+    class Unwalked(dict[str, Sequence[PossibleHash]]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("a set went through the strings of all objects")
+
+        items = values = __iter__  # type: ignore[assignment]
+
+    snapshot = annotated(two()).snapshot()
+    plan = make_plan(replace(snapshot, possible_hashes=Unwalked(snapshot.possible_hashes)), options_of())
+    assert [(one.tree.ref.name, len(one.refusals)) for one in plan.set_plans] == [("other", 0), ("web", 1)]
 
 
 def test_a_hash_in_an_unknown_place_leaves_the_other_sets_a_way() -> None:
