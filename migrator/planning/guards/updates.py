@@ -14,10 +14,10 @@ CRDs decide which of them is visible. An update in both fields is reported once,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import product
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from migrator.exact_json import integer, seconds
 from migrator.grove import objects
@@ -30,6 +30,10 @@ from migrator.releases import quirks
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
 _BEGUN: Final = "; the next operator has begun to update the set, and recreates what is left if it goes on"
 _GO_BACK: Final = "to spare what is left, go back to the old release, let that finish, and run again"
+#: How many missing PodCliques of a set are told at most: it may ask for two billion replicas.
+_MISSING: Final = 20
+T = TypeVar("T")
+
 IN_FLIGHT: Final = base.Guard(
     "GM-102", "update-in-flight", "An update of the set is in flight", _WAIT, overridable=True
 )
@@ -182,11 +186,11 @@ def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
     tree, replicas = facts.tree, _updating(facts.tree.pcs)
     groups = {group.ref.uid for group in tree.scaling_groups if open_progress(group)}
     for clique in tree.pod_cliques:
-        of_set = clique.standalone and clique.set_index in replicas
+        of_set = clique.standalone and _number(clique.set_index) in replicas
         is_awaited = of_set or clique.owner_uid in groups or open_progress(clique)
         if is_awaited and (lacks := _lacks(clique)) and not clique.terminating:
             yield _in_between(facts, clique, "/status/readyReplicas", f"{lacks}, and an update waits for it")
-    for owner, name in _missing(tree, replicas):
+    for owner, name in islice(_missing(tree, replicas), _MISSING):
         yield _in_between(facts, owner, None, f"lacks {name}, and an update waits for it")
 
 
@@ -211,21 +215,21 @@ def _selected_pods(clique: objects.PodClique) -> int:
     return len(selected.get("completed") or ()) + 1 if selected.get("current") else 0
 
 
-def _missing(tree: objects.Tree, replicas: Iterable[str]) -> Iterator[tuple[objects.GroveObject, str]]:
+def _missing(tree: objects.Tree, replicas: Iterable[int]) -> Iterator[tuple[objects.GroveObject, str]]:
     """The PodCliques for which an open update waits and that do not exist, with their owners."""
     standalone = {(clique.set_index, clique.clique) for clique in tree.pod_cliques if clique.standalone}
-    for index, clique in product(sorted(replicas), tree.pcs.standalone):
-        if (index, clique.get("name")) not in standalone:
+    for index, clique in _pairs(replicas, tree.pcs.standalone):
+        if (str(index), clique.get("name")) not in standalone:
             yield tree.pcs, f"PodClique {clique.get('name')} of replica {index}"
     members = {(clique.owner_uid, clique.group_index, clique.clique) for clique in tree.pod_cliques}
     for group in filter(open_progress, tree.scaling_groups):
         names = group.spec.get("cliqueNames") or ()
-        for index, name in product(range(integer(group.spec.get("replicas"))), names):
+        for index, name in _pairs(range(integer(group.spec.get("replicas"))), names):
             if (group.ref.uid, str(index), name) not in members:
                 yield group, f"PodClique {name} of its replica {index}"
 
 
-def _updating(pcs: objects.PodCliqueSet) -> frozenset[str]:
+def _updating(pcs: objects.PodCliqueSet) -> Sequence[int]:
     """The indices of the replicas that an open update of the set works on: those that it names, or else all.
 
     ``currentlyUpdating`` is an object in ``rollingUpdateProgress`` and a list in ``updateProgress``. An entry that has
@@ -233,12 +237,22 @@ def _updating(pcs: objects.PodCliqueSet) -> frozenset[str]:
     """
     name = open_progress(pcs)
     if name is None:
-        return frozenset()
+        return ()
     updating: Any = pcs.status[name].get("currentlyUpdating") or []
     entries: list[Mapping[str, Any]] = updating if isinstance(updating, list) else [updating]
-    named = {str(entry.get("replicaIndex", 0)) for entry in entries if not entry.get("updateEndedAt")}
-    replicas = frozenset(map(str, range(integer(pcs.spec.get("replicas")))))
-    return replicas & named if named else replicas
+    named = {integer(entry.get("replicaIndex")) for entry in entries if not entry.get("updateEndedAt")}
+    replicas = range(integer(pcs.spec.get("replicas")))
+    return [one for one in sorted(named) if one in replicas] if named else replicas
+
+
+def _number(index: str | None) -> int:
+    """A replica's index by its label; -1, which no replica has, if it is none."""
+    return int(index) if index is not None and index.isdecimal() else -1
+
+
+def _pairs(replicas: Iterable[int], members: Sequence[T]) -> Iterator[tuple[int, T]]:
+    """Each replica with each member, made one by one: a set may ask for two billion replicas."""
+    return ((index, member) for member in members for index in replicas)
 
 
 GUARDS: Final[tuple[base.Guard, ...]] = (IN_FLIGHT, UNSEEN, base.IDLE, TERMINATION, REVISIONS)

@@ -330,6 +330,16 @@ def test_a_group_waits_for_every_pod_clique_of_every_replica() -> None:
     assert "lacks PodClique b of its replica 1" in found[1].message
 
 
+@pytest.mark.parametrize(("what", "name"), [("PodCliqueSet", "web"), ("PodCliqueScalingGroup", "web-0-sg")])
+def test_an_update_waits_for_two_billion_replicas(what: str, name: str) -> None:
+    """Anybody can scale their own set so: what is missing is told, as far as somebody reads it, and planning ends."""
+    world = World().grow().put(what, name, "/spec/replicas", 2**31 - 1)
+    world.put(what, name, PROGRESS, STARTED)
+    assert refusals(world.findings()) == [("GM-102", name, None)] * 20
+    alone = World().grow(groups={"sg": ["front", "work"]}).put(*SET, "/spec/replicas", 2**31 - 1)
+    assert refusals(alone.put(*SET, PROGRESS, STARTED).findings()) == []
+
+
 def test_the_pod_cliques_that_a_group_has_left_behind_are_named() -> None:
     """State 17: only those of the selected replica are to be deleted."""
     world = World().grow().put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": {"current": 1}})
