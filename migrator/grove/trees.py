@@ -35,13 +35,13 @@ class Objects:
 
 def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
     """Join objects to trees. An object whose owner was not read is left out; its owner is never guessed."""
-    sets = {pcs.ref.uid: pcs.ref.uid for pcs in objects.sets}  # each is the root of what it controls
-    pods = _owned(objects.pods, {clique.ref.uid: clique.ref.uid for clique in objects.cliques})
+    sets = {_owner(pcs): pcs.ref.uid for pcs in objects.sets}  # each is the root of what it controls
+    pods = _owned(objects.pods, {_owner(clique): clique.ref.uid for clique in objects.cliques})
     groups = _owned(objects.groups, sets)
     gang_maps = _owned(objects.gang_maps, sets)
     gangs = _owned(objects.gangs, sets)
     with_pods = (replace(clique, pods=tuple(pods.get(clique.ref.uid, ()))) for clique in objects.cliques)
-    roots = sets | {group.ref.uid: uid for uid, members in groups.items() for group in members}
+    roots = sets | {_owner(group): uid for uid, members in groups.items() for group in members}
     cliques = _owned(with_pods, roots)
     trees = tuple(
         Tree(
@@ -56,11 +56,16 @@ def build(objects: Objects, *, is_cluster: bool) -> Snapshot:
     return Snapshot(trees=trees, is_cluster=is_cluster)
 
 
-def _owned(items: Iterable[Owned], roots: Mapping[str, str]) -> Mapping[str, list[Owned]]:
-    """The items by the uid of their root, which ``roots`` has by the uid of their controller."""
+def _owner(item: GroveObject) -> tuple[str, str]:
+    """What an object is to those that it controls; they are in its namespace, whatever uid those of others name."""
+    return item.ref.namespace, item.ref.uid
+
+
+def _owned(items: Iterable[Owned], roots: Mapping[tuple[str, str], str]) -> Mapping[str, list[Owned]]:
+    """The items by the uid of their root, which ``roots`` has by their controller."""
     owned: dict[str, list[Owned]] = defaultdict(list)
     for item in sorted(items, key=_BY_NAME):
-        if (root := roots.get(item.owner_uid or "")) is not None:
+        if (root := roots.get((item.ref.namespace, item.owner_uid or ""))) is not None:
             owned[root].append(item)
     return owned
 

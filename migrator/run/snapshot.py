@@ -141,8 +141,10 @@ def _unlabelled(cluster: Cluster, cliques: Sequence[PodClique], pods: Sequence[P
     A namespace is searched only if a PodClique counts more pods there than were listed. If none is found, the count is
     late: the operator is at zero, or a pod has just gone.
     """
-    seen = Counter(pod.owner_uid for pod in pods if not pod.terminating)  # Grove does not count one that ends
-    short = {item.ref.namespace for item in cliques if integer(item.status.get("replicas")) > seen[item.ref.uid]}
+    # Grove does not count one that ends.
+    seen = Counter((pod.ref.namespace, pod.owner_uid) for pod in pods if not pod.terminating)
+    counted = ((item.ref.namespace, item.ref.uid, integer(item.status.get("replicas"))) for item in cliques)
+    short = {namespace for namespace, uid, count in counted if count > seen[namespace, uid]}
     uids = {clique.ref.uid for clique in cliques}
     found = (cluster.list(kinds.PODS, parse.pod, namespace=name, metadata_only=True) for name in sorted(short))
     return tuple(pod for pod in chain.from_iterable(found) if pod.pod_clique_label is None and pod.owner_uid in uids)

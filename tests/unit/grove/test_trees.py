@@ -170,6 +170,15 @@ def test_what_belongs_to_nobody_joins_no_tree() -> None:
     assert tree.pod_gangs == ()
 
 
+def test_what_names_an_owner_in_another_namespace_joins_no_tree() -> None:
+    """The API server takes any uid there, and Kubernetes knows no such owner: a tenant would refuse another's set."""
+    world = World().grow(maps=True)
+    expected = shape(world.snapshot())
+    for item in [item for item in world.objects if item["kind"] != "PodCliqueSet"]:
+        world.objects.append({**item, "metadata": {**item["metadata"], "namespace": "tenant", "uid": "forged"}})
+    assert shape(world.snapshot()) == expected
+
+
 @pytest.mark.parametrize("gone", ["grove.io~1podclique", "app.kubernetes.io~1managed-by"])
 def test_a_pod_is_groves_by_its_pod_clique_whatever_else_its_labels_say(gone: str) -> None:
     """Grove finds pods by their controller from alpha.12-rc1 on, so one that lacks a label is read like any other."""
