@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 
-from migrator.errors import DecodeError, InputError
 from migrator.grove import objects, places
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
@@ -22,18 +21,9 @@ HashesUnder = Callable[[Scheme], SetHashes]
 def hashes_of(pcs: objects.PodCliqueSet) -> HashesUnder:
     """The hashes of a set under any scheme, each computed once.
 
-    Raises :class:`~migrator.errors.InputError` for a set that Go could not decode.
+    Each raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode.
     """
-    hasher = SetHasher({"spec": pcs.spec})
-
-    @cache
-    def under(scheme: Scheme) -> SetHashes:
-        try:
-            return hasher.under(scheme)
-        except DecodeError as error:
-            raise InputError(f"{pcs.ref}: {error}") from error
-
-    return under
+    return cache(SetHasher({"spec": pcs.spec}).under)
 
 
 class Verdict(Enum):

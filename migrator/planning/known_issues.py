@@ -8,10 +8,12 @@ gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from migrator.errors import DecodeError
 from migrator.exact_json import integer
 from migrator.grove import objects
 from migrator.hashing.schemes import Scheme
@@ -354,5 +356,6 @@ def _sources(plan: model.SetPlan, options: PlanOptions, running: str | None) -> 
     found: Iterable[Scheme] = (plan.source,) if plan.source is not None else ()
     if plan.source is None:
         pcs, hashes = plan.tree.pcs, hashes_of(plan.tree.pcs)
-        found = (one for one in table.released_schemes() if hashes(one).generation == pcs.generation_hash)
+        with suppress(DecodeError):  # a set that cannot be hashed is of no release that is known
+            found = [one for one in table.released_schemes() if hashes(one).generation == pcs.generation_hash]
     return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

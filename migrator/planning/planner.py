@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from migrator.errors import UsageError
+from migrator.errors import DecodeError, UsageError
 from migrator.grove import places
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
@@ -19,8 +19,8 @@ from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
 from migrator.planning.detect import HashesUnder, HashPair, Verdict, detect, hashes_of
-from migrator.planning.disruption import disruption_of
-from migrator.planning.guards import values
+from migrator.planning.disruption import all_pods, disruption_of
+from migrator.planning.guards import fields, values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.known_issues import advise
@@ -65,7 +65,7 @@ def make_plan(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) 
     """Decide the changes of every selected set.
 
     With ``skip_refused`` refused sets are left out, unless that leaves nothing to migrate.
-    Raises :class:`~migrator.errors.InputError` for a PodCliqueSet that Go could not decode.
+    A PodCliqueSet that Go could not decode is refused.
     """
     stored = sum(1 for tree in snapshot.trees for _ in places.stored_hashes(tree))  # at least as many as patches
     downtime = stored / PATCHES_PER_SECOND + OPERATOR_UPGRADE
@@ -105,7 +105,10 @@ def holds_target(plan: model.SetPlan) -> bool:
 
 def _may_hold_target(tree: Tree, target: Scheme) -> bool:
     """Whether a set holds a hash of the target, which may be another scheme's too."""
-    new = hashes_of(tree.pcs)(target)
+    try:
+        new = hashes_of(tree.pcs)(target)
+    except DecodeError:
+        return False
     return any(item.value == new.of(item.clique) for item in places.stored_hashes(tree))
 
 
@@ -124,6 +127,16 @@ def _changes_of(stored: Iterable[places.StoredHash], target: SetHashes) -> tuple
 
 
 def _plan_of(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
+    """The plan of one set, whatever the others are like."""
+    try:
+        return _decide(tree, snapshot, options, known, downtime)
+    except DecodeError as error:  # its hashes are not known, so an upgrade may recreate all of its pods
+        finding, lost = fields.not_hashable(tree.ref, error), all_pods(tree)
+        target = options.target.scheme
+        return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost)
+
+
+def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, downtime: float) -> model.SetPlan:
     target, builds = options.target.scheme, table.targets_of(options.target)
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
@@ -235,7 +248,11 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     hashes = hashes_of(tree.pcs)
-    pair = HashPair(hashes(new), hashes(old))
+    try:
+        pair = HashPair(hashes(new), hashes(old))
+    except DecodeError as error:
+        kept = values.LEFT_ALONE.found(tree.ref, None, f"cannot be hashed, so it is left alone: {error}")
+        return model.SetPlan(tree, new, old, model.SetState.DONE, (), (kept,))
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
     for item in by_verdict[Verdict.FOREIGN]:
         same = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))

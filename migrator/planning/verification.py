@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from migrator import words
+from migrator.errors import DecodeError
 from migrator.grove import objects, places
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
@@ -66,7 +67,11 @@ def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterat
     stored = tuple(places.stored_hashes(tree))
     if not stored:
         return
-    pair = HashPair(hashes(target), hashes(target))
+    try:
+        pair = HashPair(hashes(target), hashes(target))
+    except DecodeError as error:
+        yield Problem(tree.ref, None, f"{tree.ref}: its template cannot be hashed: {error}", settles=False)
+        return
     other = [item for item in stored if pair.classify(item) not in {Verdict.TARGET, Verdict.LEFTOVER}]
     lags = lagging(tree, other)
     migrated = (source,) if source else schemes.all_schemes()

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from migrator.grove.objects import pod_spec_of
+from migrator.errors import DecodeError
+from migrator.grove.objects import Ref, pod_spec_of
 from migrator.hashing import layouts
 from migrator.kinds import pointer
 from migrator.planning.guards import base
@@ -22,9 +23,20 @@ OF_TARGET: Final = base.Guard(
     "The template has fields that only the target operator knows",
     "remove the field before the upgrade and add it again afterwards",
 )
+UNHASHABLE: Final = base.Guard(
+    "GM-139",
+    "not-hashable",
+    "The template cannot be hashed",
+    "correct the field, or leave this set out with --skip-refused: the upgrade recreates its pods",
+)
 OF_SOURCE: Final = base.Guard(
     "GM-134", "field-of-source", "The template has fields that the target operator does not know", warns=True
 )
+
+
+def not_hashable(ref: Ref, error: DecodeError) -> Finding:
+    """A template that Go would not decode, or of which no hash can be computed here; other sets are not affected."""
+    return UNHASHABLE.found(ref, pointer(*error.steps), f"has a template that cannot be hashed: {error}")
 
 
 def fields(facts: base.SetFacts) -> Iterator[Finding]:
@@ -86,5 +98,5 @@ def _added_to_struct(struct: str, value: Mapping[str, Any], path: Path, older: s
             yield (*path, key)
 
 
-GUARDS: Final[tuple[base.Guard, ...]] = (OF_TARGET, OF_SOURCE)
+GUARDS: Final[tuple[base.Guard, ...]] = (OF_TARGET, OF_SOURCE, UNHASHABLE)
 CHECKS: Final = (fields,)

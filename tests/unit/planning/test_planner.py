@@ -49,6 +49,36 @@ def two() -> World:
     return world
 
 
+def undecodable(world: World) -> World:
+    """The set ``bad`` has a quantity that the API server takes without Grove's webhook (measured), and Go does not."""
+    container = world.of("PodCliqueSet", "bad")["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]
+    container["resources"] = {"limits": {"example.test/x": "1e1.5"}}
+    return world
+
+
+def test_a_set_that_cannot_be_hashed_stops_no_other() -> None:
+    """It is refused and can be skipped, whoever has made it; all of its pods are at stake."""
+    world = undecodable(World().grow("good", namespace="a").grow("bad", namespace="b"))
+    bad, good = world.plan().set_plans[::-1]
+    field = "/spec/template/cliques/0/spec/podSpec/containers/0/resources/limits/example.test~1x"
+    assert refusals(bad.findings) == [("GM-139", "bad", field)]
+    assert (bad.state, bad.disruption.pods, good.state) == (SetState.REFUSED, 6, SetState.MIGRATE)
+    states = [one.state for one in world.plan(skip_refused=True, resumes=True).set_plans]
+    assert states == [SetState.MIGRATE, SetState.SKIPPED]
+
+
+def test_a_set_that_cannot_be_hashed_stops_no_revert() -> None:
+    """Nothing of it can be put back, and the others must be."""
+    world = World().grow("good", namespace="a", scheme="legacy-1.35").grow("bad", namespace="b", scheme="legacy-1.35")
+    plan = undecodable(world).revert()
+    assert [(one.tree.ref.name, one.state) for one in plan.set_plans] == [
+        ("good", SetState.MIGRATE),
+        ("bad", SetState.DONE),
+    ]
+    assert warnings(plan.set_plans[1].findings) == [("GM-112", "bad", None)]
+    assert plan_revert(world.snapshot(), options_of(target="canonical-1.35"), None).set_plans == ()
+
+
 def test_a_narrowed_plan_counts_the_whole_cluster_and_names_the_others_that_need_it() -> None:
     """The operator serves all of it: what is at stake does not depend on -n or -l, and who is left out is told."""
     plan = two().plan(namespace="a")

@@ -40,6 +40,15 @@ def test_a_set_that_goes_or_has_not_begun_is_not_judged() -> None:
     assert problems(World([World().grow().pcs]).put("PodCliqueSet", "web", "/status", {})) == []
 
 
+def test_a_set_that_cannot_be_hashed_is_a_problem_of_its_own() -> None:
+    """The other sets are judged all the same, and nobody waits for it."""
+    world = World().grow("bad", scheme="legacy-1.35").grow("web", scheme="legacy-1.35")
+    world.put("PodCliqueSet", "bad", "/spec/template/cliques/0/spec/podSpec/containers", [{"image": 1}])
+    (problem,) = problems(world)
+    assert (problem.ref.name, problem.settles) == ("bad", False)
+    assert "its template cannot be hashed: spec.template.cliques[0]" in problem.message
+
+
 @pytest.mark.parametrize("name", PROGRESS_FIELDS)
 def test_an_update_in_flight_is_reported_under_the_field_that_holds_it(name: str) -> None:
     """Operators up to alpha.8 write ``rollingUpdateProgress``: that field is named, and its end is read there."""
