@@ -140,9 +140,11 @@ def _checked(record: Record) -> Record:
         raise TypeError("started has no time zone")
     if record.scheme:
         schemes.by_name(record.scheme)
-    if record.is_open:  # then the next commands name its target
-        try:
-            named(record.target)
-        except UnknownScheme:
-            raise ValueError(f"this version does not know its target {record.target}") from None
+    if record.is_open:  # then messages and the next commands name these
+        sources = [] if record.source == AUTO else [("source", record.source)]
+        for what, name in (("target", record.target), *sources):
+            try:
+                named(name)
+            except UnknownScheme:
+                raise ValueError(f"this version does not know its {what} {name}") from None
     return record

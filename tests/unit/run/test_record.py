@@ -54,6 +54,7 @@ def test_a_finished_record_of_another_format_is_no_obstacle(version: int) -> Non
     ("A state that is no text.", (text(state=[]),)),
     ("A scheme that nobody knows.", (text(scheme="legacy-9.99"),)),
     ("A target that only a newer version knows.", (text(target="v0.1.0-alpha.99"),)),
+    ("A source that nobody knows, which messages would quote.", (text(source="x; `rm` this"),)),
     ("A number for a text.", (text(target=5),)),
     ("A text for a flag.", (text(revert="no"),)),
     ("A time that is none.", (text(started="yesterday"),)),
