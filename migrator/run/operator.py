@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
@@ -124,9 +124,9 @@ class Operator:
 class Found:
     """The operator, and findings about it. ``home`` is where our Lease and record are kept, if that is known.
 
-    ``parked``: the operator's Lease there is. ``several``: Deployments in more than one namespace may be the operator,
-    and none is named, so the home is a guess. ``others`` are the images of other operators that run, by what they are:
-    each of them acts, whatever we hold.
+    It is not where Deployments in several namespaces may be the operator and none is named: whoever makes one must not
+    choose the record. ``parked``: the operator's Lease is. ``others`` are the images of other operators that run, by
+    what they are: each of them acts, whatever we hold.
     """
 
     home: str | None = None
@@ -134,12 +134,6 @@ class Found:
     findings: tuple[Finding, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)
     parked: bool = False
-    several: bool = False
-
-    @property
-    def without_a_guess(self) -> Found:
-        """The same without a home that is a guess: whoever makes a Deployment must not choose the record."""
-        return replace(self, home=None) if self.several else self
 
     @property
     def may_be_anywhere(self) -> bool:
@@ -164,7 +158,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     candidates = _deployments(cluster, flags)
     labelled = _pods(cluster, label_selector=_CHART_LABELS)
     chosen, unclear = _choose(cluster, candidates, flags, home)
-    several = home is None and flags.namespace is None and len(set(map(_namespace, candidates))) > 1
+    is_guess = home is None and flags.namespace is None and len(set(map(_namespace, candidates))) > 1
     home = home or (_namespace(chosen) if chosen else flags.namespace)
     home = home or next(map(_namespace, labelled), None) or own
     pods = [raw for raw in labelled if _namespace(raw) == home]
@@ -183,7 +177,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
     parked = lease.holder == PARKED
     if chosen is None and not pods:
-        return Found(home, None, tuple(findings), others, parked, several)
+        return Found(home, None, tuple(findings), others, parked)
     operator = _operator(chosen, pods, lease)
     if not operator.elects:
         name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
@@ -192,7 +186,7 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
             "out an operator that starts meanwhile"
         )
         findings.append(operators.NO_ELECTION.found(None, None, message))
-    return Found(home, operator, tuple(findings), others, parked, several)
+    return Found(None if is_guess else home, operator, tuple(findings), others, parked)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:

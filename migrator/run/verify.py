@@ -61,7 +61,7 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     The record of a run that did not end is a problem at any time; one in another namespace than the operator's only
     until the operator is named, and nothing else is taken from it.
     """
-    snapshot, installed = read_snapshot(cluster), operator.find(cluster, options.flags).without_a_guess
+    snapshot, installed = read_snapshot(cluster), operator.find(cluster, options.flags)
     found_records, seen = records(cluster, installed), replace(unplanned(options), found=installed)
     seen = seen if installed.may_be_anywhere else look_elsewhere(cluster, seen)
     of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))

@@ -11,7 +11,7 @@ from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.record import Record, State
 from testbed import operator_installation as installation
 from tests.support.command_line import HOME, Invoke
-from tests.support.memory_site import NEW, Site
+from tests.support.memory_site import NEW, OLD, Site
 
 LATER = datetime(2090, 1, 1, tzinfo=UTC)  # than every run of ours
 FOREIGN = {
@@ -78,17 +78,19 @@ def test_verify_does_not_take_the_time_of_the_migration_from_elsewhere(upgraded:
     assert after["comparedWithRecord"] is False
 
 
-@pytest.mark.parametrize("command", [("plan",), ("verify", *TO)], ids=["first look", "verify"])
-def test_another_deployment_does_not_make_a_record_the_operators(
-    command: tuple[str, ...], upgraded: Site, invoke: Invoke
-) -> None:
-    """A tenant may make one with the chart's labels, too, and that of the operator is at zero during an upgrade."""
-    upgraded.install(NEW, 0)
-    put(upgraded, FOREIGN["open"])
-    upgraded.store.put(installation.deployment(installation.image(NEW), namespace="tenant", replicas=1))
-    said = " ".join(invoke(*command, code=(0, 7)).out.split())
-    assert "Lease tenant/grove-migrator has a record" in said
-    assert "run --to v0.1.0-alpha.3" not in said
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_a_second_deployment_brings_no_record_with_it(text: str, upgraded: Site, invoke: Invoke) -> None:
+    """A tenant labels one as the operator, in a namespace that sorts first: its command would undo the upgrade."""
+    put(upgraded, text, "another")
+    upgraded.store.put(installation.deployment(installation.image(OLD), namespace="another", observed=True))
+    for command in (("plan",), ("plan", *TO)):
+        said = " ".join(invoke(*command).out.split())
+        assert "alpha.3 --stop-operator" not in said
+        assert said.count("name your operator's with --operator") <= 1
+    assert "next" not in invoke("verify", *AFTER, code=7).out
+    refused = invoke("run", *TO, "--stop-operator", code=6).err
+    assert "alpha.3 --stop-operator" not in refused
+    assert "Deployment another/grove-operator runs" in invoke("verify", *AFTER, *HOME, code=7).out
 
 
 def test_without_an_operator_every_record_counts(invoke: Invoke, site: Site) -> None:
