@@ -127,10 +127,7 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
             "cluster?"
         )
     reads: tuple[tuple[Guard, Callable[[Observation], Observation]], ...] = (
-        (
-            operators.RUNNING,
-            lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags)),
-        ),
+        (operators.RUNNING, lambda seen: replace(seen, found=operator.find(cluster, seen.options.flags))),
         (operators.OPEN_RECORD, partial(_look_at_records, cluster)),
         (operators.WEBHOOK, partial(look_at_webhooks, cluster)),
     )
