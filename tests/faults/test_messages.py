@@ -121,6 +121,20 @@ def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> No
     assert "operator finish" not in said, said
 
 
+@table(
+    "dry_run",
+    ("A rerun.", (False,)),
+    ("Its dry run.", (True,)),
+)
+def test_after_an_edit_in_mid_run_the_same_command_is_no_advice(*, dry_run: bool) -> None:
+    """It would end with 6 again: only the revert helps, after which the old operator rolls the edit out."""
+    world = killed(world=World(cluster.grown()))
+    users.begin_update(world)
+    said = str(world.run(code=STUCK, dry_run=dry_run))
+    assert "Undo the run with `--revert`, let the old operator end this, and run again" in said, said
+    assert "command again" not in said, said
+
+
 def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     """Another Grove runs in a namespace of its own: GM-205 names the way, which is --operator."""
     world = killed(world=World(cluster.grown()))
