@@ -122,7 +122,8 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     plans = list(targets)
     newer, reached = newer_releases(plans, look.running), _target_plan(seen, plans)
     if look.resumes:
-        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator"),)
+        undo = ["--revert"] if look.undoes else []
+        commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator", *undo),)
     else:
         commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
     progress = status.how_far(reached, reverts="--revert" in look.resumes) if look.resumes and reached else ""

@@ -50,9 +50,13 @@ def how_far(plan: model.Plan, *, reverts: bool) -> str:
 
 def _unfinished(outlook: Outlook, progress: str) -> str:
     """How far a run got that did not end, and what is next."""
-    undo = "" if "--revert" in outlook.resumes else ", or add `--revert` to it to restore every old hash"
+    following = "Run the next command to finish, or add `--revert` to it to restore every old hash."
+    if outlook.undoes:
+        following = "Run the next command to undo this run, let the old operator end what blocks it, and run again."
+    elif "--revert" in outlook.resumes:
+        following = "Run the next command to finish."
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    return words.wrapped(f"{progress}{stay}Run the next command to finish{undo}.")
+    return words.wrapped(f"{progress}{stay}{following}")
 
 
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:

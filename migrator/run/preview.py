@@ -20,7 +20,7 @@ from migrator.releases.table import named
 from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.leases import WAITS
-from migrator.run.record import Record
+from migrator.run.record import Record, State
 from migrator.run.seen import Observation, check_there, look_at_webhooks, look_elsewhere, records, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.words import sentence
@@ -61,6 +61,7 @@ def first_look(
         running=read.known.running,
         record=" ".join([*story, *(sentence(str(finding)) for finding in read.seen.of_witnesses())]),
         resumes=() if run is None else run.flags,
+        undoes=run is not None and _is_blocked(read, options, run),
         installed=release.name if release is not None else None,
     )
     return look, targets, read.seen
@@ -80,6 +81,20 @@ def _unfinished(read: _Read, options: PlanOptions) -> Record | None:
         if all(one.state is model.SetState.DONE for one in plan.set_plans):
             return last
     return None
+
+
+def _is_blocked(read: _Read, options: PlanOptions, run: Record) -> bool:
+    """Whether a run that is half-way stays refused until an operator has worked, which needs the old hashes.
+
+    An operator of the target recreates the pods of sets that are not migrated: a run beside that one tells so.
+    """
+    if run.state is not State.WRITING or run.revert:
+        return False
+    options, installed = replace(options, target=named(run.target)), read.seen.operator
+    if installed is not None and RunOptions(options).is_target(installed.image):
+        return False
+    plan = planner.make_plan(read.snapshot, options, replace(read.known, recorded=run.source_scheme, resumes=True))
+    return any(finding.settles for finding in plan.refusals)
 
 
 def _story(run: Record, *, parked: bool) -> str:

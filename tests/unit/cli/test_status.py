@@ -164,6 +164,15 @@ def test_beside_the_new_operator_at_zero_that_one_ends_an_update(site: Site, inv
     assert not [one for one in said if "run --revert" in one]
 
 
+def test_beside_a_run_that_an_edit_has_stopped_the_next_command_reverts(site: Site, invoke: Invoke) -> None:
+    """The run itself would be refused again: an operator has to roll out the edit, beside old hashes."""
+    end_half_way(site, invoke)
+    said, _, following = invoke("plan").out.partition("next ")
+    assert f"{STAY_AT_ZERO} Run the next command to undo this run" in " ".join(said.split())
+    assert following.split() == f"grove-migrator run --to {NEW} --stop-operator --revert".split()
+    invoke(*following.split()[1:])
+
+
 def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(site: Site, invoke: Invoke) -> None:
     """The record knows the release that comes back, whose operator would exit without them; several have its hashes."""
     invoke(*RUN)
