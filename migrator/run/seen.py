@@ -382,7 +382,7 @@ def check_there(snapshot: objects.Snapshot, seen: Observation) -> None:
         raise errors.ClusterError(f"the API server does not know podcliquesets.grove.io, although {what}")
     if seen.writing_record is not None and not snapshot.trees:
         raise errors.ClusterError(
-            "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, delete the "
+            "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, first delete the "
             "record: docs/upgrade.md has the command"
         )
 

@@ -273,7 +273,7 @@ def test_plan_does_not_believe_that_every_recorded_set_is_gone(
     invoke("run", *TO, "--stop-operator", code=6)
     for raw in site.store.everything(POD_CLIQUE_SETS):
         site.store.drop(POD_CLIQUE_SETS, raw["metadata"]["namespace"], raw["metadata"]["name"])
-    said = "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose"
+    said = "a run did not end, and no PodCliqueSet was read; if all of them were deleted on purpose, first delete the"
     assert said in invoke("run", *TO, "--stop-operator", code=6).failure["message"]
     assert said in invoke("plan", *target, code=1).failure["message"]
     invoke("plan", *target, "-n", "search")  # they may be elsewhere
