@@ -26,6 +26,12 @@ from migrator.run.write import SetConflict
 
 Step = Callable[[Session], None]
 
+#: What exit code 6 says if nothing but a Lease in another namespace, where anybody may write it, shows a run that did
+#: not end.
+STRANGE: Final = (
+    "If it is yours, keep the operator at zero replicas meanwhile: some sets may hold new hashes and others old ones"
+)
+
 #: What is next where only an operator could end a refusal, for which every set must have its old hashes.
 UNDO_FIRST: Final = "Undo the run with `--revert`, let the old operator end this, and run again"
 
@@ -196,6 +202,9 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     if run.closed and run.leases is not None and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     if _names_next_command(run, error):
+        here = record is not None or run.seen.parked or run.seen.has_new_hashes
+        if isinstance(error, errors.Refused) and not here:
+            return STRANGE
         return f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO}"
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from migrator import kinds
 from migrator.errors import MAY_DIFFER, Unreachable
+from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import FAILED, STUCK, Step, do_at, kill, when
@@ -142,6 +143,16 @@ def test_beside_a_dead_run_elsewhere_the_same_command_is_no_advice() -> None:
     said = str(world.run(code=STUCK))
     assert "with --operator" in said, said
     assert "command again" not in said, said
+
+
+def test_beside_a_strange_lease_an_operator_that_runs_need_not_stop() -> None:
+    """Anybody may have written it in a namespace of his own: only if that run is yours, the operator stays at zero."""
+    world, record = World(cluster.grown()), killed().record
+    metadata = {"name": OWN_LEASE, "namespace": "other", "annotations": {RECORD: record}}
+    world.store.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}})
+    said = str(world.run(code=STUCK))
+    assert "If it is yours, keep the operator at zero" in said, said
+    assert "Keep the operator at zero" not in said, said
 
 
 def test_beside_a_dead_run_to_another_target_nobody_is_told_to_let_the_operator_run() -> None:
