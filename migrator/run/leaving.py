@@ -238,6 +238,8 @@ def _beside_target_next(run: Session, error: BaseException) -> str:
     known = installed is not None and installed.deployment and run.options.is_target(installed.image)
     start = f"`{installed.start_command}`" if installed is not None and known else "start it"
     first = "If that does not help" if isinstance(error, errors.Refused) else "Run again. If that is refused"
+    if isinstance(error, errors.Refused) and any(finding.settles for finding in run.seen.plan.refusals):
+        first = "To end this"  # the refusal names no remedy
     return (
         f"{first}, let the target's operator run, which recreates the pods of sets that are not migrated: {start}, and "
         "delete its Lease if that is parked"

@@ -110,6 +110,7 @@ def test_beside_the_targets_operator_that_is_the_way_on_and_its_price_is_said(ma
     assert "let the target's operator run, which recreates the pods of sets that are not migrated" in said, said
     assert "at zero" not in said, said
     assert "Run again" not in said, said
+    assert "If that does not help" not in said, "the remedy needs another operator, so it is left out"
 
 
 def test_beside_half_written_sets_nobody_is_told_to_let_the_operator_run() -> None:
