@@ -21,7 +21,7 @@ _MOST: Final = 3
 _GENERATE: Final = (("scripts.cli_reference", "--write"), ("scripts.readme",))
 
 _GUARD: Final = '''
-NAMED: Final = base.Guard("GM-139", "odd-name", "The set has an odd annotation", warns=True)
+NAMED: Final = base.Guard("GM-140", "odd-name", "The set has an odd annotation", warns=True)
 
 
 def named(facts: base.SetFacts) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def named(facts: base.SetFacts) -> Iterator[Finding]:
 
 
 '''
-_SECTION: Final = """### GM-139
+_SECTION: Final = """### GM-140
 **The set has an odd annotation** (`odd-name`). Warns.
 
 - **Do:** nothing.
@@ -45,7 +45,7 @@ def test_an_odd_name_warns() -> None:
     """The plan names the set."""
     world = World().grow()
     world.pcs["metadata"]["annotations"] = {"odd": "x"}
-    assert warnings(world.findings()) == [("GM-139", "web", None)]
+    assert warnings(world.findings()) == [("GM-140", "web", None)]
 '''
 _RELEASE: Final = (
     '{"release": "v0.1.0-alpha.12", "minor": "1.35", "algorithm": "legacy", "commit": "0123abcd", '
@@ -84,7 +84,7 @@ CHANGES: Final = {
         {
             "migrator/planning/guards/fields.py": (
                 ("\n\ndef newer_fields(", f"\n{_GUARD}def newer_fields("),
-                ("(OF_TARGET, OF_SOURCE)", "(OF_TARGET, OF_SOURCE, NAMED)"),
+                ("(OF_TARGET, OF_SOURCE, UNHASHABLE)", "(OF_TARGET, OF_SOURCE, UNHASHABLE, NAMED)"),
                 ("CHECKS: Final = (fields,)", "CHECKS: Final = (fields, named)"),
             ),
             "docs/guards.md": (("### GM-134\n", _SECTION),),
