@@ -32,9 +32,8 @@ from migrator.releases import table
 #: refuses a set whose gang termination would happen meanwhile.
 OPERATOR_UPGRADE: Final = 300.0
 
-
 #: What to do about a refusal that an operator would end, while a run is half-way and none may run.
-_UNDO_FIRST: Final = "undo the run with `run --revert`, let the old operator end this, and run again"
+_UNDO_FIRST: Final = "undo the run with `--revert`, let the old operator end this, and run again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,105 @@
+"""A set is edited in mid-run, or between a run and the upgrade: what the screens advise costs no more pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from migrator.errors import STAY_AT_ZERO
+from migrator.exact_json import JSONObject
+from migrator.kinds import LEASES, POD_CLIQUE_SETS, PODS
+from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.record import Record, State
+from tests.support.clock import START
+from tests.support.command_line import HOME, Invoke
+from tests.support.memory_site import NEW, Site
+
+RUN = ("run", "--to", NEW, "--stop-operator")
+
+
+def edit(site: Site) -> None:
+    """The owner of a set changes its template."""
+
+    def another(body: JSONObject) -> None:
+        body["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["image"] = "another:2"
+
+    site.store.edit(POD_CLIQUE_SETS, "inference", "llama-70b", another)
+
+
+def end_half_way(site: Site, invoke: Invoke) -> None:
+    """A set is edited in mid-run."""
+    site.store.meanwhile(lambda: edit(site), verb="patch", resource=PODS, dry_run=False, applied=True)
+    invoke(*RUN, code=6)
+
+
+def lose_the_record(site: Site, invoke: Invoke) -> None:
+    """... and somebody deletes our Lease."""
+    end_half_way(site, invoke)
+    site.store.drop(LEASES, "grove-system", OWN_LEASE)
+
+
+def end_well(site: Site, invoke: Invoke) -> None:
+    """A set is edited after the run, before the upgrade."""
+    invoke(*RUN)
+    edit(site)
+
+
+def advice(invoke: Invoke, target: str, code: int | tuple[int, ...], *more: str) -> list[str]:
+    """What a run and a plan to this target say is to be done about their refusals."""
+    events = invoke("run", "--to", target, "--stop-operator", *more, code=code).events
+    refused = [event["remedy"] for event in events if event["event"] == "guard_refusal"]
+    assert len(refused) > 1
+    return [*refused, " ".join(invoke("plan", "--to", target).out.split())]
+
+
+@pytest.mark.parametrize(
+    ("before", "target"),
+    [(end_half_way, NEW), (end_half_way, "legacy-1.37"), (lose_the_record, NEW), (end_well, NEW)],
+    ids=["half-way", "half-way to another target", "half-way without its record", "migrated"],
+)
+def test_beside_migrated_sets_no_advice_needs_the_old_operator(
+    before: Callable[[Site, Invoke], None], target: str, site: Site, invoke: Invoke
+) -> None:
+    """It would replace pods of the sets that are half-way or done: the revert comes first."""
+    before(site, invoke)
+    said = advice(invoke, target, 6)
+    assert all("--revert`" in one for one in said)
+    assert not [one for one in said if "running operator" in one or "delete the pod" in one]
+
+
+def test_beside_a_half_way_run_a_refusal_still_says_that_it_can_be_allowed(site: Site, invoke: Invoke) -> None:
+    """What --allow accepts needs no revert."""
+    end_half_way(site, invoke)
+    assert "run again, or run with --allow GM-101" in " ".join(advice(invoke, NEW, 6))
+
+
+def test_beside_the_record_of_another_namespace_the_operator_that_runs_ends_an_update(
+    site: Site, invoke: Invoke
+) -> None:
+    """There is no run to undo here, whoever wrote that Lease."""
+    record = Record("x", "9", "auto", NEW, START, State.WRITING).text()
+    metadata = {"name": OWN_LEASE, "namespace": "tenant", "annotations": {RECORD: record}}
+    site.store.put({"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}})
+    edit(site)
+    said = advice(invoke, NEW, (3, 6), *HOME, "--wait", "4s")
+    assert not [one for one in said if "run --revert" in one]
+    assert "let the running operator finish" in " ".join(said)
+
+
+def test_beside_the_new_operator_at_zero_that_one_ends_an_update(site: Site, invoke: Invoke) -> None:
+    """It knows the hashes of all other sets."""
+    end_well(site, invoke)
+    site.replace_crds(NEW)
+    site.install(NEW, 0)
+    said = advice(invoke, NEW, (3, 6))
+    assert not [one for one in said if "run --revert" in one]
+
+
+def test_beside_a_run_that_an_edit_has_stopped_the_next_command_reverts(site: Site, invoke: Invoke) -> None:
+    """The run itself would be refused again: an operator has to roll out the edit, beside old hashes."""
+    end_half_way(site, invoke)
+    said, _, following = invoke("plan").out.partition("next ")
+    assert f"{STAY_AT_ZERO} Run the next command to undo this run" in " ".join(said.split())
+    assert following.split() == f"grove-migrator run --to {NEW} --stop-operator --revert".split()
+    invoke(*following.split()[1:])
