@@ -15,6 +15,8 @@ MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
 STAY_AT_ZERO: Final = "Keep the operator at zero replicas."
 AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
+#: What is next where only an operator could end a refusal, for which every set must have its old hashes.
+UNDO_FIRST: Final = "Undo the run with `--revert`, let the old operator end this, and run again"
 
 #: Makes a dump: pods and every kind of Grove that the cluster has. ``kubectl get`` fails for a kind that it lacks
 #: (podgangmaps in most releases before alpha.12).

@@ -16,7 +16,7 @@ LABEL: Final = 10
 GAP: Final = 3
 #: Stands for a space at which a line is not broken; no printable text has it.
 _NO_BREAK: Final = "\0"
-_IN_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._:/@+-]")
+_IN_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._:/@+\[\]-]")
 #: What `run` and `verify` say of a cluster without sets.
 NO_SETS: Final = "no PodCliqueSet was found. Is this the right cluster?"
 

@@ -19,8 +19,8 @@ class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
     ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
-    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end;
-    if it ``undoes``, only its revert can end.
+    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end; if it ``undoes``,
+    only its revert can end.
     """
 
     name: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from migrator.errors import DecodeError, UsageError
+from migrator.errors import UNDO_FIRST, DecodeError, UsageError
 from migrator.grove import places
 from migrator.grove.objects import Snapshot, Tree
 from migrator.hashing import schemes
@@ -31,9 +31,6 @@ from migrator.releases import table
 #: The time from the last write until the next operator works, in seconds; the time of the writes comes on top. GM-116
 #: refuses a set whose gang termination would happen meanwhile.
 OPERATOR_UPGRADE: Final = 300.0
-
-#: What to do about a refusal that an operator would end, while a run is half-way and none may run.
-_UNDO_FIRST: Final = "undo the run with `--revert`, let the old operator end this, and run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +180,7 @@ def _beside_a_run(finding: model.Finding) -> model.Finding:
     """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods."""
     waits = finding.settles and finding.severity is model.Severity.REFUSAL
     or_allow = f", or run with --allow {finding.code}" if finding.overridable else ""
-    return replace(finding, remedy=_UNDO_FIRST + or_allow) if waits else finding
+    return replace(finding, remedy=UNDO_FIRST + or_allow) if waits else finding
 
 
 def _is_skipped(tree: Tree) -> bool:

@@ -32,9 +32,6 @@ STRANGE: Final = (
     "If it is yours, keep the operator at zero replicas meanwhile: some sets may hold new hashes and others old ones"
 )
 
-#: What is next where only an operator could end a refusal, for which every set must have its old hashes.
-UNDO_FIRST: Final = "Undo the run with `--revert`, let the old operator end this, and run again"
-
 #: Seconds: to leave, and to go back.
 _TIME_TO_LEAVE: Final = 60.0
 _TIME_TO_GO_BACK: Final = 600.0
@@ -262,7 +259,7 @@ def _next_step(run: Session) -> str:
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
     back = "" if revert else errors.OR_REVERT
     if any(finding.settles for finding in seen.plan.refusals):  # until an operator ends that, every rerun is refused
-        again, back = UNDO_FIRST, ""
+        again, back = errors.UNDO_FIRST, ""
     return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"
 
 

@@ -66,8 +66,7 @@ class SetFacts:
 
     ``source`` is the scheme that explains most of the set, or all of it (``explained``); the next operator is one of
     ``builds``. ``recorded``: the source is that of a record. ``now`` is ``None`` for a dump, which has no time;
-    ``downtime`` of the operator is in seconds. ``possible_hashes`` are all of the cluster,
-    by value.
+    ``downtime`` of the operator is in seconds. ``possible_hashes`` are all of the cluster, by value.
     """
 
     tree: objects.Tree
