@@ -184,6 +184,11 @@ class Plan:
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.REFUSAL)
 
     @property
+    def waits_for_an_operator(self) -> bool:
+        """Whether something forbids the run that an operator may end."""
+        return any(finding.settles for finding in self.refusals)
+
+    @property
     def warnings(self) -> tuple[Finding, ...]:
         """Everything that informs."""
         return tuple(finding for finding in self.all_findings if finding.severity is Severity.WARNING)

@@ -234,9 +234,9 @@ def _beside_target_next(run: Session, error: BaseException) -> str:
     installed = run.seen.operator
     known = installed is not None and installed.deployment and run.options.is_target(installed.image)
     start = f"`{installed.start_command}`" if installed is not None and known else "start it"
-    first = "If that does not help" if isinstance(error, errors.Refused) else "Run again. If that is refused"
-    if isinstance(error, errors.Refused) and any(finding.settles for finding in run.seen.plan.refusals):
-        first = "To end this"  # the refusal names no remedy
+    first = "Run again. If that is refused"
+    if isinstance(error, errors.Refused):  # which names no remedy that needs an operator
+        first = "To end this" if run.seen.plan.waits_for_an_operator else "If that does not help"
     return (
         f"{first}, let the target's operator run, which recreates the pods of sets that are not migrated: {start}, and "
         "delete its Lease if that is parked"
@@ -258,7 +258,7 @@ def _next_step(run: Session) -> str:
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
     back = "" if revert else errors.OR_REVERT
-    if any(finding.settles for finding in seen.plan.refusals):  # until an operator ends that, every rerun is refused
+    if seen.plan.waits_for_an_operator:  # until then, every rerun is refused
         again, back = errors.UNDO_FIRST, ""
     return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"
 

@@ -135,11 +135,6 @@ class Found:
     others: Mapping[str, str] = field(default_factory=dict)
     parked: bool = False
 
-    @property
-    def may_be_anywhere(self) -> bool:
-        """Whether nothing shows where an operator is or was."""
-        return self.home is None and self.operator is None
-
     def refuse_unclear(self) -> None:
         """Raise :class:`~migrator.errors.ForeignOperator` if it is not clear which operator runs, or may start."""
         for found in self.findings:

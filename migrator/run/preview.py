@@ -21,7 +21,7 @@ from migrator.run import operator
 from migrator.run.context import RunOptions
 from migrator.run.leases import WAITS
 from migrator.run.record import Record, State
-from migrator.run.seen import Observation, check_there, look_at_webhooks, look_elsewhere, records, unplanned
+from migrator.run.seen import Observation, check_there, look_at_records, look_at_webhooks, unplanned
 from migrator.run.snapshot import read_snapshot
 from migrator.words import sentence
 
@@ -94,7 +94,7 @@ def _is_blocked(read: _Read, options: PlanOptions, run: Record) -> bool:
     if installed is not None and RunOptions(options).is_target(installed.image):
         return False
     plan = planner.make_plan(read.snapshot, options, replace(read.known, recorded=run.source_scheme, resumes=True))
-    return any(finding.settles for finding in plan.refusals)
+    return plan.waits_for_an_operator
 
 
 def _story(run: Record, *, parked: bool) -> str:
@@ -166,6 +166,6 @@ def _read(cluster: Cluster, options: PlanOptions, now: Callable[[], datetime]) -
 
 
 def _look_at_records(cluster: Cluster, seen: Observation) -> Observation:
-    """The newest record, and our Leases in other namespaces; if there is no operator, every record may be the one."""
-    seen = replace(seen, record=next(reversed(records(cluster, seen.found)), None))
-    return seen if seen.found.may_be_anywhere else look_elsewhere(cluster, seen)
+    """The newest record, and our Leases in other namespaces."""
+    records, seen = look_at_records(cluster, seen)
+    return replace(seen, record=next(reversed(records), None))

@@ -336,23 +336,21 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     return replace(seen, plan=plan, trees=snapshot.trees, possible_hashes=snapshot.possible_hashes)
 
 
-def records(cluster: Cluster, found: Found) -> list[Record]:
-    """The records of the operator's namespace, of all without an operator, the newest last; raises ``Unreadable``."""
-    there = leases.everywhere(cluster, leases.OWN_LEASE).values()
-    ours = (lease for lease in there if found.may_be_anywhere or lease.namespace == found.home)
+def look_at_records(cluster: Cluster, seen: Observation) -> tuple[list[Record], Observation]:
+    """The records of the operator's namespace, newest last, and what Leases elsewhere show; raises ``Unreadable``."""
+    elsewhere = leases.everywhere(cluster, leases.OWN_LEASE)
+    is_anywhere = seen.found.home is None and seen.found.operator is None  # then every record may be the one
+    ours = [elsewhere.pop(one) for one in tuple(elsewhere) if is_anywhere or one == seen.found.home]
     read = (parse(lease.annotations.get(leases.RECORD, ""), lease.namespace) for lease in ours)
-    return sorted((one for one in read if one is not None), key=lambda one: one.started)
+    records = sorted((one for one in read if one is not None), key=lambda one: one.started)
+    return records, replace(seen, elsewhere=elsewhere)
 
 
 def look_around(cluster: Cluster, seen: Observation) -> Observation:
     """What no run reads again and again: other namespaces' Leases, and the webhooks."""
-    return look_at_webhooks(cluster, look_elsewhere(cluster, seen))
-
-
-def look_elsewhere(cluster: Cluster, seen: Observation) -> Observation:
-    """Our Leases in other namespaces than the operator's."""
-    found = leases.everywhere(cluster, leases.OWN_LEASE).items()
-    return replace(seen, elsewhere={namespace: lease for namespace, lease in found if namespace != seen.found.home})
+    elsewhere = leases.everywhere(cluster, leases.OWN_LEASE)
+    elsewhere.pop(seen.found.home or "", None)
+    return look_at_webhooks(cluster, replace(seen, elsewhere=elsewhere))
 
 
 def look_at_webhooks(cluster: Cluster, seen: Observation) -> Observation:

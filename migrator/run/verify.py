@@ -17,7 +17,7 @@ from migrator.planning.model import Finding, Severity
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
 from migrator.run.record import Record
-from migrator.run.seen import is_same_target, look_elsewhere, records, unplanned
+from migrator.run.seen import is_same_target, look_at_records, unplanned
 from migrator.run.snapshot import read_snapshot
 
 _INTERVAL: Final = 2.0  # seconds between two readings
@@ -61,9 +61,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     The record of a run that did not end is a problem at any time; one in another namespace than the operator's only
     until the operator is named, and nothing else is taken from it.
     """
-    snapshot, installed = read_snapshot(cluster), operator.find(cluster, options.flags)
-    found_records, seen = records(cluster, installed), replace(unplanned(options), found=installed)
-    seen = seen if installed.may_be_anywhere else look_elsewhere(cluster, seen)
+    snapshot, seen = read_snapshot(cluster), replace(unplanned(options), found=operator.find(cluster, options.flags))
+    found_records, seen = look_at_records(cluster, seen)
     of_target = (one for one in reversed(found_records) if options.after_upgrade and is_same_target(one, options))
     last = next(of_target, None)
     since, source = (last.started, last.source_scheme) if last is not None else (None, None)
