@@ -117,9 +117,13 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.37.0-beta.0\th1:new="))),
         f"it has {API} v0.37.0-beta.0, and only v0.33.0 to v0.37.",
     ),
+    "pre-release of an unknown minor": (
+        made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.39.0-beta.0\th1:new="))),
+        "here: it needs a newer grove-migrator, as the newest layout here is that of 1.37",
+    ),
     "unknown minor": (
         made(lines("1.37", dict.fromkeys((API, MACHINERY), "v0.39.0\th1:new="))),
-        "were compared with the layouts that are known here: a newer grove-migrator may know it; if you know",
+        "known here: it needs a newer grove-migrator, as the newest layout here is that of 1.37",
     ),
     "workspace": (over("(devel)\t"), f"it has {API} (devel), and only v0.33.0 to"),
     "mixed minors": (
