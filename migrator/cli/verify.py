@@ -18,6 +18,7 @@ from migrator.run.operator import OperatorFlags
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 3
+_VERIFIED: Final = {"outcome": "done", "exit_code": 0}
 
 
 @flags.command(
@@ -71,7 +72,7 @@ def verify(
     # What is not about one value decides: without its operator no value can be right.
     problems = sorted(result.problems, key=lambda problem: bool(problem.field))
     commands = list(dict.fromkeys(command for problem in problems for command in problem.commands))
-    if result.resumes is not None:  # what a run left half-way is finished before anything else
+    if result.resumes is not None:  # what a run left half-way, or can still keep, comes before anything else
         commands = [flags.next_command("run", *result.resumes, "--stop-operator")]
     elif not after_upgrade:
         if _unmigrated(problems):
@@ -82,8 +83,13 @@ def verify(
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
         write(_text(options, result, problems, commands))
+    outcome = {"outcome": "failed", "exit_code": VerificationFailed.exit_code} if problems else _VERIFIED
+    numbers = {"trees": result.sets, "hashes": result.stored, "problems": len(problems)}
+    first = [problem.message for problem in problems[:_SHOWN]]
+    run_context.log.info("summary", **outcome, **numbers, first=first, next=commands)
     if problems:
-        raise VerificationFailed(f"Verification failed: {words.count(len(problems), 'problem')}.")
+        message = f"Verification failed: {words.count(len(problems), 'problem')}."
+        raise VerificationFailed(message, ref=problems[0].ref, field=problems[0].field)
 
 
 def _unmigrated(problems: Sequence[Problem]) -> int:

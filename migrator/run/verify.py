@@ -13,6 +13,7 @@ from migrator.cluster import Cluster
 from migrator.grove.objects import Ref, Snapshot
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds, verification
+from migrator.planning.guards.updates import IN_FLIGHT
 from migrator.planning.model import Finding, Severity
 from migrator.run import leases, operator, webhooks
 from migrator.run.context import Context, RunOptions
@@ -25,6 +26,12 @@ _INTERVAL: Final = 2.0  # seconds between two readings
 #: An operator that was restarted must run so long before it counts as ready: controller-runtime ends one that waits in
 #: vain for a kind (``pkg/config/controller.go:CacheSyncTimeout``) after two minutes.
 _STEADY: Final = timedelta(minutes=3)
+
+#: To wait does not help here: it costs more pods.
+_REPLACES: Final = (
+    "hashes of the old release are left, and the new operator may be replacing their pods now: the next command stops "
+    "it, and keeps the pods that are left"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,9 @@ class VerifyResult:
     """The last snapshot's verdict: it is verified if there are no ``problems``.
 
     ``older`` and ``younger`` count the live pods of the sets that nobody has edited since the migration, by its time;
-    both are ``None`` without a record. ``resumes`` are the flags of the run that finishes one that did not end, beside
-    those of the target that is verified unless they name another one; ``None`` if there is no such run.
+    both are ``None`` without a record. ``resumes`` are the flags of the run that finishes one that did not end, or that
+    keeps the pods which the new operator has not replaced yet, beside those of the target that is verified unless they
+    name another one; ``None`` if there is no such run.
     """
 
     sets: int
@@ -119,6 +127,8 @@ def _resumes(
             return newest.flags
         # Old hashes beside the target's operator would cost their pods.
         return (replace(newest, revert=False) if options.after_upgrade else newest).flags_to()
+    if any(problem.missed and not problem.field for problem in problems):
+        return ("--allow", IN_FLIGHT.code)
     is_refused = any(problem.field and not problem.missed for problem in problems)
     return () if parked and not is_refused else None
 
@@ -164,9 +174,10 @@ def _of_operators(
     pods = [pod for pod in installed.pods if not pod.terminating] if installed is not None else []
     again = [pod for pod in pods if pod.restarted is not None and now - pod.restarted < _STEADY]
     if any(options.is_upgraded(pod.image) for pod in pods if pod.ready and pod not in again):
-        for pod in pods:
-            if not options.is_target(pod.image):
-                yield verification.Problem(pod.ref, None, f"{pod} runs {what}")
+        others = [pod for pod in pods if not options.is_target(pod.image)]
+        yield from (verification.Problem(pod.ref, None, f"{pod} runs {what}") for pod in others)
+        if missed and not found.parked:
+            yield verification.Problem(ref, None, _REPLACES, settles=False, missed=True)
         return
     seen = installed.description if installed else "there is none"
     # Not "upgrade": where the sets are not migrated yet, that would recreate their pods.

@@ -215,6 +215,22 @@ def test_a_command_without_a_set_says_so_and_a_run_names_the_upgrade(invoke: Inv
 
 
 @pytest.mark.usefixtures("cluster")
+def test_the_last_lines_of_verify_say_what_is_wrong_and_what_is_next(invoke: Invoke) -> None:
+    """A Job's log may be all that there is: its text is for people, and an alert reads the JSON lines."""
+    summary, failed = invoke("verify", *TO, code=7).events[-2:]
+    assert (summary["event"], summary["exit_code"], summary["problems"]) == ("summary", 7, 66)
+    assert summary["next"] == ["grove-migrator run --to v0.1.0-alpha.11 --stop-operator"]
+    assert failed["object"] in summary["first"][0]
+
+
+def test_verify_names_the_run_that_keeps_the_other_pods(invoke: Invoke) -> None:
+    """Beside a new operator that replaces pods, nobody looks for the one command that ends this."""
+    invoke.on(MemoryCluster(*objects(), *installed("v0.1.0-alpha.11")))
+    summary = invoke("verify", *TO, "--after-upgrade", code=7).events[-2]
+    assert summary["next"] == ["grove-migrator run --to v0.1.0-alpha.11 --allow GM-102 --stop-operator"]
+
+
+@pytest.mark.usefixtures("cluster")
 def test_verify_names_every_value_that_is_not_the_targets(invoke: Invoke) -> None:
     """Exit 7, one problem per value, as lines or as JSON."""
     captured = invoke("verify", *TO, "-o", "json", code=7)

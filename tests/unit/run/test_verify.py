@@ -19,7 +19,7 @@ from migrator.kinds import Resource
 from migrator.releases.table import Named, named
 from migrator.run import migration
 from migrator.run.context import RunOptions
-from migrator.run.leases import OWN_LEASE, RECORD
+from migrator.run.leases import OPERATOR_LEASE, OWN_LEASE, PARKED, RECORD
 from migrator.run.operator import OperatorFlags
 from migrator.run.verify import VerifyOptions, VerifyResult, verify
 from testbed import operator_installation as installation
@@ -276,3 +276,20 @@ def test_what_cannot_settle_ends_the_wait(migrated: Site) -> None:
     replaced = "PodClique default/web-0-front: 1 pod of 1 replaced by an update that began at 2026-04-01 00:00:00"
     migrated.fails(f"{replaced} UTC, after the migration", wait=100.0)
     assert migrated.clock() == waited
+
+
+def test_pods_that_are_being_replaced_end_the_wait() -> None:
+    """After an upgrade without a migration each minute of --wait costs pods, and a run keeps those that are left."""
+    site = Site(*World().grow(pods=1).objects, installation.deployment(NEW), installation.pod(NEW, name="new-1"))
+    site.fails("the new operator may be replacing their pods now", wait=100.0)
+    assert site.clock.slept == []
+
+
+def test_a_parked_operator_replaces_no_pod() -> None:
+    """It waits for its Lease, so the run that gives it back comes first."""
+    world = World().grow(pods=1)
+    spec = {"holderIdentity": PARKED}
+    metadata = {"name": OPERATOR_LEASE, "namespace": NAMESPACE}
+    lease = {"apiVersion": kinds.LEASES.api_version, "kind": kinds.LEASES.kind, "metadata": metadata, "spec": spec}
+    site = Site(*world.objects, installation.deployment(NEW), installation.pod(NEW, name="new-1"), lease)
+    assert "may be replacing" not in site.fails("is parked")
