@@ -15,6 +15,8 @@ MAY_DIFFER: Final = "Some sets may hold new hashes and others old ones."
 STAY_AT_ZERO: Final = "Keep the operator at zero replicas."
 AGAIN, OR_REVERT = "Run the same command again", ", or add `--revert`"
 HALF_WAY: Final = f"{MAY_DIFFER} {STAY_AT_ZERO} {AGAIN}{OR_REVERT}"
+#: What a run in a pod adds: the Job does not know of a revert from elsewhere.
+DELETE_JOB: Final = ". Before a revert, delete the Job: its next attempt would migrate again"
 #: What is next where only an operator could end a refusal, for which every set must have its old hashes.
 UNDO_FIRST: Final = "Undo the run with `--revert`, let the old operator end this, and run again"
 

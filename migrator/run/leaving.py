@@ -208,7 +208,8 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
         return _beside_target_next(run, error)
     if run.leases is None:
         return UNREAD
-    return _next_step(run) if is_read else errors.HALF_WAY
+    in_a_job = run.context.namespace is not None and not run.options.revert
+    return (_next_step(run) if is_read else errors.HALF_WAY) + (errors.DELETE_JOB if in_a_job else "")
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:

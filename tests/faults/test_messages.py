@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrator import kinds
-from migrator.errors import MAY_DIFFER, Unreachable
+from migrator.errors import DELETE_JOB, MAY_DIFFER, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -44,6 +44,18 @@ def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> N
         when(lambda step: (step.resource, step.name, step.moment) == committed, edit, times=1), code=STUCK
     )
     assert "No stored hash is a new one" not in str(ending)
+
+
+@table(
+    "namespace told",
+    ("The next attempt of a Job would migrate again what a person has reverted meanwhile.", (cluster.NAMESPACE, True)),
+    ("On a laptop nobody but that person runs it again.", (None, False)),
+)
+def test_a_job_is_deleted_before_a_revert(namespace: str | None, *, told: bool) -> None:
+    """Where --revert is advised, so is what must come first."""
+    process = World().start(at=do_at(of_trees()[3].write, "before", lambda step: step.process.stop.set()))
+    process.namespace = namespace
+    assert (DELETE_JOB in str(process.run(code=STUCK).error)) == told
 
 
 @table(
