@@ -137,10 +137,10 @@ def _migrate(run: Session) -> None:
 
 def _look_until_idle(run: Session) -> None:
     """Read everything; with ``--wait`` again until no update is in flight. ``--timeout`` counts from its end."""
-    until = run.context.clock() + run.options.wait
+    until, told = run.context.clock() + run.options.wait, list[str]()
+    run.context.stage("looking")
     while True:
         run.context.deadline.restart()
-        run.context.stage("looking")
         run.look(search=True)
         codes, installed = model.codes_to_wait_for(run.seen.plan), run.seen.operator
         at_zero = installed is not None and installed.gone  # so it ends no update
@@ -149,7 +149,9 @@ def _look_until_idle(run: Session) -> None:
             run.seen.check_target_image()
             return
         run.heed_signals()
-        run.log.info("waiting_for_idle", codes=codes)
+        if codes != told:
+            run.log.info("waiting_for_idle", codes=codes)
+            told = codes
         run.context.sleep(_IDLE_EVERY)
 
 

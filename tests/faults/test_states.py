@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from migrator.errors import AGAIN, Rejected, Reverted
 from migrator.exact_json import JSONObject
@@ -160,6 +162,16 @@ def test_sigterm_while_waiting_is_no_refusal(begin: Callable[[World], object]) -
     process.run(wait=60.0, code=FAILED)
     assert process.writes == []
     assert world.replicas == 1
+
+
+def test_a_reason_to_wait_is_logged_once() -> None:
+    """Ten minutes of waiting are no 600 lines in front of what a Job's log says at its end."""
+    world = World()
+    begin_update(world)
+    with capture_logs() as logs:
+        world.start(log=structlog.get_logger()).run(wait=600.0, code=REFUSED)
+    assert [one["codes"] for one in logs if one["event"] == "waiting_for_idle"] == [["GM-101"]]
+    assert [one["stage"] for one in logs if one["event"] == "stage"] == ["looking"]
 
 
 def test_a_wrong_source_is_not_waited_for() -> None:
