@@ -39,7 +39,7 @@ def prove(cluster: Cluster, seen: Observation) -> None:
             missing.append(right)
         elif error.denied_by not in seen.openable:
             rejections.append(refusal(ref, error))
-    texts = [str(one) for one in rejections]
+    texts = list(dict.fromkeys(map(str, rejections)))  # a webhook denies each kind alike
     if missing:
         rights = first_of(list(dict.fromkeys(missing)), _SHOWN)
         texts.append(f"account {_account(cluster)} lacks the permission to {rights}: manifests/job.yaml has the role")

@@ -213,6 +213,12 @@ def test_a_patch_that_is_certain_to_be_rejected_is_found_before_the_stop(
     assert getattr(ending.error, "details", {}).get("guard") == ("GM-202" if error is DENIED else None)
 
 
+def test_a_webhook_that_denies_every_kind_is_named_once() -> None:
+    """The last line of a log has one sentence about it, not one for each kind of object."""
+    denies = when(lambda step: step.kind == "dry run" and "/" in step.target, raising(lambda: DENIED))
+    assert str(World().run(denies, code=REFUSED)).count("denied the request") == 1
+
+
 def test_the_right_to_give_a_lease_back_is_proven_though_it_does_not_exist_yet() -> None:
     """Who may create the operator's Lease and not patch it would leave it parked for good: nothing is touched."""
     world = World(elects=False)
