@@ -216,7 +216,7 @@ def refused(plan: Plan, *, skip_refused: bool, half_way: bool) -> Refused | None
     if not found:
         return None
     rest = count(len(found) - 1, "more refusal")
-    more = f" (and {rest}; `plan --to {plan.target}` lists them all)" if len(found) > 1 else ""
+    more = f" (and {rest}; `grove-migrator plan --to {plan.target}` lists them all)" if len(found) > 1 else ""
     if skip_refused and not {one.state for one in plan.set_plans} & {SetState.MIGRATE, SetState.DONE}:
         more += "; --skip-refused would leave nothing to migrate"
     first = found[0]

@@ -236,7 +236,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
     if recorded not in {None, old}:
         raise UsageError(
             f"by the record, the old hashes are those of {recorded}, not of --from {options.source}: undo that with "
-            f"`run --revert --to {options.target}`"
+            f"`grove-migrator run --revert --to {options.target}`"
         )
     plans = tuple(_revert(tree, new, old) for tree in trees)
     return model.Plan(table.Named(old.name, old), table.Named(new.name, new), plans)

@@ -263,7 +263,7 @@ class Observation:
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
         run = self.open_record
         if self.other_migration and run is not None:
-            again = f"run {shlex.join(run.flags)} --stop-operator"
+            again = f"grove-migrator run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
             found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))
         return found
@@ -393,6 +393,7 @@ def _revert_plan(snapshot: objects.Snapshot, seen: Observation) -> model.Plan:
     if record is not None and seen.last_run is None:
         raise errors.Refused(
             f"by the record, the last run, by version {record.version}, went to {record.target}, not to --to "
-            f"{options.plan.target}: undo that one with `run --revert --to {shlex.quote(record.target)}`"
+            f"{options.plan.target}: undo that one with "
+            f"`grove-migrator run --revert --to {shlex.quote(record.target)}`"
         )
     return planner.plan_revert(snapshot, options.plan, record.source_scheme if record is not None else None)

@@ -324,7 +324,7 @@ class Session:
             webhooks.close(self.cluster)
             self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
         except MigratorError as error:
-            who = "a rerun or `run --revert` closes them, or an administrator with the command of docs/upgrade.md"
+            who = "a rerun or a revert closes them, or an administrator with the command of docs/upgrade.md"
             self.log.warning("webhooks_left_open", error=str(error), consequence=who)
 
     # --- writing ----------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_a_refused_run_counts_the_other_refusals_and_names_what_lists_them(
     invoke.on(MemoryCluster(*items))
     message = invoke("run", "--dry-run", *TO, *HOME, code=3).message
     (command,) = re.findall(rf"\({said}`([^`]*)` lists them all", message)
-    listed = invoke(*shlex.split(command), "-o", "json").json["refusals"]
+    listed = invoke(*shlex.split(command)[1:], "-o", "json").json["refusals"]
     assert [one["code"] for one in listed] == ["GM-120"] * names
 
 
@@ -274,7 +274,7 @@ def test_plan_names_the_command_that_finishes_a_run(
     assert "legacy-1.35" not in objected, "it is the run's own target"
     other = invoke("plan", "--to", "legacy-1.36", "-o", "json").json["warnings"]
     (remedy,) = {one["remedy"] for one in other if one["code"] == "GM-205"}
-    assert remedy.startswith(f"finish it with `{' '.join(words[2:])}`")
+    assert remedy.startswith(f"finish it with `{' '.join(words[1:])}`")
     invoke(*words[2:])
     assert "did not end" not in invoke("plan").out
 
