@@ -106,8 +106,15 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         started = run.last_wrote or record.started
         earlier = replace(record, started=started, state=State.DONE, stopped=None, revert=False)
         run.save(earlier if record.repeats and not scheme else None)
-    restored = f"{_said(error)}. Every old hash was restored: you can start an operator of {scheme}"
-    return errors.Reverted(restored) if scheme else _unchanged(error)
+    return _reverted(run, error, scheme) if scheme else _unchanged(error)
+
+
+def _reverted(run: Session, error: BaseException, scheme: str) -> errors.Reverted:
+    """The error of a run that has gone back to this scheme: whether the operator runs, or is to be started."""
+    installed = run.seen.operator
+    up = installed is not None and installed.replicas
+    state = f", and {installed} has its replicas again" if up else f": you can start an operator of {scheme}"
+    return errors.Reverted(f"{_said(error)}. Every old hash was restored{state}")
 
 
 def _to_restart(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:

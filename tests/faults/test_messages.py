@@ -9,7 +9,7 @@ from migrator.errors import DELETE_JOB, MAY_DIFFER, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import FAILED, STUCK, Step, do_at, kill, when
+from tests.faults.process import FAILED, REFUSED, STUCK, Step, do_at, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -56,6 +56,17 @@ def test_a_job_is_deleted_before_a_revert(namespace: str | None, *, told: bool) 
     process = World().start(at=do_at(of_trees()[3].write, "before", lambda step: step.process.stop.set()))
     process.namespace = namespace
     assert (DELETE_JOB in str(process.run(code=STUCK).error)) == told
+
+
+@table(
+    "replicas said",
+    ("The run had stopped it.", (1, f"Deployment {cluster.NAMESPACE}/{cluster.DEPLOYMENT} has its replicas again")),
+    ("It was at zero before.", (0, f"you can start an operator of {cluster.SOURCE}")),
+)
+def test_a_run_that_went_back_says_whether_the_operator_runs(replicas: int, said: str) -> None:
+    """Who reads the last line must not start what runs, nor wait for what is at zero."""
+    fails = when(lambda step: step.process.wrote == 3, raising(lambda: ZeroDivisionError("a bug")), times=1)
+    assert said in str(World(replicas=replicas).run(fails, code=REFUSED))
 
 
 @table(
