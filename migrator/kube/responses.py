@@ -46,7 +46,7 @@ _REMEDIES: Final[Mapping[int, str]] = {
         "the API server does not accept these credentials. They may have expired: log in again, or choose another "
         "--context"
     ),
-    HTTPStatus.FORBIDDEN: "this account lacks the permission: compare `kubectl auth can-i --list` with SECURITY.md",
+    HTTPStatus.FORBIDDEN: "this account lacks the permission: SECURITY.md lists all that it needs",
 }
 
 

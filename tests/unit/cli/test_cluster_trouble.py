@@ -42,7 +42,7 @@ TROUBLE: dict[str, tuple[Step | None, str]] = {
     ),
     "403": (
         status(403, 'User "x" cannot list', reason="Forbidden"),
-        r"list \S+: HTTP 403 Forbidden: this account lacks the permission: .* with\s+SECURITY\.md",
+        r"list \S+: HTTP 403 Forbidden: this account lacks the permission: SECURITY\.md",
     ),
     "404": (
         status(404, "the server could not find the requested resource", reason="NotFound"),
