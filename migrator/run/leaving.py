@@ -215,8 +215,10 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
         return _beside_target_next(run, error)
     if run.leases is None:
         return UNREAD
-    in_a_job = run.context.namespace is not None and not run.options.revert
-    return (_next_step(run) if is_read else errors.HALF_WAY) + (errors.DELETE_JOB if in_a_job else "")
+    back = "" if run.options.revert else errors.OR_REVERT
+    unread_next = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {errors.AGAIN}{back}"
+    job = errors.DELETE_JOB if back and run.context.namespace is not None else ""
+    return (_next_step(run) if is_read else unread_next) + job
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:

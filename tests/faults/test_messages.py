@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrator import kinds
-from migrator.errors import DELETE_JOB, MAY_DIFFER, Unreachable
+from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -56,6 +56,13 @@ def test_a_job_is_deleted_before_a_revert(namespace: str | None, *, told: bool) 
     process = World().start(at=do_at(of_trees()[3].write, "before", lambda step: step.process.stop.set()))
     process.namespace = namespace
     assert (DELETE_JOB in str(process.run(code=STUCK).error)) == told
+
+
+def test_a_revert_is_not_told_to_add_revert() -> None:
+    """Cut off from the API server, it is the same command that is run again."""
+    gone = when(lambda step: step.process.wrote > 3, raising(lambda: Unreachable("no answer")))
+    ending = finished().run(gone, revert=True, code=STUCK)
+    assert str(ending).endswith(AGAIN)
 
 
 @table(
