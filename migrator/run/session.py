@@ -88,11 +88,12 @@ class Session:
         home = self.leases.namespace if self.leases is not None else None
         found = operator.find(self.unfenced, self.options.flags, home=home, own=self.context.namespace)
         record = None
-        if self.leases is None and found.home is not None:
-            self.leases = Leases(self.unfenced, found.home, self.context)
-            self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(self.leases.seconds_left)
-        if self.leases is not None:
-            record = parse(self.leases.record, self.leases.namespace)
+        if found.home is not None:
+            held = self.leases or Leases(self.unfenced, found.home, self.context)
+            record = parse(held.record, held.namespace)
+            if self.leases is None:  # only now: nothing is known of earlier runs until the record was read
+                self.leases = held
+                self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(held.seconds_left)
         self.seen = replace(self.seen, found=found, record=record)
         if not self._judged:
             self.judge()
