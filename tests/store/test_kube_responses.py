@@ -36,11 +36,11 @@ def causes(*fields: str) -> dict[str, Any]:
     ("code", "body", "kind", "said"),
     [
         (401, {"reason": "Unauthorized"}, errors.NotAuthorised, "log in again, or choose another --context"),
-        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, errors.Forbidden, "with SECURITY.md"),
+        (403, {"reason": "Forbidden", "message": f'"{SECRET}" cannot list'}, errors.Forbidden, "all that it needs"),
         (403, {"reason": "Forbidden", "message": POLICY_DENIES}, errors.Rejected, "denied by grove-migrator-labels"),
-        (403, {"message": NO_PERMISSION}, errors.Forbidden, "with SECURITY.md"),
+        (403, {"message": NO_PERMISSION}, errors.Forbidden, "all that it needs"),
         # The reason of an authorizer, in its own words.
-        (403, {"message": f"{NO_PERMISSION}: that is forbidden: {SECRET}"}, errors.Forbidden, "with SECURITY.md"),
+        (403, {"message": f"{NO_PERMISSION}: that is forbidden: {SECRET}"}, errors.Forbidden, "all that it needs"),
         (403, {"message": QUOTA}, errors.Rejected, "admission control denies it: quota no-leases is exceeded"),
         (403, {"message": TERMINATING}, errors.Rejected, "denies it: the namespace is being deleted"),
         (403, {"message": f'pods "p" is forbidden: no {SECRET}'}, errors.Rejected, "admission control denies it"),
