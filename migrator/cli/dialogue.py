@@ -173,9 +173,11 @@ def _after_revert(cluster: Cluster, result: context.RunResult, options: context.
     steps, note = _crd_steps(cluster, result.plan, old, only_missing=True)
     if operator is not None and operator.live:
         return Ending(state, steps, note)
-    rollback = "helm rollback {} -n {}".format(*_helm_release(operator))
+    release, namespace = _helm_release(operator)
+    # Without a revision Helm takes the one before the last: the new operator's again, if that was upgraded twice.
+    rollback = f'helm rollback {release} "$REVISION" -n {namespace}'
     if operator is None or not operator.deployment or not is_old:
-        return Ending(state, (*steps, rollback), note)
+        return Ending(state, (*steps, f"helm history {release} -n {namespace}", rollback), note)
     restored = {plan.target for plan in result.plan.set_plans} or options.plan.candidates
     if table.accepts(operator.image, set(map(str, restored))):
         return Ending(state, (*steps, operator.start_command), note)

@@ -92,7 +92,7 @@ def test_a_revert_beside_the_new_operator_names_the_crds_of_the_old_one(site: Si
     printed = invoke(*RUN, "--revert").out.partition("next      ")[2]
     assert printed.startswith(removal(TOPOLOGY_KINDS[1]))
     assert application(OLD) in printed
-    assert "helm rollback my-grove -n grove-system" in printed
+    assert 'helm rollback my-grove "$REVISION" -n grove-system' in printed
 
 
 @pytest.mark.parametrize("skipped", [(), ("--skip-refused",)])

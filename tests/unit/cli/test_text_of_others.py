@@ -59,8 +59,9 @@ def test_the_rollback_that_is_printed_runs_nothing_else(site: Site, invoke: Invo
     """The same after a revert."""
     invoke("run", *TO, "--stop-operator")
     installed(site, installation.image(NEW), 0)
-    (line,) = json.loads(invoke("run", *TO, "--stop-operator", "--revert", "-o", "json").out)["next"]
-    assert words_of(line, "helm rollback")[2:5] == [EVIL, "-n", EVIL]
+    look, go = json.loads(invoke("run", *TO, "--stop-operator", "--revert", "-o", "json").out)["next"]
+    assert words_of(look, "helm history")[2:5] == [EVIL, "-n", EVIL]
+    assert words_of(go, "helm rollback")[2:6] == [EVIL, "$REVISION", "-n", EVIL]
 
 
 def test_the_command_that_starts_an_operator_runs_nothing_else() -> None:
