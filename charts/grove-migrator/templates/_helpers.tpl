@@ -187,7 +187,10 @@ Otherwise it stays as evidence.
     helm.sh/hook: {{ ternary (printf "%s-upgrade,%s-rollback" $when $when) "post-install,post-upgrade" (eq $mode "hook") }}
     helm.sh/hook-weight: "{{ $weight }}"
     helm.sh/hook-delete-policy: before-hook-creation{{ if last . }},hook-succeeded{{ end }}
+    {{- /* Not in mode hook: Flux's helm-controller crashes where it is to print a log (its issue #1562). */}}
+    {{- if ne $mode "hook" }}
     helm.sh/hook-output-log-policy: hook-failed
+    {{- end }}
 {{- end }}
 {{- with $more }}
     {{- toYaml . | nindent 4 }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 import yaml
 
 from testbed.controlplane.client import Object
@@ -86,6 +87,27 @@ def test_flux_waits_as_long_as_the_hook_believes() -> None:
     spec = example("flux/helmrelease.yaml")["spec"]
     assert spec["timeout"] == spec["values"]["grove-migrator"]["helmTimeout"]
     assert spec["upgrade"]["remediation"] == {"retries": 0}
+
+
+@pytest.mark.parametrize("kind", ["grove", "dynamo"])
+def test_a_wrapper_has_the_name_of_the_chart_that_it_replaces(kind: str) -> None:
+    """A release whose chart gets another name is uninstalled by Flux and installed anew, which runs no hook.
+
+    helm-controller, internal/action/verify.go: ReleaseTargetChanged.
+    """
+    chart = example(f"helm/{kind}/Chart.yaml")
+    assert chart["name"] == chart["dependencies"][0]["name"]
+
+
+def test_flux_does_not_post_render_the_hooks() -> None:
+    """It sends each release through Kustomize, which takes no object twice; a twin has the name of what it removes."""
+    assert example("flux/helmrelease.yaml")["spec"]["postRenderStrategy"] == "nohooks"
+
+
+def test_a_hook_that_fails_does_not_end_flux() -> None:
+    """helm-controller crashes where a failed hook asks for its log (fluxcd/helm-controller #1562), and tries again."""
+    for item in template("helm4", OURS, "mode=hook", "helmTimeout=35m", f"operator.image.tag={NEW}"):
+        assert "helm.sh/hook-output-log-policy" not in item["metadata"]["annotations"]
 
 
 def test_the_examples_name_no_registry() -> None:
