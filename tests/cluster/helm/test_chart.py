@@ -165,13 +165,13 @@ def test_the_exemption_from_webhooks_is_flag_right_and_policy() -> None:
 
 
 def test_every_value_arrives(tmp_path: Path) -> None:
-    """Image by digest, pull secrets, resources, placement, priority, and how to find the operator.
+    """Image by digest, also beside a tag, pull secrets, resources, placement, priority, and how to find the operator.
 
     What may be named 123 stays a name.
     """
     values = {
         "target": NEW,
-        "image": {"repository": "example.test/gm", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+        "image": {"repository": "example.test/gm", "tag": "x", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "pull"}],
         "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "3", "memory": "2Gi"}},
         "nodeSelector": {"pool": "system"},

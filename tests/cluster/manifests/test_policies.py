@@ -26,7 +26,8 @@ pytestmark = pytest.mark.controlplane
 #: What a hash looks like: SafeEncodeString (k8s.io/apimachinery/pkg/util/rand) of a number, so no vowel and no 0 to 3.
 HASH: Final = "4b5c6d7f89"
 
-OTHER: Final = "somebody-else"
+#: Its name begins as ours does: that of the chart's other account.
+OTHER: Final = f"{ACCOUNT}-image"
 _TEMPLATE_LABEL: Final = "/metadata/labels/grove.io~1pod-template-hash"
 
 
@@ -75,8 +76,10 @@ _NOWHERE: Final = {"matchLabels": {"is": "nobody"}}  # nobody serves them, so no
 WEBHOOKS: Final = configuration(*GUARD, namespaceSelector=_NOWHERE, matchConditions=[HIS, STALE])
 WEBHOOKS["webhooks"] += configuration(GUARD[0], "second.example.test", namespaceSelector=_NOWHERE)["webhooks"]
 FIRST, SECOND = webhooks_of(WEBHOOKS)
-HOOK: Final = "/webhooks/0"
-FRESH: Final = "/webhooks/1/matchConditions"
+CONDITIONS: Final = "/webhooks/0/matchConditions"
+#: Of a webhook without conditions: every change of one that keeps a stale condition is denied for that alone.
+HOOK: Final = "/webhooks/1"
+FRESH: Final = f"{HOOK}/matchConditions"
 
 
 def of_webhooks(what: str, body: list[Object]) -> Request:
@@ -117,14 +120,14 @@ DENIED: Final = (
     *(Request("a finalizer", kind, {"metadata": {"finalizers": ["example.test/x"]}}) for kind in ("Pod", "PodClique")),
     *(Request("its owner", kind, remove("/metadata/ownerReferences")) for kind in ("Pod", "PodClique")),
     # Pods: everything but the value of one label.
-    Request("another label", "Pod", {"metadata": {"labels": {"grove.io/podclique": "x"}}}),
+    Request("a hash in another label", "Pod", {"metadata": {"labels": {"grove.io/podclique": HASH}}}),
     Request("an empty value", "Pod", replace(_TEMPLATE_LABEL, "")),
     Request("no hash", "Pod", remove(_TEMPLATE_LABEL)),
-    Request("a value that is not a hash", "Pod", replace(_TEMPLATE_LABEL, "hash-1")),
+    Request("a value that begins as a hash does", "Pod", replace(_TEMPLATE_LABEL, f"{HASH}-1")),
     Request("an image", "Pod", replace("/spec/containers/0/image", "example.test/x:1")),
     # PodCliques.
     Request("replicas", "PodClique", {"spec": {"replicas": 7}}),
-    Request("a value that is not a hash", "PodClique", replace(_TEMPLATE_LABEL, "0123")),
+    Request("a value that ends as a hash does", "PodClique", replace(_TEMPLATE_LABEL, f"x-{HASH}")),
     Request("a condition", "PodClique", replace("/status/conditions/0/status", "True"), "status"),
     Request("a counter", "PodClique", replace("/status/updatedReplicas", 7), "status"),
     Request("an update without end", "PodClique", remove("/status/updateProgress/updateEndedAt"), "status"),
@@ -154,7 +157,7 @@ DENIED: Final = (
     Request("its replica", "PodGangMap", replace("/spec/podCliqueSetReplicaIndex", 7)),
     # The operator's namespace.
     Request("another size", "Deployment/grove-operator", replace("/spec/replicas", 3), "scale"),
-    created(made(LEASE, "Lease", "x", spec={})),
+    created(made(LEASE, "Lease", "grove-operator", spec={})),  # a part of a name that is permitted
     Request("of somebody else", "Lease/somebody-elses", {"spec": {"holderIdentity": "us"}}),
     # Webhooks of the operator: everything but one condition of a name of ours.
     of_webhooks("fails open", replace(f"{HOOK}/failurePolicy", "Ignore")),
@@ -175,10 +178,9 @@ DENIED: Final = (
     of_webhooks("our name, everybody left out", add(FRESH, [{**OURS, "expression": f"{OURS['expression']} && false"}])),
     of_webhooks("another name for our condition", add(FRESH, [{**OURS, "name": "x"}])),
     of_webhooks("a second condition of another name", add(FRESH, [OURS, HIS])),
-    of_webhooks("somebody else's condition removed", remove(f"{HOOK}/matchConditions/0")),
-    of_webhooks("somebody else's condition changed", replace(f"{HOOK}/matchConditions/0/expression", "false")),
-    of_webhooks("somebody else's condition replaced", replace(f"{HOOK}/matchConditions", [OURS])),
-    of_webhooks("all conditions removed", remove(f"{HOOK}/matchConditions")),
+    of_webhooks("somebody else's condition removed", replace(CONDITIONS, [OURS])),
+    of_webhooks("somebody else's condition changed", replace(CONDITIONS, [{**HIS, "expression": "false"}, OURS])),
+    of_webhooks("all conditions removed", remove(CONDITIONS)),
     of_webhooks("one more", add("/webhooks/-", configuration(GUARD[0], "x.example.test")["webhooks"][0])),
     of_webhooks("one less", remove(HOOK)),
     of_webhooks("none", replace("/webhooks", [])),

@@ -27,6 +27,7 @@ from tests.cluster.site import (
     made,
     of_kind,
 )
+from tests.cluster.webhooks import opted_in
 from tests.support.commands import run
 from tests.support.paths import ROOT
 
@@ -69,6 +70,12 @@ def test_labels_neither_switch_a_policy_off_nor_on() -> None:
             assert selector not in text, item["metadata"]["name"]
     rules = [rule for item in policies for rule in item["spec"].get("matchConstraints", {}).get("resourceRules", ())]
     assert all("*" not in rule["resources"] + rule["apiGroups"] for rule in rules)
+
+
+def test_a_policy_that_cannot_be_evaluated_denies() -> None:
+    """An expression that fails on an object that nobody has thought of must not let the request pass."""
+    policies = of_kind(opted_in(), "ValidatingAdmissionPolicy")
+    assert {item["spec"]["failurePolicy"] for item in policies} == {"Fail"}
 
 
 def test_the_deadline_leaves_every_attempt_its_time() -> None:
