@@ -140,10 +140,11 @@ def rolled(clusters: ShadowedCluster) -> None:
     clusters.new_operator()
 
 
-def ends(ending: Ending) -> Callable[[ShadowedCluster], object]:
-    """A run ends so, and has written to one pod."""
+def ends(ending: Ending, *edited: str) -> Callable[[ShadowedCluster], object]:
+    """A run ends so, and has written to one pod; sets were edited meanwhile."""
 
     def judge(clusters: ShadowedCluster) -> None:
+        clusters.moved.update(edited)
         labelled(pairs(clusters.world).new)(clusters.world, POD)
         clusters.check_ending(ending, revert=False)
 
@@ -161,6 +162,7 @@ def ends(ending: Ending) -> Callable[[ShadowedCluster], object]:
     ("A pod is replaced that is left alone without us.", (rolled, "replaced by an operator")),
     ("One is not, though its template is another.", (hidden, "rollouts that were hidden")),
     ("A new hash is there after everything was restored.", (ends(Ending(REFUSED, Reverted("x"))), "left by 3")),
+    ("An edit of another clique does not excuse it.", (ends(Ending(REFUSED, Reverted("x")), "web"), "left by 3")),
     ("The old operator runs beside a new hash.", (ends(Ending(FAILED)), "the old operator may run after 1")),
     ("No run ends so.", (ends(Ending(7)), "7: ")),
 )
