@@ -47,6 +47,16 @@ def weight(item: Object) -> int:
     return int(next(value for key, value in found if key.endswith(("hook-weight", "sync-wave"))))
 
 
+#: What limits the account, and what it may do.
+LIMITS: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+
+def weights(objects: list[Object], *kinds: str) -> list[int]:
+    """When the hooks of these kinds come."""
+    return [weight(item) for item in of_kind(objects, *kinds)]
+
+
 def place(item: Object) -> tuple[str, str, str]:
     return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
 
@@ -101,9 +111,8 @@ def test_policies_come_before_the_rights_that_they_limit() -> None:
     for values in (HOOKED, ARGO):
         objects = template("helm4", OURS, *values)
         objects = [item for item in objects if not hook(item).startswith("post-") and not checks_image(item)]
-        order = {item["kind"]: weight(item) for item in objects}
-        policies, *rights = (order[kind] for kind in ("ValidatingAdmissionPolicyBinding", "RoleBinding", "Role"))
-        assert policies < min(rights) == order["ClusterRoleBinding"] < order["Job"]
+        assert max(weights(objects, *LIMITS)) < min(weights(objects, *RIGHTS))
+        assert max(weights(objects, *RIGHTS)) < min(weights(objects, "Job"))
 
 
 def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
@@ -123,8 +132,19 @@ def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
         assert item.get("rules", []) == item.get("subjects", []) == []
         assert "paramRef" not in item.get("spec", {})
         assert [found["expression"] for found in item.get("spec", {}).get("validations", [])] in ([], ["true"])
-    weights = {item["kind"]: weight(item) for item in after}
-    assert weights["ClusterRoleBinding"] < weights["ValidatingAdmissionPolicyBinding"], "rights go before their limits"
+    assert max(weights(after, *RIGHTS)) < min(weights(after, *LIMITS)), "rights go before their limits"
+
+
+def test_without_policies_there_is_none() -> None:
+    """Neither before the upgrade nor as an empty twin after it."""
+    assert of_kind(template("helm4", OURS, *HOOKED, "policies=false"), *LIMITS) == []
+
+
+def test_the_check_after_an_upgrade_ends_before_its_rights_go() -> None:
+    """Helm waits for each hook, and the lower weight comes first."""
+    rendered = template("helm4", OURS, *HOOKED, "verify.enabled=true")
+    after = [item for item in rendered if hook(item).startswith("post-")]
+    assert max(weights(after, "Job")) < min(weights(after, *RIGHTS, *LIMITS))
 
 
 def test_two_installations_share_no_object() -> None:
@@ -274,6 +294,13 @@ _BINARY: Final = "--to-binary=/target/grove-operator"
     (
         "A mounted image is also named, so that a release's tag on another scheme is refused.",
         ((f"operator.image.tag={NEW}", f"targetBinary.image={_NEXT}"), (_BINARY, f"--target-image={_NEXT}")),
+    ),
+    (
+        "A mounted image that is also named may have a tag of its own: its program decides.",
+        (
+            ("operator.image.tag=next", f"target={NEW}", "targetBinary.image=example.test/grove-operator:next"),
+            (f"--to={NEW}", _BINARY),
+        ),
     ),
     ("The tag before a digest is the target.", ((f"operator.image.tag={NEW}@sha256:{'0' * 64}",), (f"--to={NEW}",))),
     (
