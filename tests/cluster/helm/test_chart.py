@@ -13,15 +13,23 @@ import yaml
 
 from migrator.cli import cli
 from testbed.controlplane.client import Object
-from tests.cluster.helm.wrapper import OURS, template, wrapper
+from tests.cluster.helm.wrapper import (
+    ARGO,
+    HOOK,
+    HOOKED,
+    NEW,
+    OLD,
+    OURS,
+    checks_image,
+    hook,
+    place,
+    template,
+    weight,
+    wrapper,
+)
 from tests.cluster.site import NAMESPACE, arguments, by_name, documents, of_kind
 from tests.support.pages import all_blocks, text_of
 from tests.support.tables import table
-
-OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
-HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
-HOOKED: Final = (*HOOK, f"operator.image.tag={NEW}")
-ARGO: Final = ("mode=argocd", f"target={NEW}")
 
 #: What a chart means is the same to both; how it is read in is not.
 helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -29,36 +37,6 @@ helms = pytest.mark.parametrize("helm", ["helm3", "helm4"])
 
 def job(objects: list[Object]) -> Object:
     return by_name(of_kind(objects, "Job"))["Job", "grove-migrator"]
-
-
-def hook(item: Object) -> str:
-    """When Helm applies an object, if it is a hook."""
-    return str(item["metadata"].get("annotations", {}).get("helm.sh/hook", ""))
-
-
-def checks_image(item: Object) -> bool:
-    """Whether an object is the Job that only starts the image, or its account."""
-    return bool(item["metadata"]["name"] == "grove-migrator-image")
-
-
-def weight(item: Object) -> int:
-    """When a hook comes: the lower, the earlier."""
-    found = item["metadata"]["annotations"].items()
-    return int(next(value for key, value in found if key.endswith(("hook-weight", "sync-wave"))))
-
-
-#: What limits the account, and what it may do.
-LIMITS: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-
-
-def weights(objects: list[Object], *kinds: str) -> list[int]:
-    """When the hooks of these kinds come."""
-    return [weight(item) for item in of_kind(objects, *kinds)]
-
-
-def place(item: Object) -> tuple[str, str, str]:
-    return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
 
 
 @helms
@@ -97,6 +75,7 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook_in_minutes(values: tuple[s
     pod = first["spec"]["template"]["spec"]
     [account] = [item for item in of_kind(objects, "ServiceAccount") if checks_image(item)]
     assert not pod["automountServiceAccountToken"]
+    assert not pod["enableServiceLinks"]
     assert not account["automountServiceAccountToken"]
     assert pod["serviceAccountName"] == "grove-migrator-image"
     assert weight(account) == -40
@@ -106,45 +85,11 @@ def test_an_image_that_cannot_be_pulled_ends_the_hook_in_minutes(values: tuple[s
     assert pod["volumes"] == theirs["volumes"]
 
 
-def test_policies_come_before_the_rights_that_they_limit() -> None:
-    """By hooks' weights: policies, then roles and bindings, then the Job."""
-    for values in (HOOKED, ARGO):
-        objects = template("helm4", OURS, *values)
-        objects = [item for item in objects if not hook(item).startswith("post-") and not checks_image(item)]
-        assert max(weights(objects, *LIMITS)) < min(weights(objects, *RIGHTS))
-        assert max(weights(objects, *RIGHTS)) < min(weights(objects, "Job"))
-
-
-def test_helm_deletes_no_right_or_policy_while_the_job_may_live() -> None:
-    """Before the upgrade nothing goes when a hook succeeded or failed: at its timeout Helm counts these as such.
-
-    Afterwards all but the Job goes: each object has a twin by kind, name and namespace that permits and denies nothing.
-    """
-    rendered = template("helm4", OURS, *HOOKED)
-    objects = [item for item in rendered if not checks_image(item)]
-    before = [item for item in objects if hook(item) == "pre-upgrade,pre-rollback"]
-    after = [item for item in objects if hook(item) == "post-upgrade,post-rollback"]
-    for item in before:
-        assert item["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
-    assert len(before) + len(after) == len(objects)
-    assert {place(item) for item in after} == {place(item) for item in before if item["kind"] != "Job"}
-    for item in after:
-        assert item.get("rules", []) == item.get("subjects", []) == []
-        assert "paramRef" not in item.get("spec", {})
-        assert [found["expression"] for found in item.get("spec", {}).get("validations", [])] in ([], ["true"])
-    assert max(weights(after, *RIGHTS)) < min(weights(after, *LIMITS)), "rights go before their limits"
-
-
-def test_without_policies_there_is_none() -> None:
-    """Neither before the upgrade nor as an empty twin after it."""
-    assert of_kind(template("helm4", OURS, *HOOKED, "policies=false"), *LIMITS) == []
-
-
-def test_the_check_after_an_upgrade_ends_before_its_rights_go() -> None:
-    """Helm waits for each hook, and the lower weight comes first."""
-    rendered = template("helm4", OURS, *HOOKED, "verify.enabled=true")
-    after = [item for item in rendered if hook(item).startswith("post-")]
-    assert max(weights(after, "Job")) < min(weights(after, *RIGHTS, *LIMITS))
+def test_a_check_that_fails_is_not_tried_again() -> None:
+    """It has waited already: another attempt would say the same."""
+    verify = of_kind(template("helm4", OURS, "mode=verify", f"target={NEW}"), "Job")[0]
+    _, fails, _ = verify["spec"]["podFailurePolicy"]["rules"]
+    assert (fails["action"], fails["onExitCodes"]["values"]) == ("FailJob", [2, 3, 7])
 
 
 def test_two_installations_share_no_object() -> None:

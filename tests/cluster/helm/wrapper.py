@@ -29,6 +29,11 @@ OTHER_CRDS: Final = (
     ("crds", "nvidia.com", "dynamographdeployments"),
     ("charts/kai-scheduler/crds", "scheduling.run.ai", "queues"),
 )
+#: Releases, and the values of the modes that run as hooks.
+OLD, NEW = "v0.1.0-alpha.8", "v0.1.0-alpha.12-rc1"
+HOOK: Final = ("mode=hook", "helmTimeout=35m", "operator.image.repository=example.test/grove-operator")
+HOOKED: Final = (*HOOK, f"operator.image.tag={NEW}")
+ARGO: Final = ("mode=argocd", f"target={NEW}")
 OPERATOR: Final = Path(__file__).resolve().parent / "chart"
 
 
@@ -55,6 +60,27 @@ def template(
         return []
     assert done.returncode == 0, done.stderr
     return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+def hook(item: Object) -> str:
+    """When Helm applies an object, if it is a hook."""
+    return str(item["metadata"].get("annotations", {}).get("helm.sh/hook", ""))
+
+
+def checks_image(item: Object) -> bool:
+    """Whether an object is the Job that only starts the image, or its account."""
+    return bool(item["metadata"]["name"] == "grove-migrator-image")
+
+
+def weight(item: Object) -> int:
+    """When a hook comes: the lower, the earlier."""
+    found = item["metadata"]["annotations"].items()
+    return int(next(value for key, value in found if key.endswith(("hook-weight", "sync-wave"))))
+
+
+def place(item: Object) -> tuple[str, str, str]:
+    """What tells an object from all others."""
+    return item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "")
 
 
 def packed(chart: Path, directory: Path) -> Path:

@@ -106,7 +106,9 @@ def test_what_another_attempt_cannot_mend_fails_the_job_at_once(name: str) -> No
 
 @pytest.mark.parametrize("name", JOBS)
 def test_the_pod_is_stricter_than_restricted(name: str) -> None:
-    """Nothing to write to, limits as a quota may ask for them, no sidecar, no Service variables."""
+    """Nothing to write to, limits as a quota may ask for, no sidecar, no Service variables, no token for other pods."""
+    [account] = of_kind(documents(name), "ServiceAccount")
+    assert account["automountServiceAccountToken"] is False
     template = job_of(name)["spec"]["template"]
     [container] = template["spec"]["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
