@@ -163,15 +163,22 @@ def test_a_controller_that_scales_the_operator_up_is_named(begins: int, code: in
 
 
 @table(
-    "image another code replicas",
-    ("Another registry, the same release: it gets its replicas.", (f"mirror.test/{cluster.OLD_IMAGE}", False, 3, 1)),
-    ("Another release: left at zero.", (installation.image("v0.1.0-alpha.8"), False, STUCK, 0)),
-    ("A tag that is no release: left at zero.", (installation.image("nightly"), False, STUCK, 0)),
-    ("Another Deployment of that name: left at zero.", (cluster.OLD_IMAGE, True, STUCK, 0)),
+    "was image another code replicas",
+    (
+        "Another registry, the same release: it gets its replicas.",
+        (cluster.OLD_IMAGE, f"mirror.test/{cluster.OLD_IMAGE}", False, 3, 1),
+    ),
+    ("Another release: left at zero.", (cluster.OLD_IMAGE, installation.image("v0.1.0-alpha.8"), False, STUCK, 0)),
+    ("A tag that is no release: left at zero.", (cluster.OLD_IMAGE, installation.image("nightly"), False, STUCK, 0)),
+    ("And as little as the one before.", (installation.image("mine"), installation.image("nightly"), False, STUCK, 0)),
+    ("Another Deployment of that name: left at zero.", (cluster.OLD_IMAGE, cluster.OLD_IMAGE, True, STUCK, 0)),
 )
-def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas: int, *, another: bool) -> None:
+def test_an_operator_that_was_changed_meanwhile(
+    was: str, image: str, code: int, replicas: int, *, another: bool
+) -> None:
     """The run is refused behind the fence, and the Deployment is not the one that it stopped."""
     world = World()
+    world.upgrade(was)
 
     def change(_: Step) -> None:
         world.deploy(replicas=0, image=image, anew=another)
@@ -179,7 +186,7 @@ def test_an_operator_that_was_changed_meanwhile(image: str, code: int, replicas:
 
     ending = world.run(do_at(first("deployments", "scale"), "after", change), code=code)
     assert world.replicas == replicas
-    assert replicas or (image in str(ending) and cluster.OLD_IMAGE in str(ending)), str(ending)
+    assert replicas or (image in str(ending) and was in str(ending)), str(ending)
 
 
 INVALID = Rejected("status.x: Invalid value")

@@ -23,7 +23,7 @@ from migrator.cli import connect
 from migrator.cli.flags import seconds
 from migrator.cli.progress import Progress
 from migrator.cli.stdout import as_json
-from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, HalfWay
+from migrator.errors import EXIT_CODES, HALF_WAY, MAY_DIFFER, Forbidden, HalfWay
 from migrator.releases.table import releases
 from tests.support.command_line import DUMP, TO, Invoke
 from tests.support.memory_site import NEW
@@ -136,6 +136,7 @@ def failing(error: BaseException) -> Callable[..., None]:
 @table(
     "error code reason said",
     ("Every MigratorError decides its exit code and its reason.", (HalfWay("of five sets"), 6, "half-way", "of five")),
+    ("One that names none has those of its parent.", (Forbidden("no right"), 1, "not-authorised", "no right")),
     (
         "An unexpected exception is exit 1 with its place, but without its text, which may quote a template.",
         (KeyError("s3cret"), 1, "bug", "KeyError at test_cli.py:"),
