@@ -17,7 +17,7 @@ from migrator.planning.planner import Known
 from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
-from migrator.report.status import outlook_text
+from migrator.report.status import how_far, outlook_text
 from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
 from tests.support.builders import LATER, World, clique, options_of
@@ -161,6 +161,32 @@ def test_different_statements_of_one_code_keep_their_own_words_and_the_remedy_is
     texts = [text for text, _ in group.statements[:2]]
     assert texts == ["holds c-0", "holds c-1"]
     assert group.remedies == ["wait for it"]
+
+
+def test_of_more_statements_the_objects_are_named() -> None:
+    """The words of the first three are enough to know what it is about."""
+    refs = [Ref("PodClique", "default", f"c-{index}") for index in range(5)]
+    text = "".join(
+        finding_rows("refused", [Finding("GM-101", Severity.REFUSAL, ref, None, f"holds {ref.name}") for ref in refs])
+    )
+    assert "PodClique default/c-2: holds c-2" in text
+    assert "And 2 more: PodClique default/c-3, default/c-4" in text
+
+
+def test_without_a_remedy_there_is_no_arrow() -> None:
+    """Nothing is to be done."""
+    assert "->" not in "".join(finding_rows("warning", many(2)))
+
+
+@pytest.mark.parametrize(
+    ("number", "hold", "are"),
+    [(1, "1 set already holds", "1 of 1 set is"), (2, "2 sets already hold", "2 of 2 sets are")],
+)
+def test_a_verb_has_the_number_of_its_sets(number: int, hold: str, are: str) -> None:
+    """In the headline, and in how far a run got."""
+    done = plan(*[tree_plan(f"set-{index}", SetState.DONE) for index in range(number)])
+    assert f"Nothing to do: {hold} the hashes" in table.headline(done)
+    assert how_far(done, reverts=False) == f"{are} migrated. "
 
 
 def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
