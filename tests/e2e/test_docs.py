@@ -9,9 +9,11 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+import yaml
 
 from migrator.cli import cli
 from migrator.run.leases import OWN_LEASE, RECORD
@@ -171,3 +173,27 @@ def test_files_stay_small() -> None:
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
     assert [path for path, lines in lengths.items() if lines > 400] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "dump"), [("podcliquesets.yaml", "cluster.yaml"), ("dynamo/podcliquesets.yaml", "dynamo/cluster.json")]
+)
+def test_an_example_is_what_a_cluster_makes_of_its_sets(written: str, dump: str) -> None:
+    """Whatever somebody has written is in the set of the dump; an API server and Grove's webhook only add to it."""
+    examples = ROOT / "examples"
+    stored = yaml.load((examples / dump).read_text(encoding="utf-8"), yaml.CSafeLoader)["items"]
+    by_name = {(item["kind"], item["metadata"]["name"]): item for item in stored}
+    for item in yaml.safe_load_all((examples / written).read_text(encoding="utf-8")):
+        assert [*_lacking(item, by_name[item["kind"], item["metadata"]["name"]])] == []
+
+
+def _lacking(written: Any, stored: Any, path: str = "") -> Iterator[str]:
+    """Where a stored value is another than the one that was written."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        for key, value in written.items():
+            yield from _lacking(value, stored.get(key), f"{path}/{key}")
+    elif isinstance(written, list) and isinstance(stored, list) and len(written) == len(stored):
+        for index, (one, other) in enumerate(zip(written, stored, strict=True)):
+            yield from _lacking(one, other, f"{path}/{index}")
+    elif written != stored:
+        yield path
