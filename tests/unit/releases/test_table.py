@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from migrator.errors import UnknownScheme
@@ -32,6 +34,7 @@ def test_each_fact_links_to_where_it_is_said() -> None:
     for release in table.releases():
         assert release.scheme in schemes.all_schemes(), release.name
         assert release.source.startswith(f"https://github.com/ai-dynamo/grove/blob/{release.commit}"), release.name
+        assert re.fullmatch(rf"v0\.1\.0-alpha\.\d+(-rc\d+)?|main-{release.commit}", release.name), release.name
     links = [link for release in table.releases() for link in release.dynamo.values()]
     assert links
     assert all(link.startswith("https://github.com/") for link in links)

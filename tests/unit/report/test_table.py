@@ -173,6 +173,11 @@ def test_of_more_statements_the_objects_are_named() -> None:
     assert "And 2 more: PodClique default/c-3, default/c-4" in text
 
 
+def test_what_is_not_refused_needs_no_causes_and_fixes() -> None:
+    """A plan with nothing to do has no next step."""
+    assert "\nnext " not in plan_text(plan(tree_plan("demo", SetState.DONE)))
+
+
 def test_without_a_remedy_there_is_no_arrow() -> None:
     """Nothing is to be done."""
     assert "->" not in "".join(finding_rows("warning", many(2)))
