@@ -155,7 +155,7 @@ ENDED = "From alpha.12-rc1 on a member at zero costs its replica, migrated or no
     "world target pods",
     *(
         (KNOWS, (World().grow(scheme="legacy-1.35", on_delete=True), *row))
-        for row in ((A6, (6, 0)), ("v0.1.0-alpha.9", (0, 0)), ("legacy-1.33", (6, 0)))
+        for row in ((A6, (6, 0)), ("v0.1.0-alpha.7", (0, 0)), ("legacy-1.33", (6, 0)))
     ),
     *(
         ("PR #566: a canonical operator accepts the legacy hash of its layout.", (World().grow(), target, (0, 0)))
