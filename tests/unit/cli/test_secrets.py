@@ -70,7 +70,7 @@ def kept_by(store: MemoryCluster) -> str:
 
 @pytest.fixture
 def silent(invoke: Invoke) -> Callable[..., None]:
-    """Run a command that ends with this code, and see that no mark comes out of it anywhere."""
+    """Run a command that ends with this code, and see that no mark comes out of it anywhere; -v says the most."""
 
     def run(*arguments: str | Path, expect: str = "", code: int | tuple[int, ...] = 0) -> None:
         captured = invoke(*arguments, code=code)
@@ -88,49 +88,41 @@ def cluster(invoke: Invoke) -> MemoryCluster:
     return invoke.on(MemoryCluster(*grown()))
 
 
-levels = pytest.mark.parametrize("level", [(), ("-v",)], ids=["quiet", "verbose"])
-
-
-@levels
-def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[..., None], level: tuple[str, ...]) -> None:
+def test_what_reads_a_dump_prints_no_value(tmp_path: Path, silent: Callable[..., None]) -> None:
     """Hashes, and plans in every form."""
     dump = written(tmp_path / "dump.json", grown())
     assert MARK in dump.read_text()
     silent("hash", "-f", dump)
     for target in (TO, "canonical-1.34", "legacy-1.33"):
         for form in ("table", "json", "html"):
-            silent("plan", "-f", dump, "--to", target, "-o", form, *level)
+            silent("plan", "-f", dump, "--to", target, "-o", form, "-v")
 
 
-@levels
-def test_a_cluster_is_left_without_a_value(
-    cluster: MemoryCluster, silent: Callable[..., None], level: tuple[str, ...]
-) -> None:
+def test_a_cluster_is_left_without_a_value(cluster: MemoryCluster, silent: Callable[..., None]) -> None:
     """Neither logs, the record nor the Lease of a dry run, a run, a revert and checks."""
-    silent("run", "--to", TO, *HOME, "--dry-run", *level, expect="Dry run")
-    silent("verify", "--to", TO, *level, code=7)
-    silent("verify", "--to", FROM, *level)
-    silent("run", "--to", TO, *HOME, *level, expect="Migrated 2 sets")
+    silent("run", "--to", TO, *HOME, "--dry-run", "-v", expect="Dry run")
+    silent("verify", "--to", TO, "-v", code=7)
+    silent("verify", "--to", FROM, "-v")
+    silent("run", "--to", TO, *HOME, "-v", expect="Migrated 2 sets")
     assert MARK not in kept_by(cluster)
     assert RECORD in kept_by(cluster)
-    silent("verify", "--to", TO, *level)
-    silent("run", "--revert", "--from", "auto", "--to", TO, *HOME, *level)
+    silent("verify", "--to", TO, "-v")
+    silent("run", "--revert", "--from", "auto", "--to", TO, *HOME, "-v")
     assert MARK not in kept_by(cluster)
 
 
-@levels
 def test_a_refusal_names_fields_and_no_value(
-    cluster: MemoryCluster, tmp_path: Path, silent: Callable[..., None], level: tuple[str, ...]
+    cluster: MemoryCluster, tmp_path: Path, silent: Callable[..., None]
 ) -> None:
     """A spec that was edited, in every form of the plan and as a refused run."""
     edited = grown()
     template_of(edited[0])["image"] = f"{MARK}-edited"
     dump = written(tmp_path / "edited.json", edited)
     for form in ("table", "json", "html"):
-        silent("plan", "-f", dump, "--to", TO, "-o", form, *level, expect="GM-1")
+        silent("plan", "-f", dump, "--to", TO, "-o", form, "-v", expect="GM-1")
     pcs = next(item for item in edited if item["kind"] == "PodCliqueSet")
     cluster.put(pcs)
-    silent("run", "--to", TO, *level, expect="GM-1", code=3)
+    silent("run", "--to", TO, "-v", expect="GM-1", code=3)
     assert MARK not in kept_by(cluster)
 
 
@@ -147,16 +139,15 @@ def test_a_refusal_names_fields_and_no_value(
     ],
     ids=["quantity", "list", "item", "string", "boolean", "port", "integer"],
 )
-@levels
 def test_what_cannot_be_decoded_is_named_by_its_path(
-    tmp_path: Path, silent: Callable[..., None], change: Callable[[Object], object], where: str, level: tuple[str, ...]
+    tmp_path: Path, silent: Callable[..., None], change: Callable[[Object], object], where: str
 ) -> None:
     """A value of a wrong type or form: the path is said, the value is not."""
     objects = grown()
     change(template_of(objects[0]))
     dump = written(tmp_path / "dump.json", objects)
     silent("hash", "-f", dump, expect=where, code=2)
-    silent("plan", "-f", dump, "--to", TO, *level, expect=where, code=(0, 2))
+    silent("plan", "-f", dump, "--to", TO, "-v", expect=where, code=(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -173,12 +164,9 @@ def test_what_cannot_be_decoded_is_named_by_its_path(
     ],
     ids=["JSON", "YAML", "alias", "tag", "duplicate key", "control characters", "kind", "items"],
 )
-@levels
-def test_what_cannot_be_read_is_not_quoted(
-    tmp_path: Path, silent: Callable[..., None], text: str, level: tuple[str, ...]
-) -> None:
+def test_what_cannot_be_read_is_not_quoted(tmp_path: Path, silent: Callable[..., None], text: str) -> None:
     """A parser's complaint often quotes what it stumbled upon; line and column must do."""
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    silent("plan", "-f", path, "--to", TO, *level, code=2)
+    silent("plan", "-f", path, "--to", TO, "-v", code=2)
     silent("hash", "-f", path, code=(0, 2))

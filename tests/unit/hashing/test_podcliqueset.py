@@ -51,10 +51,10 @@ def test_the_order_of_keys_never_matters(scheme: str) -> None:
     assert len(taken) > 40
 
 
-@pytest.mark.parametrize("minor", MINORS)
-def test_null_is_absent(minor: str) -> None:
-    """Null changes the hash nowhere."""
-    for place in _places(minor):
+def test_null_is_absent() -> None:
+    """Null changes the hash nowhere; a place of the same type in several minors is tried in one of them."""
+    last = {place: minor for minor in MINORS for place in _places(minor)}
+    for place, minor in last.items():
         absent = _hash(document(place.path[:-1], {}), f"legacy-{minor}")
         assert _hash(document(place.path, None), f"legacy-{minor}") == absent, place
 
