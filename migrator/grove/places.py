@@ -137,7 +137,8 @@ def open_progress(item: objects.GroveObject) -> str | None:
 def stored_hashes(tree: objects.Tree) -> Iterator[StoredHash]:
     """Yield every stored hash of a set in the order in which a migration writes them.
 
-    Pods and PodGangs that are being deleted hold no hash.
+    Pods and PodGangs that are being deleted hold no hash. So such a pod keeps its old label, by which the next operator
+    takes it for the one too many (GM-314), and not a pod that has replaced it.
     """
     on_delete = tree.pcs.on_delete
     for (kind, _), places in groupby(HASH_FIELDS, key=lambda place: (place.kind, place.subresource)):

@@ -157,6 +157,21 @@ def _stray_without_progress(tree: objects.Tree) -> Iterator[objects.Pod]:
             yield from (pod for pod in clique.live if pod.template_hash not in current)
 
 
+def _replaced_before_gone(tree: objects.Tree) -> Iterator[objects.PodClique]:
+    """PodCliques with more pods than they want, some of which are being deleted.
+
+    An operator that has just started does not know that these were replaced: ``internal/expect/expectations.go:
+    SyncExpectations`` fills nothing in for a PodClique of which it has made or deleted no pod yet. So it deletes as
+    many pods (``podclique/components/pod/syncflow.go:deleteExcessPods``): those that are not ready, then those of
+    another hash, then the newest (``deletionsort.go:Less``). A migration leaves the hash of a pod that is being deleted
+    as it is, so that pod goes first if the others are ready.
+    """
+    for clique in tree.staying:
+        is_ending = len(clique.live) < len(clique.pods)
+        if clique.live and is_ending and len(clique.pods) > integer(clique.spec.get("replicas"), 1):
+            yield clique
+
+
 _OF_SETS: Final = (
     SetIssue(
         code="GM-301",
@@ -314,6 +329,22 @@ _OF_SETS: Final = (
             "be), or name one that can be enabled before the upgrade, which replaces the set's pods"
         ),
         confidence="source read",
+    ),
+    SetIssue(
+        code="GM-314",
+        concerned=_replaced_before_gone,
+        title="An operator that starts deletes live pods beside ending ones",
+        since="v0.1.0-alpha.1",
+        until="v0.1.0-alpha.12-rc1",
+        from_any=True,
+        effect=(
+            "it has more pods than it wants, because some are still being deleted; an operator that starts before they "
+            "are gone deletes as many of the others: first those that are not ready, and ready ones too if no hash has "
+            "changed, as when a run gives the old operator back"
+        ),
+        source="Grove PR 759; podclique/components/pod/syncflow.go:selectExcessPodsToDelete",
+        remedy="wait until they are gone before you run or upgrade; delete those of a lost node with --force",
+        confidence="tried with alpha.9",
     ),
 )
 #: Every known issue by its code.

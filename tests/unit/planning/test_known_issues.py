@@ -107,6 +107,12 @@ def stray() -> World:
     return World().grow(progress=()).put(*POD, LABEL)
 
 
+def ending(replicas: int | None = 1) -> World:
+    """A PodClique with two pods, one of which is being deleted, that wants so many."""
+    world = World().grow().put(*POD, DELETION, LATER)
+    return world.put("PodClique", FRONT, "/spec/replicas", replicas)
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_known_issue_says_whom_it_concerns_where_the_releases_are_not_known(*, quiet: bool) -> None:
     """A hash tells the scheme only: the advice names the releases that it holds for, on either side."""
@@ -170,6 +176,13 @@ GROUPS, CONDITIONS = "/spec/template/podCliqueScalingGroups/0", "/status/conditi
     ("The chart enables these.", (for_scheduler("default-scheduler", "default-scheduler"), A7, A11, [])),
     ("No name is the default.", (for_scheduler(None, ""), A7, A11, [])),
     ("And KAI.", (for_kai(), A7, A11, [])),
+    ("A pod ends that was replaced.", (ending(), A9, A11, [("GM-314", FRONT)])),
+    ("Every operator does so that has not its repair.", (ending(), RC1, RC1, [("GM-314", FRONT)])),
+    (NOT_YET, (ending(), A9, MAIN, [])),
+    ("A pod ends that was not replaced yet.", (ending(2), A9, A11, [])),
+    ("All end.", (ending().put("Pod", "web-0-front-1", DELETION, LATER), A9, A11, [])),
+    ("Without a number it wants one.", (ending(None), A9, A11, [("GM-314", FRONT)])),
+    ("One is too many, and none ends.", (ending().take(*POD, DELETION), A9, A11, [])),
     ("A set at rest.", (World().grow(), A8, MAIN, [])),
     ("It is being deleted.", (World().grow().at_zero(FRONT).put(*SET, DELETION, LATER), A11, RC1, [])),
     (PAST, (World().grow(scheme="legacy-1.35").at_zero(FRONT), RC1, MAIN, [])),
