@@ -27,6 +27,7 @@ pytestmark = pytest.mark.upgrade
 
 _QUIET: Final = 6.0
 _FINALIZER: Final = "grove.io/podclique.grove.io"
+_HELD: Final = "example.test/hold"
 
 
 def _set(name: str, *, replicas: int = 1, group: int = 0) -> Object:
@@ -119,7 +120,7 @@ def test_an_update_that_waits_refuses_and_may_be_allowed(tmp_path: Path) -> None
         selector = {"op": "add", "path": "/spec/template/cliques/0/spec/podSpec/nodeSelector", "value": {"no": "node"}}
         lab.patch(photo.SET, "waiting", [selector])
         leaving = "leaving-0-sg-1-member"
-        lab.patch(photo.CLIQUE, leaving, {"metadata": {"finalizers": ["example.test/hold", _FINALIZER]}})
+        lab.patch(photo.CLIQUE, leaving, {"metadata": {"finalizers": [_HELD, _FINALIZER]}})
         lab.scale(photo.GROUP, "leaving-0-sg", 1)
         eventually(lambda: in_flight(lab.photo(), "waiting") and _is_leaving(lab.photo(), leaving), what="it ends")
         time.sleep(_QUIET)  # it never comes to rest: alpha.9 looks again and again
@@ -191,6 +192,32 @@ def test_an_upgrade_without_the_tool_is_ended_before_it_has_replaced_the_rest(tm
         assert len(before.pods().keys() & begun.pods().keys()) > 8
         eventually(lambda: _place(lab) == 16, what="the new pods do not run")
         assert lab.settle().pods() == begun.pods()
+
+
+def test_a_pod_that_ends_keeps_its_hash_and_is_the_one_too_many(tmp_path: Path) -> None:
+    """alpha.9 to alpha.12-rc1 after a scale-in whose pod does not end: the next operator spares those that serve.
+
+    alpha.9, started again instead, deletes one of them (GM-314).
+    """
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.12-rc1").need()
+    with Lab(tmp_path / "lab") as lab:
+        lab.install(source)
+        lab.client.create(_set("drained"))
+        lab.settle(lambda now: len(now.pods()) == 2)
+        lab.scale(photo.CLIQUE, "drained-0-live", 3)
+        before = lab.settle(lambda now: len(now.pods()) == 4)
+        for pod in before.of(photo.POD):
+            lab.client.patch(pod, {"metadata": {"finalizers": [_HELD]}})
+        lab.scale(photo.CLIQUE, "drained-0-live", 2)
+        eventually(lambda: len(lab.photo().pods()) == 3, what="no pod is deleted")
+        planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
+        assert [found["name"] for found in planned["advisories"] if found["id"] == "GM-314"] == ["drained-0-live"]
+        with lab.undisturbed():
+            lab.migrate(target)
+            lab.install(target)
+            time.sleep(SOAK)
+        for pod in before.of(photo.POD):
+            lab.client.patch(pod, {"metadata": {"finalizers": None}})
 
 
 def _place(lab: Lab) -> int:
