@@ -20,7 +20,7 @@ from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
 from migrator.planning.detect import HashesUnder, HashPair, Verdict, detect, hashes_of
 from migrator.planning.disruption import all_pods, disruption_of
-from migrator.planning.guards import fields, values
+from migrator.planning.guards import fields, updates, values
 from migrator.planning.guards.base import SetFacts
 from migrator.planning.guards.cluster import check_cluster
 from migrator.planning.known_issues import advise
@@ -164,7 +164,7 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
     unchanged = source == target or (pair.source == pair.target and is_certain)
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     if known.half_way and not facts.next_recreates:
-        findings = tuple(map(_beside_a_run, findings))
+        findings = tuple(_beside_a_run(finding, is_stopped=known.stopped) for finding in findings)
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
     if source is None and facts.foreign and not refused:
         source = likely  # every foreign value lags behind or was allowed, and stays
@@ -176,11 +176,19 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
     return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
 
 
-def _beside_a_run(finding: model.Finding) -> model.Finding:
-    """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods."""
-    waits = finding.settles and finding.severity is model.Severity.REFUSAL
+def _beside_a_run(finding: model.Finding, *, is_stopped: bool) -> model.Finding:
+    """A finding beside a run that is half-way: an operator that is to end a refusal would replace pods.
+
+    While none runs, nobody makes pods for a gang, and its webhook lets nobody raise the delay.
+    """
+    if finding.severity is not model.Severity.REFUSAL:
+        return finding
+    if is_stopped and finding.code == updates.TERMINATION.code:
+        allow = f"run with --allow {finding.code}"
+        why = "while no operator runs, nobody can bring its pods back or raise the delay"
+        return replace(finding, remedy=f"{allow}: {why}, and the old operator would delete the gang too")
     or_allow = f", or run with --allow {finding.code}" if finding.overridable else ""
-    return replace(finding, remedy=UNDO_FIRST + or_allow) if waits else finding
+    return replace(finding, remedy=UNDO_FIRST + or_allow) if finding.settles else finding
 
 
 def _is_skipped(tree: Tree) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from migrator.planning.model import SetState
-from tests.support.builders import EARLIER, LATER, NOW, World, clique, refusals
+from migrator.planning.planner import Known, make_plan
+from tests.support.builders import EARLIER, LATER, NOW, World, clique, options_of, refusals
 from tests.support.tables import table
 
 CLIQUE, GROUP = ("PodClique", "web-0-front"), ("PodCliqueScalingGroup", "web-0-sg")
@@ -48,6 +49,16 @@ def test_gang_termination_during_the_downtime_refuses(
     expected = [("GM-116", name, "/status/conditions")] if refused else []
     assert refusals(world.findings()) == expected
     assert world.decide(allow=["GM-116"]).state is SetState.MIGRATE
+
+
+@pytest.mark.parametrize(("stopped", "advised"), [(False, "bring its pods back"), (True, "run with --allow GM-116: ")])
+def test_a_gang_beside_a_half_way_run_can_only_be_given_up(*, stopped: bool, advised: str) -> None:
+    """While no operator runs, nobody makes its pods, and the webhook that would accept a longer delay is gone."""
+    world = World().grow()
+    since = NOW - timedelta(hours=5)
+    world.put(*CLIQUE, "/status/conditions", condition("MinAvailableBreached", "True", since))
+    plan = make_plan(world.snapshot(), options_of(), Known(now=NOW, half_way=True, stopped=stopped))
+    assert [finding.remedy.startswith(advised) for finding in plan.refusals] == [True]
 
 
 @pytest.mark.parametrize(("replicas", "refused"), [(1, False), (2, True)])
