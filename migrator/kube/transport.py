@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -97,6 +97,22 @@ class Request(NamedTuple):
         query = urlencode({**self.query, **limits})
         return f"{self.path}?{query}" if query else self.path
 
+    def held_for(self) -> float:
+        """How many seconds a write may be under way; raises :class:`~migrator.errors.LeaseLost` if none is left."""
+        left = LONGEST_WRITE if self.left is None else self.left()
+        if left <= 0:
+            raise errors.LeaseLost(f"{self.what}: the hold on the Lease has ended, so the request is not sent")
+        return left
+
+    def parts_of_body(self) -> Iterator[bytes]:
+        """The body, asked for after the headers are sent, if the hold still lasts.
+
+        The process may have stood still since the request was made (SIGSTOP, ``docker pause``). Standing still later
+        does no harm: the server's time for a request begins with its headers.
+        """
+        self.held_for()
+        yield self.body
+
 
 class _Trouble(NamedTuple):
     """A failure of one attempt that may pass.
@@ -166,13 +182,13 @@ class Transport:
         access = self._credentials.access(request.what)
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT, **access.headers}
         if request.body:
-            headers["Content-Type"] = request.content_type
+            headers |= {"Content-Type": request.content_type, "Content-Length": str(len(request.body))}
         connecting, working = self._limits(request, longest, until)
         try:
             answer = access.pool.urlopen(
                 request.method,
                 self.server.rstrip("/") + request.url(working),
-                body=request.body or None,
+                body=request.parts_of_body() if request.body else None,
                 headers=headers,
                 timeout=urllib3.Timeout(connect=connecting, read=working),
                 retries=False,
@@ -210,9 +226,7 @@ class Transport:
         """
         if request.method == "GET":
             return min(longest, _LONGEST), longest
-        left = LONGEST_WRITE if request.left is None else request.left()
-        if left <= 0:
-            raise errors.LeaseLost(f"{request.what}: the hold on the Lease has ended, so the request is not sent")
+        left = request.held_for()
         limit = min(longest, max(until - self._timing.clock(), _LEAST_TIME), left, LONGEST_WRITE)
         return limit * _CONNECTING, limit * (1 - _CONNECTING)
 
