@@ -176,7 +176,8 @@ class Leases:
         self._record = ""  # what it holds, whatever others do to the annotation
         self._parked_at = -math.inf  # when this run parked the operator's, or renewed that
         self._asked: tuple[Lease, float] | None = None  # a term that we asked for without an answer so far
-        self._sent = self._due = self._quiet_until = 0.0  # of the last confirmed renewal; when the next one is to be
+        self._sent = self._due = 0.0  # of the last confirmed renewal; when the next one is to be
+        self._quiet_until = dict[str, float]()  # by Lease: writes of its last holder may be late
         self._why_lost = self._why_late = ""
         self._seen: dict[str, tuple[Lease, float]] = {}  # others' Leases, and since when they are unchanged
         self._last_time = datetime.min.replace(tzinfo=UTC)
@@ -198,7 +199,7 @@ class Leases:
     @property
     def held(self) -> bool:
         """Whether our own Lease is ours now, and may be used; asks no server."""
-        return self.taken and not self._lost() and self._clock() >= self._quiet_until
+        return self.taken and not self._lost() and self._clock() >= self._quiet_until.get(OWN_LEASE, 0.0)
 
     def seconds_left(self) -> float:
         """Seconds for which it is certainly ours; raises :class:`~migrator.errors.LeaseLost` if there is none."""
@@ -350,7 +351,7 @@ class Leases:
     def _late_writes(self) -> str:
         """What is in the way although a Lease is ours: writes of a holder that had not released it."""
         self.seconds_left()
-        is_quiet = self._clock() >= self._quiet_until
+        is_quiet = self._clock() >= max(self._quiet_until.values(), default=0.0)
         return "" if is_quiet else f"waiting {QUIET:.0f} s for late writes of a Lease's last holder"
 
     def _wait_for_late_writes(self, name: str) -> bool:
@@ -358,7 +359,7 @@ class Leases:
         if (seen := self._seen.pop(name, None)) is None:
             return False
         lease, since = seen
-        self._quiet_until = max(self._quiet_until, since + lease.seconds + QUIET)
+        self._quiet_until[name] = max(self._quiet_until.get(name, 0.0), since + lease.seconds + QUIET)
         return True
 
     def _obstacle(self, name: str, found: Lease, began: float) -> str:

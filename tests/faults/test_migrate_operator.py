@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from migrator.cluster import LONGEST_WRITE
+from migrator.errors import NotAuthorised
 from migrator.run.leases import OWN_LEASE, PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster
-from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, when
+from tests.faults.process import DONE, FAILED, NO_RECORD, REFUSED, STUCK, Step, do_at, raising, when
 from tests.faults.steps import first, of_trees
 from tests.faults.users import begin_update
 from tests.faults.world import World
@@ -98,6 +99,21 @@ def test_an_operator_that_never_ends_is_given_back(world: World) -> None:
     assert world.grove() == world.before
     assert world.replicas == 1
     assert world.record == ""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda step: step.process.stop.set(), raising(lambda: NotAuthorised("HTTP 401"))],
+    ids=["SIGTERM", "a void token"],
+)
+def test_an_operator_whose_late_writes_were_waited_for_is_given_back(fault: Callable[[Step], object]) -> None:
+    """It kept its Lease, as alpha.4 to alpha.8 may, and the run ends before anything may be written: as before."""
+    world = World(cluster.grown())
+    world.keeps_lease = True
+    waits = when(lambda step: world.holder == PARKED and step.target == "deployments/", fault, times=1)
+    world.run(waits, code=FAILED)
+    assert world.replicas == 1
+    assert world.holder != PARKED
 
 
 def test_a_run_without_the_operator_needs_nothing_of_it() -> None:
