@@ -236,6 +236,10 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
+    # The last look has seen an operator that acts, and no request has stopped it: no earlier run is half-way either.
+    is_left_alone = (record is None or record.stopped is None) and not run.seen.to_open
+    if known and run.seen.acts and is_left_alone:
+        return _unchanged(error)
     return half_way(run, error, is_read=False)
 
 

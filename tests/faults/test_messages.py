@@ -32,6 +32,26 @@ def test_an_error_does_not_contradict_itself() -> None:
     assert "Nothing is changed" not in str(ending)
 
 
+@table(
+    "chosen",
+    ("While the sets are read.", (lambda step: step.target == "podcliques/",)),
+    ("While the writes are proven.", (lambda step: step.kind == "dry run",)),
+    ("At its record.", (lambda step: step.write == 2,)),
+)
+def test_an_outage_before_the_operator_is_stopped_changes_nothing(chosen: Callable[[Step], bool]) -> None:
+    """The API server restarts, and a look has seen the operator at work: 1, not that it is to be kept at zero."""
+    world, down = World(cluster.grown()), list[Step]()
+
+    def at(step: Step) -> None:
+        down.extend([step] if chosen(step) else [])
+        if down and step.kind != "sleep":
+            raise Unreachable("HTTP 503")
+
+    ending = world.run(at, code=FAILED)
+    assert "Nothing is changed; run again" in str(ending)
+    assert world.replicas == 1
+
+
 def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
     """A signal leaves the other sets old, and no message says that no hash is a new one."""
     world = World(cluster.grown())
