@@ -86,7 +86,8 @@ class _Document:
         else:
             value = {}
             while not isinstance(one := next(self._events), yaml.MappingEndEvent):
-                value[self._key(one, value)] = self.value(next(self._events), depth - 1)
+                key = self._key(one, value)
+                value[key] = self.value(next(self._events), depth - 1)
         if event.anchor:
             self._anchors[event.anchor] = value
         return value

@@ -115,7 +115,10 @@ BOMB = "a0: [x]\na1: &a1 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: &b [*b]\n", "line 1: this alias has no anchor, or is within its own"),
         ("a: &b c\n---\na: *b\n", "line 3: this alias has no anchor"),
         (BOMB, "line 6: aliases stand for more than 100,000 values"),
-        *((f"{key}: a\n", "line 1: a key is not a string") for key in ("1", "yes", "~", "[a]", "<<", "1.5", "? [b]\n")),
+        *(
+            (f"{key}: a\n", "line 1: a key is not a string")
+            for key in ("1", "yes", "~", "[a]", "[]", "{}", "<<", "1.5", "? [b]\n")
+        ),
         ("a: [1,\n", "line 2:"),
         ("a: b: c\n", "line 1: mapping values are not allowed"),
         ("\ta: b\n", "line 1: found character"),
