@@ -163,11 +163,11 @@ class KubeCluster:
             items = page.get("items")
             if items is None and "items" in page:  # Go may write an empty slice as null
                 items = []
-            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            metadata = page.get("metadata") or {}
+            if not (isinstance(metadata, dict) and isinstance(items, list) and all(map(_is_object, items))):
                 raise errors.ClusterError(
                     f"{request.what}: the answer is not a list of objects; is a proxy in the way?"
                 )
-            metadata = page.get("metadata") or {}
             versions.add(metadata.get("resourceVersion"))
             if len(versions) > 1:
                 raise errors.Expired(f"{request.what}: a page is of another list")
@@ -209,6 +209,11 @@ class KubeCluster:
             kind = errors.ClusterError if request.repeatable else errors.LostReply
             raise kind(f"{request.what}: the answer is not a JSON object; is a proxy in the way?")
         return value
+
+
+def _is_object(item: object) -> bool:
+    """Whether an item of a list is an object, as far as every reader relies on it."""
+    return isinstance(item, dict) and isinstance(item.get("metadata"), dict)
 
 
 def _path(resource: Resource, namespace: str) -> str:

@@ -208,7 +208,10 @@ def test_what_was_read_of_a_list_is_not_taken_for_all(
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"[]", b'"x"', b"{}", b'{"items":[]}{}', b'{"items":[{}', b'{"items":{}}', b'{"items":[1]}', b'{"status":1}'],
+    [
+        *(b"", b"[]", b'"x"', b"{}", b'{"items":[]}{}', b'{"items":[{}', b'{"items":{}}', b'{"items":[1]}'),
+        *(b'{"status":1}', b'{"items":[{}]}', b'{"items":[{"metadata":"x"}]}', b'{"metadata":1,"items":[]}'),
+    ],
 )
 def test_an_answer_that_is_no_list_never_looks_like_an_empty_one(serve: Serve, answer: bytes) -> None:
     """Whatever a proxy answers in the server's place is an error; only a list without items is empty."""
