@@ -151,14 +151,14 @@ def _build_information(program: bytes) -> tuple[str, Mapping[str, _Module]]:
 
 
 def _string(program: bytes, at: int) -> tuple[bytes, int]:
-    """The string at a place, after its length as a varint, and the place behind it."""
-    size = shift = 0
-    while True:
+    """The string at a place, after its length as a varint of 64 bits at most, and the place behind it."""
+    size = 0
+    for shift in range(0, 64, 7):
         byte, at = program[at], at + 1
         size |= (byte & 0x7F) << shift
-        shift += 7
         if byte < 0x80:  # noqa: PLR2004 - the last byte
             return program[at : at + size], at + size
+    raise ValueError
 
 
 def _modules(text: str) -> Mapping[str, _Module]:

@@ -82,6 +82,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "garble": (elf(information(lines()).replace(programs.BEGIN, bytes(16))), NO_INFORMATION),
     "no end mark": (elf(information(lines()).replace(programs.END, bytes(16))), NO_INFORMATION),
     "no end of a number": (elf(b"\xff Go buildinf:\x08\x02" + bytes(16) + b"\xff" * 9), NO_INFORMATION),
+    "a number of more than 64 bits": (
+        elf(information(lines()).replace(b"\x08go1", b"\x88" + b"\x80" * 9 + b"\0go1")),
+        NO_INFORMATION,
+    ),
     "unknown line": (made(lines(rest="built\t-compiler=gc")), NO_INFORMATION),
     "unknown field": (over(f"{VERSION}\t{CHECKSUM}\tmore"), NO_INFORMATION),
     "replacement of nothing": (made("=>\tx\tv1\th1:x=\n"), NO_INFORMATION),
