@@ -127,12 +127,15 @@ def _demand_usable(value: JSONObject, place: str, *, lenient: bool) -> None:
     group, _, version = value["apiVersion"].rpartition("/")
     known = _BY_KIND.get((group, value["kind"]))
     metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
-    what = f"{place}: {value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name')}"
+    name = metadata.get("name")
+    what = f"{place}: {value['kind']} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{name}"
     if known is not None and version != known.version:
         raise ValueError(
             f"{what} is {value['apiVersion']}, and only {known.version} is known. Dump it with `kubectl get "
             f"{known.plural}.{known.version}.{known.group} -A -o yaml`, or use a newer grove-migrator."
         )
+    if not lenient and _resource_of(value) is not None and not (isinstance(name, str) and name):
+        raise ValueError(f"{place}: a {value['kind']} has no metadata.name")
     for odd in _odd_numbers(value.get("spec"), "spec") if known == POD_CLIQUE_SETS and not lenient else ():
         raise ValueError(
             f"{what}: {odd} is a number that is not a plain integer, and a dump can lose how it is spelt. Plan on the "
@@ -159,11 +162,8 @@ class _Entry(NamedTuple):
 
     @classmethod
     def of(cls, resource: Resource, value: JSONObject, file: str) -> _Entry:
-        """The object, packed; raises ``InputError`` for one without a name."""
-        metadata = value.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
-            raise errors.InputError(f"{file}: a {value['kind']} has no metadata.name")
+        """The object, which has a name, packed."""
+        metadata, name = value["metadata"], value["metadata"]["name"]
         try:
             packed = zlib.compress(pickle.dumps(value), 1)
         except RecursionError as error:

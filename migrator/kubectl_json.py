@@ -42,6 +42,8 @@ def documents(file: TextIO) -> Iterator[tuple[Any, str]]:
             value = text.value()
         except ValueError as error:
             raise ValueError(f"{place}: {error}") from error
+        except RecursionError as error:
+            raise ValueError(f"{place} is nested too deeply") from error
         yield {**value, "items": left} if opening else value, f"document {number}"
 
 

@@ -70,8 +70,8 @@ def too_deep_to_pack() -> Any:
         (json.dumps(SERVICE) + "\nWarning: v1 is old\n", f"document 2: line 2: .*{AGAIN}"),
         ('{"a": "x\ny"}', f"line 1: Invalid control character at: {AGAIN}"),
         ('{"a": 1' + "0" * 5000 + "}", "document 1: a number has 5,001 digits"),
-        ("[" * 100_000, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
+        ("[" * 100_000, "document 1 is nested too deeply"),
+        ('{"items": [{"apiVersion": "v1", "kind": "A"}, ' + '{"a":' * 100_000, "document 1, item 2 is nested too deep"),
         ("[]", f"document 1 is not a Kubernetes object but a list: {AGAIN}"),
         ('{"items": [1]}', "lacks apiVersion"),
         pytest.param(
@@ -90,7 +90,7 @@ def too_deep_to_pack() -> Any:
         ("apiVersion: v1\nkind: 5\n", "it lacks kind"),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items is not a list but a mapping"),
         ("apiVersion: v1\nkind: List\nitems: [a]\n", "document 1, item 1 is not a Kubernetes object but a string"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: []\n", "a Pod has no metadata.name"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: []\n", "document 1: a Pod has no metadata.name"),
         ("a: 1\na: 2\n", "line 2: key 'a' is set twice"),
         ("apiVersion: [\n", f"line 2: .*: {AGAIN}"),
         ("\ta: b\nb: c\n", f"line 1: .*: {AGAIN}"),
@@ -101,7 +101,10 @@ def too_deep_to_pack() -> Any:
         ("- " * 50_000 + "a", "nested too deeply"),
         ("? " * 50_000 + "a", "a key is not a string|nested too deeply"),
         # objects
-        ('{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}', "a Pod has no metadata.name"),
+        (
+            '{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod","apiVersion":"v1"}]}',
+            "document 1, item 1: a Pod has no metadata.name",
+        ),
         (renamed(labels=too_deep_to_pack()), "nested too deeply"),
         (b'\xff\xfe{\0"', "document 1: line 1: Expecting property name"),
         (renamed(name=5), "a Pod has no metadata.name"),
