@@ -8,7 +8,7 @@ from typing import Final
 from migrator import words
 from migrator.cli import connect, dialogue, flags, log, stdout
 from migrator.cli.target import require_target
-from migrator.errors import OutputError
+from migrator.errors import OutputError, bug
 from migrator.planning.guards import allowed_codes
 from migrator.planning.options import PlanOptions, source_of
 from migrator.report import json, table
@@ -95,7 +95,10 @@ def run(
         if dry_run:
             result.plan = dialogue.with_crds(cluster, result.plan, options)
         else:
-            ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
+            try:
+                ending = dialogue.ending(cluster, result, options, by_binary=to_binary is not None)
+            except Exception as error:  # noqa: BLE001 - the run has ended, and its exit code must be the one that is true
+                log.write_warning("untold_ending", f"What is next cannot be told: {bug(error)}")
         _print_if_read(_text(result, output, dry_run=dry_run, revert=revert, ending=ending), dry_run=dry_run)
         dry = {"dry_run": True} if dry_run else {}
         state = {"operator": ending.operator, "next": ending.commands} if ending.operator else {}

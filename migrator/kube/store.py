@@ -112,14 +112,13 @@ class KubeCluster:
     def kinds(self, group: str) -> tuple[Resource, ...]:
         """See :meth:`migrator.cluster.Cluster.kinds`: what ``/apis/GROUP`` and its versions show, a kind once."""
         found: dict[str, Resource] = {}
-        for version, entry in self._discovered(group):
-            name, kind, spaced = entry["name"], entry["kind"], bool(entry.get("namespaced"))
-            found.setdefault(kind, Resource(group, version, name, kind, namespaced=spaced))
+        for resource, _ in self._discovered(group):
+            found.setdefault(resource.kind, resource)
         return tuple(found.values())
 
     def short_names(self, group: str) -> dict[str, str]:
         """See :meth:`migrator.cluster.Cluster.short_names`."""
-        return {name: entry["name"] for _, entry in self._discovered(group) for name in entry.get("shortNames") or ()}
+        return {name: resource.plural for resource, names in self._discovered(group) for name in names}
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         """See :meth:`migrator.cluster.Cluster.get`."""
@@ -139,17 +138,25 @@ class KubeCluster:
         brief = resource == PODS or resource.group in _BRIEF_GROUPS
         return self._object(request._replace(content_type=_PATCH, accept=_METADATA if brief else JSON))
 
-    def _discovered(self, group: str) -> Iterator[tuple[str, JSONObject]]:
-        """The version and the entry of each kind of an API group that can be listed."""
+    def _discovered(self, group: str) -> Iterator[tuple[Resource, Sequence[str]]]:
+        """Each kind of an API group that can be listed, and its short names."""
+        path = f"/apis/{quote(group, safe='')}"
         try:
-            known = self._read(f"/apis/{quote(group, safe='')}")
+            known = self._read(path)
         except errors.NotFound:
             return
-        for version in known.get("versions") or ():
-            listed = self._read(f"/apis/{version['groupVersion']}")
-            for entry in listed.get("resources") or ():
-                if "list" in (entry.get("verbs") or ()) and "/" not in entry["name"]:
-                    yield version["version"], entry
+        try:
+            for version in known.get("versions") or ():
+                listed = self._read(f"/apis/{version['groupVersion']}")
+                for entry in listed.get("resources") or ():
+                    name, spaced = entry["name"], bool(entry.get("namespaced"))
+                    if "list" in (entry.get("verbs") or ()) and "/" not in name:
+                        resource = Resource(group, version["version"], name, entry["kind"], namespaced=spaced)
+                        yield resource, entry.get("shortNames") or ()
+        except (AttributeError, KeyError, TypeError) as error:
+            raise errors.ClusterError(
+                f"discover {path}: the answer is not a list of kinds; is a proxy in the way?"
+            ) from error
 
     def _items(self, first: Request) -> Iterator[JSONObject]:
         """The items of every page; raises ``Expired`` if the server has no rest of this list.

@@ -119,6 +119,15 @@ def test_short_names_belong_to_kinds_that_are_served(serve: Serve) -> None:
     assert store_on(serve(Answer(404, b"{}")).url).short_names("example.test") == {}
 
 
+@pytest.mark.parametrize("kinds", ["x", ["x"], [{"name": "pods", "verbs": ["list"]}], [{"kind": "Pod"}]])
+def test_an_answer_that_lists_no_kinds_is_an_error(serve: Serve, kinds: Any) -> None:
+    """Whatever a proxy answers to discovery is not taken for a bug."""
+    version = {"groupVersion": "example.test/v1", "version": "v1"}
+    for answers in ((ok(versions=kinds), ok()), (ok(versions=[version]), ok(resources=kinds))):
+        with pytest.raises(ClusterError, match=r"^discover /apis/example.test: .* is a proxy in the way"):
+            store_on(serve(*answers).url).kinds("example.test")
+
+
 def test_numbers_keep_their_spelling(serve: Serve) -> None:
     """What came as 1e3 or 1.0 is tested so: Go parses the text, and compares what it was given."""
     body = b'{"kind":"PodCliqueSet","metadata":{"name":"n"},"spec":{"a":1e3,"b":1.0,"c":12345678901234567890}}'
