@@ -142,6 +142,13 @@ def bug(error: BaseException) -> Bug:
     return Bug(f"this is a bug, please report it: {type(error).__name__}{place}")
 
 
+def said(error: BaseException) -> str:
+    """What an error says, without its last full stop."""
+    if isinstance(error, MigratorError):
+        return str(error).removesuffix(".")
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(bug(error))
+
+
 class Declined(MigratorError, code="declined"):
     """The user answered no."""
 

@@ -312,7 +312,7 @@ class Leases:
                 )
 
     def renew_if_due(self) -> None:
-        """Renew what was not renewed for five seconds; never raises a cluster's error."""
+        """Renew what was not renewed for five seconds; never raises, and is tried again."""
         if not self.taken or self._lost() or self._clock() < self._due:
             return
         sent = self._clock()
@@ -320,9 +320,9 @@ class Leases:
         try:
             self._write(Op("add", "/spec/renewTime", self._later_time()), attempts=1)
             self._sent, self._due, self._why_late = sent, sent + RENEW_EVERY, ""
-        except errors.MigratorError as error:
-            self._why_late = str(error)
-            self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the next one may succeed, and who writes asks what is left
+            self._why_late = errors.said(error)
+            self._log.warning("lease_renewal_failed", lease=OWN_LEASE, error=self._why_late)
 
     def _write(self, change: Op, *, attempts: int = _ATTEMPTS) -> None:
         """Change our own Lease, as long as it is ours."""

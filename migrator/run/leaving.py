@@ -51,7 +51,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     try:
         run.context.deadline.extend(_TIME_TO_LEAVE)
         if _has_begun(run):
-            run.log.warning("ending_run", error=_said(error))
+            run.log.warning("ending_run", error=errors.said(error))
         if isinstance(error, LeaseLost):  # nothing more may be written, whatever is there
             return half_way(run, error, is_read=False)
         run.look()
@@ -59,7 +59,7 @@ def leave(run: Session, error: BaseException, close: Step, revert: Step) -> Base
     except (Exception, KeyboardInterrupt) as late:  # noqa: BLE001 - what cannot be read is not known
         with suppress(Exception, KeyboardInterrupt):
             if _has_begun(run):
-                run.log.warning("cleanup_failed", error=_said(late))
+                run.log.warning("cleanup_failed", error=errors.said(late))
         if isinstance(late, errors.LeaseHeld):  # it waited in vain to close: nothing was sent since the last reading
             return half_way(run, late)
         if isinstance(late, LeaseLost):  # another run may write by now, and what operators wait for may still be parked
@@ -114,7 +114,7 @@ def _reverted(run: Session, error: BaseException, scheme: str) -> errors.Reverte
     installed = run.seen.operator
     up = installed is not None and installed.replicas
     state = f", and {installed} has its replicas again" if up else f": you can start an operator of {scheme}"
-    return errors.Reverted(f"{_said(error)}. Every old hash was restored{state}")
+    return errors.Reverted(f"{errors.said(error)}. Every old hash was restored{state}")
 
 
 def _to_restart(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
@@ -192,11 +192,11 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     if isinstance(error, HalfWay):
         return error
     record = run.seen.open_record
-    true = HalfWay(f"{_said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
+    true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
     true.details = getattr(error, "details", {})
     if record is not None and run.leases is not None and run.leases.held:
-        with suppress(MigratorError, KeyboardInterrupt):
-            run.save(replace(record, error=_said(error)))
+        with suppress(Exception, KeyboardInterrupt):  # the note is for people, and the error is true without it
+            run.save(replace(record, error=errors.said(error)))
     return true
 
 
@@ -292,11 +292,4 @@ def unread(error: MigratorError, *, dry_run: bool = False) -> MigratorError:
         return error
     if isinstance(error, errors.NotAuthorised):
         return error.ending(UNREAD)
-    return HalfWay(f"{_said(error)}. {UNREAD}")
-
-
-def _said(error: BaseException) -> str:
-    """What an error says, without its last full stop."""
-    if isinstance(error, MigratorError):
-        return str(error).removesuffix(".")
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(errors.bug(error))
+    return HalfWay(f"{errors.said(error)}. {UNREAD}")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from migrator import __version__, errors
 from migrator.cluster import LONGEST_WRITE, Cluster
-from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost, MigratorError
+from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost
 from migrator.planning import model
 from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
@@ -324,9 +324,9 @@ class Session:
             self._settle()
             webhooks.close(self.cluster)
             self.seen, self._opened_at = replace(self.seen, webhooks=()), -math.inf
-        except MigratorError as error:
+        except Exception as error:  # noqa: BLE001 - the run has ended, and its exit code must be the one that is true
             who = "a rerun or a revert closes them, or an administrator with the command of docs/upgrade.md"
-            self.log.warning("webhooks_left_open", error=str(error), consequence=who)
+            self.log.warning("webhooks_left_open", error=errors.said(error), consequence=who)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pytest
 from migrator.cli import connect
 from migrator.cluster import Cluster, Deadline
 from migrator.errors import Forbidden
-from migrator.kinds import LEASES, POD_CLIQUE_SETS
+from migrator.kinds import LEASES, POD_CLIQUE_SETS, PODS
 from migrator.kube import store as kube_store
 from tests.support.clock import Clock
 from tests.support.command_line import TO, Invoke
@@ -112,6 +112,19 @@ def test_a_run_without_a_permission_names_its_account_once(
     site.store.before.append(deny)
     said = invoke("run", *TO, "--stop-operator", *dry, code=1).message
     assert said.count("account system:serviceaccount:grove-system:grove-migrator") == 1
+
+
+def test_a_bug_that_comes_back_at_the_end_does_not_hide_that_a_run_wrote(site: Site, invoke: Invoke) -> None:
+    """What crashes our reading crashes it again on the way out; 1 would say that the old operator may run."""
+    store = site.store
+
+    def odd(_request: Request) -> None:
+        if store.writes(PODS):
+            raise TypeError("list indices must be integers")
+
+    store.after.append(odd)
+    failure = invoke("run", *TO, "--stop-operator", code=6).failure
+    assert "this is a bug" in failure["message"]
 
 
 def test_a_set_that_is_written_twice_counts_once(site: Site, invoke: Invoke) -> None:
