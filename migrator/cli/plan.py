@@ -120,25 +120,13 @@ def _first_look(cluster: Cluster, options: PlanOptions, output_format: str, head
     if output_format == "json":
         return as_json(json.first_look_json(look, targets, str(options.source or AUTO), header))
     plans = list(targets)
-    newer, reached = newer_releases(plans, look.running), _target_plan(seen, plans)
+    newer = newer_releases(plans, look.running)
     if look.resumes:
         undo = ["--revert"] if look.undoes else []
         commands: tuple[str, ...] = (flags.next_command("run", *look.resumes, "--stop-operator", *undo),)
     else:
-        commands = _after_run(cluster, seen, reached) or (_plan_or_releases(look.installed, plans, newer),)
-    progress = status.how_far(reached, reverts="--revert" in look.resumes) if look.resumes and reached else ""
-    return status.outlook_text(look, plans, newer, commands=commands, progress=progress)
-
-
-def _target_plan(seen: Observation, targets: list[Target]) -> Plan | None:
-    """The plan of an upgrade to the target of the last run, if that is a known one."""
-    if seen.record is None:
-        return None
-    try:
-        scheme = named(seen.record.target).scheme
-    except errors.UnknownScheme:  # another grove-migrator knew that name
-        return None
-    return next((target.plan for target in targets if target.scheme == scheme), None)
+        commands = _after_run(cluster, seen, look.reached) or (_plan_or_releases(look.installed, plans, newer),)
+    return status.outlook_text(look, plans, newer, commands=commands)
 
 
 def _plan_or_releases(installed: str | None, targets: list[Target], newer: list[str]) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from migrator.grove.objects import Snapshot
 from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import next_has_begun
 from migrator.planning.model import Plan, SetPlan, SetState
-from migrator.planning.options import PlanOptions
-from migrator.planning.planner import NOTHING, Known, make_plan
 from migrator.releases import table
 
 
@@ -19,8 +16,8 @@ class Outlook:
     """The cluster or the dump as it is, whatever the target; counts are of selected sets and their pods.
 
     ``installed`` is the release that the operator's image names, and ``running`` is the same if the operator runs.
-    ``record`` tells of the last run, and ``resumes`` are the flags that finish one that did not end; if it ``undoes``,
-    only its revert can end.
+    ``record`` tells of the last run, ``reached`` is the plan of an upgrade to its target, and ``resumes`` are the flags
+    that finish one that did not end; if it ``undoes``, only its revert can end.
     """
 
     name: str
@@ -31,6 +28,7 @@ class Outlook:
     operator: str | None = None
     running: str | None = None
     record: str = ""
+    reached: Plan | None = None
     resumes: tuple[str, ...] = ()
     undoes: bool = False
     installed: str | None = None
@@ -46,16 +44,13 @@ class Target:
     plan: Plan
 
 
-def plans_for_all_releases(snapshot: Snapshot, options: PlanOptions, known: Known = NOTHING) -> Iterator[Target]:
-    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster.
-
-    Arguments and exceptions are those of :func:`~migrator.planning.planner.make_plan`; ``options.target`` is ignored.
-    """
+def plans_for_all_releases(plan_to: Callable[[table.Named], Plan], running: str | None) -> Iterator[Target]:
+    """Plan for every scheme that a release uses, one by one, because a plan is as large as a cluster."""
     for scheme in table.released_schemes():
         builds = [release for release in table.releases() if release.scheme == scheme]
         if releases := tuple(one.name for one in builds if not one.from_main):
-            plan = make_plan(snapshot, replace(options, target=table.Named(scheme.name, scheme)), known)
-            yield Target(scheme, releases, known.running in {build.name for build in builds}, plan)
+            is_running = running in {build.name for build in builds}
+            yield Target(scheme, releases, is_running, plan_to(table.Named(scheme.name, scheme)))
 
 
 def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:

@@ -17,13 +17,8 @@ from migrator.words import row
 _NUMBERS: Final = ("PODS", "GPUS", "PODS WITH MIGRATION")
 
 
-def outlook_text(
-    outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str], progress: str = ""
-) -> str:
-    """The first look: the cluster as it is, and what each of the ``newer`` releases would recreate.
-
-    ``progress`` tells how far a run got that did not end, and ``commands`` are next.
-    """
+def outlook_text(outlook: Outlook, targets: Iterable[Target], newer: Sequence[str], *, commands: Sequence[str]) -> str:
+    """The first look: the cluster as it is, what each of the ``newer`` releases would recreate, and what is next."""
     if not outlook.sets:
         return table.paragraphs("".join(_facts(outlook)), words.wrapped(table.NOTHING_SELECTED))
     by_release = {release: target.plan for target in targets for release in target.releases}
@@ -34,29 +29,25 @@ def outlook_text(
     ahead = () if outlook.resumes or unfit else _ahead(by_release, newer, is_checked=not unchecked)
     return table.paragraphs(
         "".join(_facts(outlook)) + unfit,
-        _unfinished(outlook, progress) if outlook.resumes else "",
+        _unfinished(outlook) if outlook.resumes else "",
         *ahead,
         words.rows("unchecked", table.not_checked(unchecked)),
         words.command_rows("next", commands),
     )
 
 
-def how_far(plan: model.Plan, *, reverts: bool) -> str:
-    """How many sets a run has finished by the plan of its upgrade, as a sentence."""
-    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
-    are = "is" if finished == 1 else "are"
-    return f"{finished:,} of {words.count(len(plan.set_plans), 'set')} {are} {'reverted' if reverts else 'migrated'}. "
-
-
-def _unfinished(outlook: Outlook, progress: str) -> str:
+def _unfinished(outlook: Outlook) -> str:
     """How far a run got that did not end, and what is next."""
+    plans, reverts = outlook.reached.set_plans if outlook.reached is not None else (), "--revert" in outlook.resumes
+    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plans)
+    are, done = "is" if finished == 1 else "are", "reverted" if reverts else "migrated"
     following = "Run the next command to finish, or add `--revert` to it to restore every old hash."
     if outlook.undoes:
         following = "Run the next command to undo this run, let the old operator end what blocks it, and run again."
-    elif "--revert" in outlook.resumes:
+    elif reverts:
         following = "Run the next command to finish."
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    return words.wrapped(f"{progress}{stay}{following}")
+    return words.wrapped(f"{finished:,} of {words.count(len(plans), 'set')} {are} {done}. {stay}{following}")
 
 
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:

@@ -21,6 +21,7 @@ from migrator.hashing import podcliqueset, schemes
 from migrator.planning.guards import allowed_codes
 from migrator.planning.model import Change, Finding, Plan, SetPlan, Severity
 from migrator.planning.options import PlanOptions, source_of
+from migrator.planning.outlook import Target, plans_for_all_releases
 from migrator.planning.planner import Known, make_plan, plan_revert
 from migrator.releases.table import named
 from testbed import trees
@@ -58,6 +59,12 @@ def clique(name: str, *, image: str = "app:1", containers: Sequence[str] = ("b",
 def options_of(target: str = "legacy-1.35", source: str = "auto", **more: Any) -> PlanOptions:
     """The options of a plan, schemes and releases by their names."""
     return PlanOptions(named(target), source_of(source), **more)
+
+
+def outlook_of(snapshot: Snapshot, running: str | None = None) -> list[Target]:
+    """A plan of these sets for every scheme that a release uses."""
+    known = Known(running=running)
+    return list(plans_for_all_releases(lambda target: make_plan(snapshot, PlanOptions(target), known), running))
 
 
 def hashes_of(pcs: JSON, scheme: str) -> podcliqueset.SetHashes:

@@ -9,9 +9,9 @@ from typing import Any
 from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.planning.known_issues import KNOWN_ISSUES
 from migrator.planning.model import Disruption, Finding, NotChecked, SetPlan, SetState, Severity
-from migrator.planning.outlook import Outlook, plans_for_all_releases
+from migrator.planning.outlook import Outlook
 from migrator.report import json
-from tests.support.builders import OLD, World, options_of
+from tests.support.builders import OLD, World, outlook_of
 from tests.support.paths import ROOT
 from tests.unit.report.test_table import finding, plan, tree, tree_plan
 
@@ -32,7 +32,7 @@ def test_the_page_has_every_key_and_no_other() -> None:
     unseen = NotChecked("GM-122", "whether", "why")
     made = plan(tree_plan("demo", findings=(finding(Severity.REFUSAL), finding(Severity.WARNING))))
     made = replace(made, advisories=(issue,), not_checked=(unseen,))
-    targets = plans_for_all_releases(World().grow().snapshot(), options_of())
+    targets = outlook_of(World().grow().snapshot())
     first_look = json.first_look_json(Outlook("dump", is_cluster=False), targets, "auto", header)
     section = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").partition("## JSON of plan")[2]
     named = re.findall(r"`([^`]*)`", section.partition("\n## ")[0])

@@ -12,15 +12,14 @@ from migrator.grove.objects import Ref, Tree
 from migrator.hashing import schemes
 from migrator.planning.model import Change, Disruption, Finding, NotChecked, Plan, SetPlan, SetState, Severity
 from migrator.planning.options import source_of
-from migrator.planning.outlook import Outlook, newer_releases, plans_for_all_releases
-from migrator.planning.planner import Known
+from migrator.planning.outlook import Outlook, newer_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
 from migrator.report.status import how_far, outlook_text
 from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
-from tests.support.builders import LATER, World, clique, options_of
+from tests.support.builders import LATER, World, clique, outlook_of
 from tests.support.fleet import LONG, SETS, fleet
 
 OLD, NEW, OLD_G, NEW_G = "4567", "89bc", "4444", "5555"
@@ -295,7 +294,7 @@ def test_the_first_look_fits_one_screen() -> None:
     """What is there, what blocks a run, a row for each scheme of newer releases, and one command; older: one line."""
     world = World(fleet(troubled=True))
     snapshot = world.snapshot(is_cluster=True)
-    targets = list(plans_for_all_releases(snapshot, options_of()))
+    targets = outlook_of(snapshot)
     look = Outlook("https://10.0.0.1", is_cluster=True, sets=37, pods=345, gpus=1, record="A run did not end.")
     newer = newer_releases(targets, None)
     text = outlook_text(look, targets, newer, commands=["grove-migrator plan --to v0.1.0-alpha.12-rc1"])
@@ -320,7 +319,7 @@ def test_the_release_that_runs_is_not_a_next_one() -> None:
     snapshot = World().grow().snapshot()
     names = [release.name for release in releases() if not release.from_main]
     for running, shown in (("v0.1.0-alpha.11",) * 2, ("v0.1.0-alpha.8",) * 2, (None, "v0.1.0-alpha.9")):
-        targets = list(plans_for_all_releases(snapshot, options_of(), Known(running=running)))
+        targets = outlook_of(snapshot, running)
         assert newer_releases(targets, running) == names[names.index(shown) + 1 :]
 
 
@@ -328,7 +327,7 @@ def test_an_upgrade_that_has_begun_shows_what_it_will_still_recreate() -> None:
     """Also where nothing tells which release runs, as in a dump or beside an image with the tag `latest`."""
     world = World().grow().put_generation_of("legacy-1.35")
     world.put("PodCliqueSet", "web", "/status/updateProgress", {"updateStartedAt": LATER})
-    targets = list(plans_for_all_releases(world.snapshot(), options_of()))
+    targets = outlook_of(world.snapshot())
     newer = newer_releases(targets, None)
     text = outlook_text(Outlook("dump.yaml", is_cluster=False, sets=1), targets, newer, commands=[])
     assert newer[0] == "v0.1.0-alpha.10"
