@@ -1,8 +1,7 @@
-"""The API's kinds that the migrator reads or writes, JSON Pointers, patch operations and label selectors."""
+"""The API's kinds that the migrator reads or writes, JSON Pointers and patch operations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from migrator.exact_json import dumps
@@ -69,18 +68,3 @@ class Op(NamedTuple):
     def text(self) -> str:
         """Its JSON, with a value, without which the API server's handler panics or writes null."""
         return dumps({"op": self.op, "path": self.path, "value": self.value})
-
-
-def matches_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels match a Deployment's selector; an empty one, which the API server refuses, matches nothing."""
-    selector = selector or {}
-    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
-    if not (wanted or expressions):
-        return False
-    return wanted.items() <= labels.items() and all(_holds(one, labels) for one in expressions)
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = expression["key"], expression.get("values")
-    is_found = labels.get(key) in values if values else key in labels
-    return is_found is (expression["operator"] in {"In", "Exists"})  # the others are NotIn and DoesNotExist

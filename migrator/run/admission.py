@@ -70,7 +70,7 @@ def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable
     dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
     replicas = _replicas(seen)
     if installed is not None and replicas is not None:
-        right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.namespace}/{installed.deployment}"
+        right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.full_name}"
         yield right, partial(operator.scale, dry, installed, replicas)
     for name in (leases.OWN_LEASE, leases.OPERATOR_LEASE) if home is not None else ():
         right = f"get, create and patch {kinds.LEASES.qualified_name} {home}/{name}"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Final
 
 from migrator import errors, kinds, words
@@ -33,7 +32,6 @@ OPERATOR_LABELS: Final = {
 OPERATOR_CONTAINER: Final = "grove-operator"
 
 _CHART_LABELS: Final = ",".join(f"{key}={value}" for key, value in OPERATOR_LABELS.items())
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SCALE_ATTEMPTS: Final = 5
 
 
@@ -68,6 +66,25 @@ class OperatorPod:
     restarts: int  # of its containers, after an error
     restarted: datetime | None  # when the last of them began to run again
 
+    @classmethod
+    def of(cls, raw: JSONObject) -> OperatorPod | None:
+        """The pod; ``None`` if all its containers have ended, for example by an eviction, so that it runs nothing."""
+        metadata, status = raw["metadata"], raw.get("status") or {}
+        phase, terminating = status.get("phase"), metadata.get("deletionTimestamp") is not None
+        if phase in {"Succeeded", "Failed"} and not terminating:
+            return None
+        containers = status.get("containerStatuses") or ()
+        restarted = [one for one in containers if one.get("restartCount") and _crashed(one)]
+        began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in restarted)
+        return cls(
+            Ref("Pod", _namespace(raw), metadata["name"], metadata.get("uid", "")),
+            _image(raw["spec"]),
+            terminating,
+            ready=phase == "Running" and not terminating and all(one.get("ready", True) for one in containers),
+            restarts=sum(integer(one["restartCount"]) for one in restarted),
+            restarted=max((moment for moment in began if moment is not None), default=None),
+        )
+
     def __str__(self) -> str:
         return f"operator {self.ref} ({self.image})"
 
@@ -80,14 +97,39 @@ class Operator:
     deployment: str  # empty where pods run without one
     replicas: int
     image: str
-    pods: tuple[OperatorPod, ...]
-    elects: bool = True  # one of its pods holds the Lease
+    pods: tuple[OperatorPod, ...] = ()
+    elects: bool = False  # one of its pods holds the Lease
     settled: bool = True  # false while the Deployment controller has not seen the newest replicas
+    paused: bool = False  # its rollout, so that new pods have the image that ran before
+    selector: str = ""  # of its pods' labels
     uid: str = ""  # the Deployment's
     annotations: Mapping[str, str] = field(default_factory=dict)  # the Deployment's
 
+    @classmethod
+    def of(cls, raw: JSONObject) -> Operator:
+        """The installation of a Deployment, before its pods are read."""
+        metadata, spec = raw["metadata"], raw["spec"]
+        observed = (raw.get("status") or {}).get("observedGeneration")
+        return cls(
+            _namespace(raw),
+            metadata["name"],
+            spec["replicas"],
+            _image(spec["template"]["spec"]),
+            # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
+            settled=observed is None or observed >= metadata.get("generation", 0),
+            paused=bool(spec.get("paused")),
+            selector=_selector(spec.get("selector") or {}),
+            uid=metadata["uid"],
+            annotations=metadata.get("annotations") or {},
+        )
+
     def __str__(self) -> str:
-        return f"Deployment {self.namespace}/{self.deployment}" if self.deployment else f"pods in {self.namespace}"
+        return f"Deployment {self.full_name}" if self.deployment else f"pods in {self.namespace}"
+
+    @property
+    def full_name(self) -> str:
+        """The Deployment as ``--operator`` names it."""
+        return f"{self.namespace}/{self.deployment}"
 
     @property
     def description(self) -> str:
@@ -112,7 +154,12 @@ class Operator:
     @property
     def start_command(self) -> str:
         """The command that starts it where it is at zero."""
-        return f"kubectl scale {_in_a_command(self.namespace, self.deployment)} --replicas=1"
+        return f"kubectl scale {self.in_a_command} --replicas=1"
+
+    @property
+    def in_a_command(self) -> str:
+        """The Deployment as kubectl is given it in a shell."""
+        return f"{shlex.quote(f'deployment/{self.deployment}')} -n {shlex.quote(self.namespace)}"
 
     @property
     def images(self) -> frozenset[str]:
@@ -150,52 +197,47 @@ def find(cluster: Cluster, flags: OperatorFlags, *, home: str | None = None, own
     Deployment that does not exist while another one looks like the operator, and
     :class:`~migrator.errors.NotAuthorised` if a permission is missing: what cannot be read does not count as absent.
     """
-    candidates = _deployments(cluster, flags)
-    labelled = _pods(cluster, label_selector=_CHART_LABELS)
-    chosen, unclear = _choose(cluster, candidates, flags, home)
-    is_guess = home is None and flags.namespace is None and len(set(map(_namespace, candidates))) > 1
-    home = home or (_namespace(chosen) if chosen else flags.namespace)
-    home = home or next(map(_namespace, labelled), None) or own
-    pods = [raw for raw in labelled if _namespace(raw) == home]
-    if chosen is not None:  # its pods need not have the chart's labels
-        selector, listed = chosen["spec"].get("selector") or {}, set(map(_name, pods))
+    deployments, labelled = _deployments(cluster, flags), _pods(cluster, label_selector=_CHART_LABELS)
+    chosen, findings = _choose(cluster, deployments, flags, home)
+    is_guess = home is None and flags.namespace is None and len({one.namespace for one in deployments}) > 1
+    home = home or (chosen.namespace if chosen is not None else flags.namespace)
+    home = home or next((pod.ref.namespace for pod in labelled), own)
+    pods = {pod.ref: pod for pod in labelled if pod.ref.namespace == home}
+    if chosen is not None and chosen.selector:  # its pods need not have the chart's labels
         # All models may be in this namespace, too, and this is read every few seconds.
-        wanted = ",".join(f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items())
-        of_labels = _pods(cluster, namespace=home, label_selector=wanted or None)
-        unlisted = (raw for raw in of_labels if _name(raw) not in listed)
-        pods += [raw for raw in unlisted if kinds.matches_selector(selector, _labels(raw))]
-    running = [raw for raw in candidates if raw is not chosen and raw["spec"]["replicas"]]
-    others = {f"Deployment {_name(raw)}": _image(raw["spec"]["template"]["spec"]) for raw in running}
-    elsewhere = (raw for raw in labelled if _namespace(raw) != home and not _terminating(raw))
-    others |= {f"pod {_name(raw)}": _image(raw["spec"]) for raw in elsewhere}
-    findings = [*unclear, *(_unclear(f"{name} looks like an operator and runs") for name in others), *_paused(chosen)]
+        pods |= {pod.ref: pod for pod in _pods(cluster, namespace=home, label_selector=chosen.selector)}
+    others = {str(one): one.image for one in deployments if one is not chosen and one.replicas}
+    elsewhere = (pod for pod in labelled if pod.ref.namespace != home and not pod.terminating)
+    others |= {str(pod.ref): pod.image for pod in elsewhere}
+    findings += [_unclear(f"{name} looks like an operator and runs") for name in others]
     lease = leases.everywhere(cluster, leases.OPERATOR_LEASE).get(home or "", Lease())
-    parked = lease.holder == PARKED
-    if chosen is None and not pods:
-        return Found(home, None, tuple(findings), others, parked)
-    operator = _operator(chosen, pods, lease)
-    if not operator.elects:
-        name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
-        message = (
-            f"no running pod of the operator holds Lease {name}. If its leader election is off, a run cannot keep "
-            "out an operator that starts meanwhile"
-        )
-        findings.append(operators.NO_ELECTION.found(None, None, message))
-    return Found(None if is_guess else home, operator, tuple(findings), others, parked)
+    # client-go's identity is the pod's name, an underscore and a uuid.
+    leader = lease.holder.partition("_")[0]
+    elects = any(pod.ref.name == leader and not pod.terminating for pod in pods.values())
+    operator = chosen or next((Operator(pod.ref.namespace, "", 0, pod.image) for pod in pods.values()), None)
+    if operator is not None:
+        operator = replace(operator, pods=tuple(pods[ref] for ref in sorted(pods)), elects=elects)
+        findings += _doubts(operator)
+    return Found(None if is_guess else home, operator, tuple(findings), others, lease.holder == PARKED)
 
 
 def _unclear(message: str, remedy: str = "scale it to zero, or remove it") -> Finding:
     return operators.UNCLEAR.found(None, None, f"{message}, and every operator serves the whole cluster", remedy)
 
 
-def _paused(chosen: JSONObject | None) -> Iterator[Finding]:
-    """That the rollout is paused: then new pods have the image that ran before, whatever the Deployment names."""
-    if chosen is None or not chosen["spec"].get("paused"):
-        return
-    which = _in_a_command(_namespace(chosen), chosen["metadata"]["name"])
-    message = f"the rollout of Deployment {_name(chosen)} is paused, so it need not start the image that it names"
-    remedy = f"scale it to zero, then resume it with `kubectl rollout resume {which}`"
-    yield operators.UNCLEAR.found(None, None, message, remedy)
+def _doubts(operator: Operator) -> Iterator[Finding]:
+    """Why this operator may start with another image than it names, or without waiting for its Lease."""
+    if operator.paused:
+        message = f"the rollout of {operator} is paused, so it need not start the image that it names"
+        remedy = f"scale it to zero, then resume it with `kubectl rollout resume {operator.in_a_command}`"
+        yield operators.UNCLEAR.found(None, None, message, remedy)
+    if not operator.elects:
+        name = f"{operator.namespace}/{leases.OPERATOR_LEASE}"
+        message = (
+            f"no running pod of the operator holds Lease {name}. If its leader election is off, a run cannot keep "
+            "out an operator that starts meanwhile"
+        )
+        yield operators.NO_ELECTION.found(None, None, message)
 
 
 def contradictions(found: Found, webhook: str | None, moving: Iterable[str]) -> list[Finding]:
@@ -238,7 +280,7 @@ def scale(cluster: Cluster, operator: Operator, replicas: int) -> None:
         found = _named(cluster, operator.namespace, operator.deployment)
         if not found:
             raise errors.NotFound(f"{operator} does not exist any more")
-        current = found[0]["spec"]["replicas"]
+        current = found[0].replicas
     if current != replicas:
         raise errors.LostRace(
             f"{operator} has {current} replicas and could not be scaled to {replicas} in {_SCALE_ATTEMPTS} attempts: "
@@ -253,114 +295,63 @@ def is_same_operator(installed: Operator, was: OperatorBefore) -> bool:
     return installed.uid == was.uid and same
 
 
-def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[JSONObject]:
+def _deployments(cluster: Cluster, flags: OperatorFlags) -> list[Operator]:
     """The Deployments that look like an operator, and the one that the user names."""
-    named = list[JSONObject]()
-    if flags.deployment is not None:
-        named += _named(cluster, flags.namespace or "", flags.deployment)
-    found = cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, label_selector=_CHART_LABELS)
-    return named + [raw for raw in found if _name(raw) not in map(_name, named)]
+    named = _named(cluster, flags.namespace or "", flags.deployment) if flags.deployment is not None else ()
+    labelled = cluster.list(kinds.DEPLOYMENTS, Operator.of, label_selector=_CHART_LABELS)
+    return list({one.full_name: one for one in (*named, *labelled)}.values())
 
 
-def _named(cluster: Cluster, namespace: str, name: str) -> tuple[JSONObject, ...]:
+def _named(cluster: Cluster, namespace: str, name: str) -> tuple[Operator, ...]:
     """One Deployment, by a list: a run needs no other right on Deployments."""
-    return cluster.list(kinds.DEPLOYMENTS, lambda raw: raw, namespace=namespace, field_selector=f"metadata.name={name}")
+    return cluster.list(kinds.DEPLOYMENTS, Operator.of, namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _choose(
-    cluster: Cluster, candidates: Sequence[JSONObject], flags: OperatorFlags, home: str | None
-) -> tuple[JSONObject | None, list[Finding]]:
+    cluster: Cluster, deployments: Sequence[Operator], flags: OperatorFlags, home: str | None
+) -> tuple[Operator | None, list[Finding]]:
     """The operator's Deployment, and a finding if there are several that may be it."""
-    chosen = [raw for raw in candidates if _namespace(raw) == home]
+    chosen = [one for one in deployments if one.namespace == home]
     if home is None:
-        chosen = sorted(candidates, key=lambda raw: not raw["spec"]["replicas"])  # those that run come first
+        chosen = sorted(deployments, key=lambda one: not one.replicas)  # those that run come first
     if flags.deployment is not None:
-        chosen = [raw for raw in candidates if _name(raw) == f"{flags.namespace}/{flags.deployment}"]
+        wanted = f"{flags.namespace}/{flags.deployment}"
+        chosen = [one for one in deployments if one.full_name == wanted]
         # A run may have been there before Grove moved; its Lease shows that.
-        moved = bool(candidates) and all(_namespace(raw) != flags.namespace for raw in candidates)
-        was_there = moved and flags.namespace in leases.everywhere(cluster, leases.OWN_LEASE)
-        if not chosen and candidates and not was_there:
+        moved = all(one.namespace != flags.namespace for one in deployments)
+        was_there = not chosen and moved and flags.namespace in leases.everywhere(cluster, leases.OWN_LEASE)
+        if deployments and not chosen and not was_there:
             raise errors.UsageError(
-                f"--operator {flags.namespace}/{flags.deployment}: there is no such Deployment; the operator seems to "
-                f"be {_name(candidates[0])}: correct --operator, or leave it out"
+                f"--operator {wanted}: there is no such Deployment; the operator seems to be "
+                f"{deployments[0].full_name}: correct --operator, or leave it out"
             )
     if len(chosen) > 1:
-        message = f"{len(chosen)} operator Deployments: {', '.join(map(_name, chosen))}"
+        message = f"{len(chosen)} operator Deployments: {', '.join(one.full_name for one in chosen)}"
         remedy = "name the one that you upgrade with --operator, and scale the others to zero or remove them"
         return chosen[0], [_unclear(message, remedy)]
     return next(iter(chosen), None), []
 
 
-def _pods(cluster: Cluster, namespace: str | None = None, label_selector: str | None = None) -> list[JSONObject]:
+def _pods(cluster: Cluster, *, namespace: str | None = None, label_selector: str) -> list[OperatorPod]:
     """The pods that may run."""
-    found = cluster.list(kinds.PODS, lambda raw: raw, namespace=namespace, label_selector=label_selector)
-    return [raw for raw in found if _may_run(raw)]
+    found = cluster.list(kinds.PODS, OperatorPod.of, namespace=namespace, label_selector=label_selector)
+    return [pod for pod in found if pod is not None]
 
 
-def _operator(chosen: JSONObject | None, pods: Sequence[JSONObject], lease: Lease) -> Operator:
-    namespace = _namespace(chosen or pods[0])
-    spec = (chosen["spec"]["template"] if chosen else pods[0])["spec"]
-    found = tuple(sorted(map(_pod, pods), key=attrgetter("ref")))
-    # client-go's identity is the pod's name, an underscore and a uuid.
-    holds = {pod.ref.name for pod in found if not pod.terminating} & {lease.holder.partition("_")[0]}
-    elects = bool(holds)
-    if chosen is None:
-        return Operator(namespace, "", 0, _image(spec), found, elects)
-    observed = (chosen.get("status") or {}).get("observedGeneration")
-    return Operator(
-        namespace,
-        chosen["metadata"]["name"],
-        chosen["spec"]["replicas"],
-        _image(spec),
-        found,
-        elects,
-        # A Deployment without observedGeneration was never reconciled, so no controller makes pods of it.
-        settled=observed is None or observed >= chosen["metadata"].get("generation", 0),
-        uid=chosen["metadata"]["uid"],
-        annotations=chosen["metadata"].get("annotations") or {},
-    )
+def _selector(selector: JSONObject) -> str:
+    """A Deployment's selector as a list request has it."""
+    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    return ",".join([*labels, *map(_requirement, selector.get("matchExpressions") or ())])
 
 
-def _in_a_command(namespace: str, deployment: str) -> str:
-    """A Deployment as kubectl is given it in a shell."""
-    return f"{shlex.quote(f'deployment/{deployment}')} -n {shlex.quote(namespace)}"
+def _requirement(expression: JSONObject) -> str:
+    key, operator, values = str(expression["key"]), expression["operator"], ",".join(expression.get("values") or ())
+    alone = {"Exists": key, "DoesNotExist": f"!{key}"}  # the others are In and NotIn
+    return alone.get(operator, f"{key} {operator.lower()} ({values})")
 
 
 def _namespace(raw: JSONObject) -> str:
     return str(raw["metadata"].get("namespace", ""))
-
-
-def _name(raw: JSONObject) -> str:
-    return f"{_namespace(raw)}/{raw['metadata']['name']}"
-
-
-def _labels(raw: JSONObject) -> Mapping[str, str]:
-    return raw["metadata"].get("labels") or {}
-
-
-def _may_run(pod: JSONObject) -> bool:
-    """Whether a pod may run: not one whose containers have all ended, for example by an eviction."""
-    return _terminating(pod) or (pod.get("status") or {}).get("phase") not in _ENDED
-
-
-def _terminating(pod: JSONObject) -> bool:
-    return pod["metadata"].get("deletionTimestamp") is not None
-
-
-def _pod(raw: JSONObject) -> OperatorPod:
-    status, ending = raw.get("status") or {}, _terminating(raw)
-    containers = status.get("containerStatuses") or ()
-    ready = all(one.get("ready", True) for one in containers) and not ending and status.get("phase") == "Running"
-    restarted = [one for one in containers if one.get("restartCount") and _crashed(one)]
-    began = (kubernetes_time(((one.get("state") or {}).get("running") or {}).get("startedAt")) for one in restarted)
-    return OperatorPod(
-        Ref("Pod", _namespace(raw), raw["metadata"]["name"], raw["metadata"].get("uid", "")),
-        _image(raw["spec"]),
-        ending,
-        ready,
-        restarts=sum(integer(one["restartCount"]) for one in restarted),
-        restarted=max((moment for moment in began if moment is not None), default=None),
-    )
 
 
 def _crashed(container: JSONObject) -> bool:

@@ -8,6 +8,7 @@ validation errors that are not failed tests. ``tests/cluster/store`` compares it
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Sequence as ReadOnly  # ``list`` is a method of a store
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ SHORT_NAMES: Final = {
     "pcsg": "podcliquescalinggroups",
     "ct": "clustertopologybindings",
 }
+#: A part of a selector between commas, but for those in parentheses.
+_TERM: Final = re.compile(r"(?:[^,(]|\([^)]*\))+")
 _OWN_METADATA: Final = ("uid", "name", "namespace", "creationTimestamp")
 
 
@@ -275,13 +278,13 @@ def _keep_identity(request: Request, old: JSONObject, new: JSONObject) -> None:
 
 
 def _matches(selector: str | None, values: Mapping[str, str]) -> bool:
-    """What the migrator asks for: ``key``, ``key=value`` and ``key!=value``, with commas between them."""
-    for term in selector.split(",") if selector else ():
-        key, equals, value = term.partition("=")
-        if key.endswith("!"):
-            matches = values.get(key[:-1]) != value
-        else:
-            matches = values.get(key) == value if equals else key in values
-        if not matches:
-            return False
-    return True
+    """Whether labels or fields match a selector as the API server reads it."""
+    return all(_holds(term, values) for term in _TERM.findall(selector or ""))
+
+
+def _holds(term: str, values: Mapping[str, str]) -> bool:
+    """One term: ``key``, ``!key``, ``key=value``, ``key!=value``, ``key in (a,b)`` or ``key notin (a,b)``."""
+    key, operator, value = (part.strip() for part in re.split(r"(!?=| in | notin |$)", term, maxsplit=1))
+    if not operator:
+        return key in values if not key.startswith("!") else key[1:] not in values
+    return (values.get(key) in value.strip("()").split(",")) is (operator in {"=", "in"})

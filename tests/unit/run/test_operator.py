@@ -102,7 +102,7 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     assert found.operator is not None
     pods = [(pod.ref.name, pod.terminating) for pod in found.operator.pods]
     assert pods == [("grove-operator-1", False), ("grove-operator-old", True)]
-    assert list(found.others) == ["pod elsewhere/grove-operator-2"]
+    assert list(found.others) == ["Pod elsewhere/grove-operator-2"]
     assert [f.code for f in found.findings if f.severity is Severity.REFUSAL] == ["GM-203"]
 
 
@@ -112,7 +112,7 @@ def test_pods_of_other_workloads_in_its_namespace_are_not_read(monkeypatch: pyte
 
     def listed(self: MemoryCluster, resource: Resource, project: Any, **asked: Any) -> Any:
         found = plain(self, resource, project, **asked)
-        read.extend(one["metadata"]["name"] for one in found if resource == PODS)
+        read.extend(one.ref.name for one in found if resource == PODS)
         return found
 
     monkeypatch.setattr(MemoryCluster, "list", listed)
