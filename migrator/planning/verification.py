@@ -45,11 +45,16 @@ def problems_of(
     ``source`` is the scheme that was migrated from, if that is known. ``since`` is when the migration began: with it,
     updates that began later are judged too.
     """
+    if not snapshot.installed:
+        message = "Grove's CRDs are not installed: there is nothing to verify"
+        yield Problem(objects.Ref("PodCliqueSet", "", ""), None, message)
     staying = [tree for tree in snapshot.trees if not tree.pcs.terminating]
     edits = {} if since is None else {tree.ref.uid: _edit(tree, since) for tree in staying}
     for tree in staying:
         yield from _values(tree, target, source)
-        yield from _without_label(tree)
+        if unlabelled(tree):  # an operator takes what has no label for outdated
+            message = f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}"
+            yield Problem(tree.ref, None, message)
         if since is None or tree.pcs.on_delete:  # under OnDelete operators write progress and touch no pod
             continue
         if (edit := edits[tree.ref.uid]) is not None:
@@ -85,12 +90,6 @@ def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterat
         yield Problem(item.ref, item.field, message, late=late, missed=missed)
 
 
-def _without_label(tree: objects.Tree) -> Iterator[Problem]:
-    """A pod or PodClique without its hash label, which the operator takes for outdated."""
-    if unlabelled(tree):
-        yield Problem(tree.ref, None, f"{tree.ref}: a pod or PodClique has no label {objects.LABEL_POD_TEMPLATE_HASH}")
-
-
 def _edited(tree: objects.Tree, edit: objects.Edit) -> Problem:
     """That the owner has edited a set since the migration, so that its updates are no problem."""
     pods = words.count(sum(len(clique.live) for clique in tree.staying), "pod")
@@ -104,7 +103,11 @@ def _edited(tree: objects.Tree, edit: objects.Edit) -> Problem:
 def _updated_since(tree: objects.Tree, since: datetime) -> Iterator[Problem]:
     """Updates that began after the migration: they are open, or they have replaced pods."""
     updates = _updates(tree, since)
-    yield from _open(tree, updates)
+    for item in (tree.pcs, *tree.children):
+        moment, name = updates.get(item.ref.uid), places.open_progress(item)
+        if name and moment is not None:
+            message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
+            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
     yield from _replaced(tree, updates, since)
 
 
@@ -112,14 +115,6 @@ def _updates(tree: objects.Tree, since: datetime) -> Mapping[str, datetime]:
     """When each update began that did so after the migration, by the uid of its object."""
     began = {item.ref.uid: _began(item) for item in (tree.pcs, *tree.children)}
     return {uid: moment for uid, moment in began.items() if moment is not None and moment > since - CLOCKS}
-
-
-def _open(tree: objects.Tree, updates: Mapping[str, datetime]) -> Iterator[Problem]:
-    for item in (tree.pcs, *tree.children):
-        moment, name = updates.get(item.ref.uid), places.open_progress(item)
-        if name and moment is not None:
-            message = f"{item.ref}: an update is open that began at {moment:%Y-%m-%d %H:%M:%S} UTC, after the migration"
-            yield Problem(item.ref, f"/status/{name}", message, settles=isinstance(item, objects.PodClique))
 
 
 def _replaced(tree: objects.Tree, updates: Mapping[str, datetime], since: datetime) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -10,7 +10,7 @@ from typing import Final
 
 from migrator import words
 from migrator.cluster import Cluster
-from migrator.grove.objects import Ref, Snapshot
+from migrator.grove.objects import Ref
 from migrator.grove.places import stored_hashes
 from migrator.planning import crds, verification
 from migrator.planning.guards.updates import IN_FLIGHT
@@ -81,9 +81,8 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     for attempts in count(1):
         found = list(verification.problems_of(snapshot, options.plan.target.scheme, source=source, since=since))
         missed = any(problem.missed for problem in found)
-        found += [*_absence(snapshot), *map(_open, unfinished), *map(_elsewhere, seen.of_witnesses())]
         installation = operator.find(cluster, options.flags) if options.after_upgrade else operator.Found()
-        found += _of_lease(installation)
+        found += _left_by_runs(unfinished, seen.of_witnesses(), installation)
         if options.after_upgrade:
             found += _of_operators(cluster, installation, options, context.now(), missed=missed)
             found += _of_webhooks(cluster)
@@ -106,15 +105,19 @@ def verify(cluster: Cluster, options: VerifyOptions, context: Context) -> Verify
     return VerifyResult(len(snapshot.trees), stored, problems, noticed, older, younger, resumes)
 
 
-def _open(record: Record) -> verification.Problem:
-    """The problem that a run did not end."""
-    return verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, f"{record}: run it again", settles=False)
-
-
-def _elsewhere(finding: Finding) -> verification.Problem:
-    """What a Lease in another namespace shows, which anybody may have written: no command follows it."""
-    late = finding.severity is Severity.WARNING
-    return verification.Problem(Ref("Lease", "", leases.OWN_LEASE), None, str(finding), settles=False, late=late)
+def _left_by_runs(
+    unfinished: Iterable[Record], elsewhere: Iterable[Finding], installation: operator.Found
+) -> Iterator[verification.Problem]:
+    """Records of runs that did not end, here and elsewhere, and the operator's Lease that a run has parked."""
+    lease = Ref("Lease", "", leases.OWN_LEASE)
+    for record in unfinished:
+        yield verification.Problem(lease, None, f"{record}: run it again", settles=False)
+    for finding in elsewhere:  # anybody may have written such a Lease: no command follows it
+        late = finding.severity is Severity.WARNING
+        yield verification.Problem(lease, None, str(finding), settles=False, late=late)
+    if installation.parked:
+        parked = Ref("Lease", installation.home or "", leases.OPERATOR_LEASE)
+        yield verification.Problem(parked, None, f"{leases.WAITS}: run again", settles=False)
 
 
 def _resumes(
@@ -133,13 +136,6 @@ def _resumes(
     return () if parked and not is_refused else None
 
 
-def _absence(snapshot: Snapshot) -> Iterator[verification.Problem]:
-    """The problem that Grove is not there."""
-    if not snapshot.installed:
-        message = "Grove's CRDs are not installed: there is nothing to verify"
-        yield verification.Problem(Ref("PodCliqueSet", "", ""), None, message)
-
-
 def _of_webhooks(cluster: Cluster) -> Iterator[verification.Problem]:
     """What is to be noticed: webhooks that a run has opened for itself, and nobody has closed."""
     for one in webhooks.read(cluster):
@@ -147,13 +143,6 @@ def _of_webhooks(cluster: Cluster) -> Iterator[verification.Problem]:
             message = f"webhook {one.name} still leaves an account of grove-migrator out: run again, or remove that"
             ref = Ref("ValidatingWebhookConfiguration", "", one.configuration)
             yield verification.Problem(ref, None, f"{message} matchCondition", late=True)
-
-
-def _of_lease(found: operator.Found) -> Iterator[verification.Problem]:
-    """The problem that a run died right before it gave the operator's Lease back."""
-    if found.parked:
-        ref = Ref("Lease", found.home or "", leases.OPERATOR_LEASE)
-        yield verification.Problem(ref, None, f"{leases.WAITS}: run again", settles=False)
 
 
 def _of_operators(
