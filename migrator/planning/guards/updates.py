@@ -28,6 +28,8 @@ from migrator.planning.model import Finding
 from migrator.releases import quirks
 
 _WAIT: Final = "let the running operator finish, or run with --wait 10m"
+_UNTIL_GONE: Final = f"{_WAIT}; if its node is lost, delete its pods with --force"
+_OPEN: Final = "has an update that has not ended"
 _BEGUN: Final = "; the next operator has begun to update the set, and recreates what is left if it goes on"
 _GO_BACK: Final = "to spare what is left, go back to the old release, let that finish, and run again"
 #: How many missing PodCliques of a set are told at most: it may ask for two billion replicas.
@@ -53,18 +55,20 @@ REVISIONS: Final = base.Guard(
 
 def in_flight(facts: base.SetFacts) -> Iterator[Finding]:
     """Updates that are recorded as unfinished, and objects that are being deleted; see the cases of this module."""
-    tree, old_is_left = facts.tree, facts.pods_await_replacement
+    tree, deletion = facts.tree, "/metadata/deletionTimestamp"
     terminating = [item for item in (*tree.children, *tree.pod_gang_maps) if item.terminating]
-    awaited = [] if old_is_left or tree.pcs.on_delete else list(_awaited(facts))  # OnDelete orchestrates nothing
-    remedy, field = f"{_WAIT}; if its node is lost, delete its pods with --force", "/metadata/deletionTimestamp"
-    for item in terminating:
-        if old_is_left:
-            yield _old_is_left(facts, item, field, "is being deleted", remedy)
-        else:
-            yield _in_between(facts, item, field, "is being deleted, with the pods that it has", remedy)
-    yield from awaited
-    if old_is_left or not (terminating or awaited):
-        yield from (_open(facts, item, name) for item in (tree.pcs, *tree.children) if (name := open_progress(item)))
+    updates = [(item, name) for item in (tree.pcs, *tree.children) if (name := open_progress(item))]
+    if facts.pods_await_replacement:
+        for item in terminating:
+            yield _old_is_left(facts, item, deletion, "is being deleted", _UNTIL_GONE)
+        for item, name in updates:
+            yield _old_is_left(facts, item, f"/status/{name}", _OPEN, _WAIT + _if_stuck(facts, item, name))
+        return
+    ending = "is being deleted, with the pods that it has"
+    awaited = [_in_between(facts, item, deletion, ending, _UNTIL_GONE) for item in terminating]
+    if not tree.pcs.on_delete:  # which orchestrates nothing
+        awaited += _awaited(facts)
+    yield from awaited or (_idle(facts, item, name) for item, name in updates)
 
 
 def _in_between(
@@ -87,20 +91,14 @@ def _old_is_left(facts: base.SetFacts, item: objects.GroveObject, field: str, me
     return IN_FLIGHT.found(item.ref, field, message, remedy, settles=True)
 
 
-def _open(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
-    """An update that is open: of case A if something old is left, else of case C."""
-    message, field = "has an update that has not ended", f"/status/{name}"
-    if facts.pods_await_replacement:
-        remedy = _WAIT
-        if item.ref.kind == "PodCliqueScalingGroup" and (stuck := _selected_but_old(facts, item, name)):
-            remedy += f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind"
-        return _old_is_left(facts, item, field, message, remedy)
+def _idle(facts: base.SetFacts, item: objects.GroveObject, name: str) -> Finding:
+    """Case C."""
     why = "nothing old is left to replace, and nothing that it waits for can still come"
     if facts.tree.pcs.on_delete:
         why = "updateStrategy is OnDelete, so it replaces no pod"
     elif facts.next_has_begun:
         why = "the next operator has begun it, and the migration leaves it nothing to replace"
-    return base.IDLE.found(item.ref, field, f"{message}; {why}")
+    return base.IDLE.found(item.ref, f"/status/{name}", f"{_OPEN}; {why}")
 
 
 def reported(facts: base.SetFacts) -> Iterator[Finding]:
@@ -172,13 +170,16 @@ def _seconds_left(delay: object, since: object, now: datetime) -> float:
     return -math.inf if began is None or lasts is None else lasts - (now - began).total_seconds()
 
 
-def _selected_but_old(facts: base.SetFacts, group: objects.GroveObject, name: str) -> list[str]:
-    """The PodCliques of a group's selected replica that are still old: the operator does not delete them again."""
-    selected = group.status[name].get("readyReplicaIndicesSelectedToUpdate") or {}
-    index = str(selected.get("current", 0)) if selected else None
-    old = {stored.ref.uid for stored in facts.foreign if stored.place is CLIQUE_LABEL}
-    members = (clique for clique in facts.tree.pod_cliques if clique.owner_uid == group.ref.uid)
-    return [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
+def _if_stuck(facts: base.SetFacts, item: objects.GroveObject, name: str) -> str:
+    """What else helps if PodCliques of a scaling group's selected replica are still old: none deletes them again."""
+    is_group = item.ref.kind == "PodCliqueScalingGroup"
+    selected = item.status[name].get("readyReplicaIndicesSelectedToUpdate") if is_group else None
+    if not selected:
+        return ""
+    index, old = str(selected.get("current", 0)), {one.ref.uid for one in facts.foreign if one.place is CLIQUE_LABEL}
+    members = (clique for clique in facts.tree.pod_cliques if clique.owner_uid == item.ref.uid)
+    stuck = [str(clique.ref) for clique in members if clique.group_index == index and clique.ref.uid in old]
+    return f"; if it does not, delete {', '.join(stuck)}, which it has selected and left behind" if stuck else ""
 
 
 def _awaited(facts: base.SetFacts) -> Iterator[Finding]:
