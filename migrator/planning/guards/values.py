@@ -196,11 +196,8 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
     The webhook lets nobody rename cliques, and reorders them under AnyOrder only
     (``operator/internal/webhook/admission/pcs/validation/podcliqueset.go:validatePodCliqueUpdate``).
     """
-    clique, templates = pod_clique.clique, facts.pair.source.templates
+    clique, templates, targets = str(pod_clique.clique), facts.pair.source.templates, facts.pair.target.templates
     match = quirks.template_by_suffix(facts.tree.pcs, pod_clique.ref.name) or clique
-    if clique is None or match is None or match == clique:
-        return None
-    targets = facts.pair.target.templates
     if templates[match] == templates[clique] and targets[match] == targets[clique]:
         return None
     message = (

@@ -106,6 +106,18 @@ def test_pods_of_every_replica_set_count_and_strangers_do_not() -> None:
     assert [f.code for f in found.findings if f.severity is Severity.REFUSAL] == ["GM-203"]
 
 
+def test_a_pod_elsewhere_that_is_being_deleted_acts_no_more() -> None:
+    """It is no reason to refuse: nothing starts it again."""
+    assert look(installed(pod("grove-operator-2", namespace="elsewhere", terminating=True))).others == {}
+
+
+def test_a_pod_with_the_labels_of_the_chart_counts_beside_a_deployment_that_selects_others() -> None:
+    """A Deployment that was deleted without its pods has left it."""
+    named = deployment(labels={"app": "another"})
+    found = found_in(MemoryCluster(named, pod("selected", labels={"app": "another"}), pod("left")), HOME)
+    assert [one.ref.name for one in found.pods] == ["left", "selected"]
+
+
 def test_pods_of_other_workloads_in_its_namespace_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run looks every few seconds, and with the Dynamo platform all models may be in that namespace."""
     plain, read = MemoryCluster.list, list[str]()
