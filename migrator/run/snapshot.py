@@ -50,10 +50,10 @@ def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | Non
         sets = lists.read(kinds.POD_CLIQUE_SETS, parse.pod_clique_set)
     except NotFound:
         return Snapshot(trees=(), is_cluster=cluster.is_cluster, installed=False)
-    gang_maps = (lists.if_allowed if only else lists.if_there)(kinds.POD_GANG_MAPS, parse.pod_gang_map)
+    gang_maps = lists.read_if_there(kinds.POD_GANG_MAPS, parse.pod_gang_map, needed=only is None)
     groups = lists.read(kinds.POD_CLIQUE_SCALING_GROUPS, parse.scaling_group)
     # If there are maps, PodGangs hold a hash that the migration rewrites, so a run must read them.
-    gangs = (lists.if_there if gang_maps and not only else lists.if_allowed)(kinds.POD_GANGS, parse.pod_gang)
+    gangs = lists.read_if_there(kinds.POD_GANGS, parse.pod_gang, needed=bool(gang_maps) and only is None)
     cliques = lists.read(kinds.POD_CLIQUES, parse.pod_clique)
     pods = lists.read(kinds.PODS, parse.pod)
     lists.refuse()
@@ -61,7 +61,7 @@ def _read_kinds(cluster: Cluster, *, search: bool, phases: bool, only: str | Non
     objects = trees.Objects(sets=sets, groups=groups, cliques=cliques, pods=pods, gang_maps=gang_maps, gangs=gangs)
     others = (kind for group in GROUPS for kind in cluster.kinds(group) if kind not in kinds.HOLDERS)
     for kind in others if search else ():
-        lists.if_allowed(kind, lambda _raw: None)  # only its strings are searched
+        lists.read_if_there(kind, lambda _raw: None, needed=False)  # only its strings are searched
     if phases and cluster.is_cluster:
         objects = replace(objects, pods=_with_phases(cluster, objects.pods, only))
     snapshot = replace(
@@ -93,17 +93,13 @@ class _Lists:
             self._refused[resource.qualified_name] = error
             return ()
 
-    def if_there(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        """Those of a kind that some releases do not have."""
+    def read_if_there(self, resource: Resource, project: Callable[[JSONObject], T], *, needed: bool) -> tuple[T, ...]:
+        """Those of a kind that some releases do not have; one that is not ``needed`` may be forbidden, too."""
         try:
-            return self.read(resource, project)
+            found = self.read(resource, project)
         except NotFound:
             return ()
-
-    def if_allowed(self, resource: Resource, project: Callable[[JSONObject], T]) -> tuple[T, ...]:
-        """Those of a kind that holds no known hash."""
-        found = self.if_there(resource, project)
-        if self._refused.pop(resource.qualified_name, None) is not None:
+        if not needed and self._refused.pop(resource.qualified_name, None) is not None:
             self.forbidden_kinds.append(resource.qualified_name)
         return found
 
