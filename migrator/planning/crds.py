@@ -7,7 +7,6 @@ naming_controller.go``). Helm deletes no CRD, so that of a former kind stays.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -91,13 +90,13 @@ def advise(served: Mapping[str, str] | None, sources: Collection[str], targets: 
     ``served`` are the plurals of a cluster by short name. Without it, for a dump, the ``sources`` that may be running
     show what is there.
     """
-    wanted = Counter(map(topology_kind, targets))
-    there = Counter(map(topology_kind, sources) if served is None else _served(served))
+    wanted = dict.fromkeys(map(topology_kind, targets))
+    there = dict.fromkeys(map(topology_kind, sources) if served is None else _served(served))
     for present, needed in product(there, wanted):
         if present and needed and present.clashes_with(needed):
-            is_certain = served is not None or there[present] == there.total()
+            is_certain = served is not None or len(there) == 1
             conditions = [] if is_certain else [f"the old release is {present.span}"]
-            conditions += [f"the new release is {needed.span}"] if wanted[needed] < wanted.total() else []
+            conditions += [f"the new release is {needed.span}"] if len(wanted) > 1 else []
             effect = (
                 f"while it exists, the API server does not serve {needed.crd}, without which the next operator exits"
             )
