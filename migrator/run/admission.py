@@ -58,17 +58,17 @@ def _denials(
     for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
         kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
         yield patch.ref, f"patch {kind} in namespace {patch.ref.namespace}", error
-    for right, request in _others(cluster, seen):
+    for right, request in _other_writes(cluster, seen):
         try:
             request()
         except (errors.Forbidden, errors.Rejected) as error:
             yield None, right, error
 
 
-def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
+def _other_writes(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable[[], object]]]:
     """What a run writes beside patches of Grove's objects: the right that it needs, and the dry run that shows it."""
     dry, installed, home = cluster.in_dry_run(), seen.operator, seen.found.home
-    replicas = _replicas(seen)
+    replicas = _replicas_to_set(seen)
     if installed is not None and replicas is not None:
         right = f"patch {kinds.DEPLOYMENTS.qualified_name}/scale {installed.full_name}"
         yield right, partial(operator.scale, dry, installed, replicas)
@@ -80,7 +80,7 @@ def _others(cluster: Cluster, seen: Observation) -> Iterator[tuple[str, Callable
         yield right, partial(webhooks.try_to_open, dry, name)
 
 
-def _replicas(seen: Observation) -> int | None:
+def _replicas_to_set(seen: Observation) -> int | None:
     """What the operator is scaled to: zero, or by a revert back to what it had; ``None`` if it stays as it is."""
     installed = seen.operator
     if installed is None or not installed.deployment:

@@ -171,16 +171,16 @@ def _write_until_read_back(run: Session) -> None:
         except errors.Rejected as error:
             if not run.is_spreading(error):
                 raise
-            _rest(run, error, reading)
+            _wait_to_read_again(run, error, reading)
         except (ClusterError, LostReply, SetConflict) as error:
             is_written = run.wrote or isinstance(error, SetConflict | LostReply)  # by us, or by another client
             if not is_written or reading == _READINGS:
                 raise
-            _rest(run, error, reading)
+            _wait_to_read_again(run, error, reading)
     raise ClusterError("another client keeps changing the written hashes")
 
 
-def _rest(run: Session, error: Exception, reading: int) -> None:
+def _wait_to_read_again(run: Session, error: Exception, reading: int) -> None:
     run.log.warning("reading_again", error=str(error), reading=reading)
     run.context.rest(_BEFORE_RETRY)
 

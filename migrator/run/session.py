@@ -350,7 +350,7 @@ class Session:
 
     def _send(self, batches: Sequence[Batch]) -> bool:
         """Write one phase; false if an operator acts, which is stopped before the sets are read again."""
-        executor = write.Executor(self.cluster, self.context, check=self._check(), stopping=self.context.is_over)
+        executor = write.Executor(self.cluster, self.context, check=self._before_each_patch())
         try:
             outcomes = executor.run(batches)
         finally:
@@ -369,7 +369,7 @@ class Session:
             raise worst
         return worst is None and len(outcomes) == len(batches)
 
-    def _check(self) -> Callable[[], None]:
+    def _before_each_patch(self) -> Callable[[], None]:
         """What is asked before every patch: our hold, and every so many seconds whether an operator acts."""
         if self.is_rehearsal:
             return lambda: None

@@ -42,24 +42,17 @@ class Outcome:
 
 
 class Executor:
-    """Sends patches, as many at a time as the context allows.
+    """Sends patches, as many at a time as the context allows; no set is begun once the context is over.
 
     ``check`` is called before every patch and raises when we may not write any more; no other patch passes it
-    meanwhile. ``stopping`` is called before a set is begun. ``unconfirmed``: a reply was lost, or the sending was
-    broken off, so a write may still be under way. ``outcomes`` are those of the sets that were begun so far.
+    meanwhile. ``unconfirmed``: a reply was lost, or the sending was broken off, so a write may still be under way.
+    ``outcomes`` are those of the sets that were begun so far.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        context: Context,
-        *,
-        check: Callable[[], object],
-        stopping: Callable[[], bool],
-    ) -> None:
+    def __init__(self, cluster: Cluster, context: Context, *, check: Callable[[], object]) -> None:
         self._store = cluster
         self._check = check
-        self._stopping = stopping
+        self._is_over = context.is_over
         self._concurrency = context.concurrency
         self._log = context.log
         self._progress = context.progress
@@ -96,7 +89,7 @@ class Executor:
         """
         with self._lock:
             self._lock.wait_for(lambda: self._halted or self._due < self._concurrency)
-            if self._halted or self._stopping():
+            if self._halted or self._is_over():
                 return
             outcome = Outcome(batch)
             self.outcomes.append(outcome)

@@ -40,12 +40,11 @@ def executor(
     *,
     concurrency: int = 1,
     check: Callable[[], object] = lambda: None,
-    stopping: Callable[[], bool] = lambda: False,
     **more: Any,
 ) -> Executor:
     """One that always may send, and is never asked to stop; ``more`` is of its context."""
     context = replace(context_of(lambda: 0.0, Clock().now), concurrency=concurrency, **more)
-    return Executor(store, context, check=check, stopping=stopping)
+    return Executor(store, context, check=check)
 
 
 def sent(store: MemoryCluster) -> list[str]:
@@ -95,8 +94,9 @@ def test_patches_are_under_way_at_the_same_time(number: int, pods: int) -> None:
 
 def test_a_set_is_begun_only_while_a_sender_is_idle() -> None:
     """Asked to stop after a few patches of large sets, a run has begun one or two of them, and finishes those."""
-    store, batches = sets(8, pods=40)
-    outcomes = executor(store, concurrency=8, stopping=lambda: len(store.requests) > 20).run(batches)
+    (store, batches), stop = sets(8, pods=40), threading.Event()
+    store.after.append(lambda _: stop.set() if len(store.requests) > 20 else None)
+    outcomes = executor(store, concurrency=8, stop=stop).run(batches)
     assert 1 <= len(outcomes) <= 2
     assert all(outcome.complete for outcome in outcomes)
 
