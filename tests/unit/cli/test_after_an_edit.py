@@ -103,3 +103,18 @@ def test_beside_a_run_that_an_edit_has_stopped_the_next_command_reverts(site: Si
     assert f"{STAY_AT_ZERO} Run the next command to undo this run" in " ".join(said.split())
     assert following.split() == f"grove-migrator run --to {NEW} --stop-operator --revert".split()
     invoke(*following.split()[1:])
+
+
+def test_beside_the_new_operator_a_run_that_an_edit_has_stopped_is_not_undone(site: Site, invoke: Invoke) -> None:
+    """It may start, and would recreate the pods of every set whose old hashes came back."""
+    end_half_way(site, invoke)
+    site.replace_crds(NEW)
+    site.install(NEW, 0)
+    assert "to undo this run" not in " ".join(invoke("plan").out.split())
+
+
+def test_a_run_that_died_before_it_wrote_is_not_undone(site: Site, invoke: Invoke) -> None:
+    """Every set has its old hashes, so there is nothing to put back."""
+    site.record(Record("1", "1", "auto", NEW, START, State.STOPPING))
+    edit(site)
+    assert "to undo this run" not in " ".join(invoke("plan").out.split())

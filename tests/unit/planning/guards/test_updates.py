@@ -347,3 +347,13 @@ def test_the_pod_cliques_that_a_group_has_left_behind_are_named() -> None:
         world.put("PodClique", name, LABEL)
     (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
     assert "delete PodClique default/web-0-sg-1-work, which" in remedy
+
+
+@pytest.mark.parametrize("selected", [{"current": 0}, {"completed": []}], ids=["named", "left out by Go, as it is 0"])
+def test_a_current_pod_clique_of_a_replica_that_a_group_has_left_behind_is_not_named(selected: dict[str, Any]) -> None:
+    """To delete it would cost pods of the present template."""
+    world = World().grow(cliques=[clique("a"), clique("b")], groups={"sg": ["a", "b"]}, group_replicas=2)
+    world.put(*GROUP, PROGRESS, {**STARTED, "readyReplicaIndicesSelectedToUpdate": selected})
+    world.put("PodClique", "web-0-sg-0-a", LABEL)
+    (remedy,) = (finding.remedy for finding in world.findings() if finding.code == "GM-102")
+    assert "delete PodClique default/web-0-sg-0-a, which" in remedy
