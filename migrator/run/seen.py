@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -20,7 +21,7 @@ from migrator.planning.webhooks import Webhook
 from migrator.releases.table import Release, accepts, named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
-from migrator.run.context import Context, RunOptions
+from migrator.run.context import RunOptions
 from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
 from migrator.run.record import OperatorBefore, Record, State, parse
@@ -314,7 +315,7 @@ def is_same_target(record: Record, options: RunOptions) -> bool:
     return False
 
 
-def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: bool) -> Observation:
+def read_sets(cluster: Cluster, seen: Observation, now: datetime, *, search: bool) -> Observation:
     """Read the sets and plan; raises what the cluster, :func:`check_there` and the planner raise."""
     options = seen.options
     snapshot = read_snapshot(cluster, search=search)
@@ -326,9 +327,7 @@ def read_sets(cluster: Cluster, seen: Observation, context: Context, *, search: 
     else:
         resumes = seen.dirty and not seen.other_migration
         half_way = seen.writing_record is not None
-        known = planner.Known(
-            context.now(), seen.release, resumes, seen.recorded_source, seen.begun, half_way, seen.is_stopped
-        )
+        known = planner.Known(now, seen.release, resumes, seen.recorded_source, seen.begun, half_way, seen.is_stopped)
         plan = planner.make_plan(snapshot, options.plan, known)
     elsewhere = seen.elsewhere_findings() if options.revert else seen.witnesses
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or elsewhere:

@@ -25,13 +25,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
-from migrator.run.seen import (
-    NO_HOME,
-    look_around,
-    look_at_webhooks,
-    read_sets,
-    unplanned,
-)
+from migrator.run.seen import NO_HOME, look_around, look_at_webhooks, read_sets, unplanned
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 _PATIENCE: Final = 120.0
@@ -139,7 +133,9 @@ class Session:
 
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
-        self.seen = read_sets(self.unfenced, self.seen, self.context, search=search)
+        # GM-116 compares times that the cluster wrote, and the clock of a laptop may be wrong by minutes.
+        now = self.leases.server_time if self.leases is not None else self.context.now()
+        self.seen = read_sets(self.unfenced, self.seen, now, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
 

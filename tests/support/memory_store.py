@@ -18,10 +18,11 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 from migrator import kinds
+from migrator.cluster import FIELD_MANAGER
 from migrator.errors import AlreadyExists, Conflict, LeaseLost, LostReply, NotFound, Rejected
 from migrator.exact_json import JSONObject
 from migrator.kinds import Op, Resource
-from tests.support.memory_objects import RESOURCES, Objects, copied, epoch
+from tests.support.memory_objects import RESOURCES, Objects, copied, epoch, timestamp
 from tests.support.server_patch import apply_ops, patched, validate
 
 T = TypeVar("T")
@@ -197,7 +198,7 @@ class MemoryCluster(Objects):
                 if not resource.namespaced:
                     del metadata["namespace"]
                 validate(resource, wanted)
-                stored = wanted if self.dry_run else self._store(resource, None, wanted)
+                stored = wanted if self.dry_run else self._written(resource, None, wanted)
         return copied(stored)
 
     def patch(
@@ -217,7 +218,7 @@ class MemoryCluster(Objects):
             _keep_identity(request, old, new)
             validate(resource, new)
             if not self.dry_run:
-                new = self._store(resource, old, copied(new))
+                new = self._written(resource, old, copied(new))
             answer = _scale(new) if subresource == "scale" else copied(new)
         return _brief(answer) if resource == kinds.PODS or resource.group in _BRIEF_GROUPS else answer
 
@@ -237,6 +238,13 @@ class MemoryCluster(Objects):
         yield request
         for hook in tuple(self.after):
             hook(request)
+
+    def _written(self, resource: Resource, old: JSONObject | None, new: JSONObject) -> JSONObject:
+        """Store what the product wrote. Of Leases it asks when that was, which an API server notes of every object."""
+        stored = self._store(resource, old, new)
+        if resource == kinds.LEASES and stored is not old:
+            stored["metadata"]["managedFields"] = [{"manager": FIELD_MANAGER, "time": timestamp(self._now())}]
+        return stored
 
     def _find(self, resource: Resource, namespace: str, name: str) -> JSONObject:
         body = self._state.objects.get((resource, namespace, name))
