@@ -38,16 +38,22 @@ def outlook_text(outlook: Outlook, targets: Iterable[Target], newer: Sequence[st
 
 def _unfinished(outlook: Outlook) -> str:
     """How far a run got that did not end, and what is next."""
-    plans, reverts = outlook.reached.set_plans if outlook.reached is not None else (), "--revert" in outlook.resumes
-    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plans)
-    are, done = "is" if finished == 1 else "are", "reverted" if reverts else "migrated"
+    reverts = "--revert" in outlook.resumes
     following = "Run the next command to finish, or add `--revert` to it to restore every old hash."
     if outlook.undoes:
         following = "Run the next command to undo this run, let the old operator end what blocks it, and run again."
     elif reverts:
         following = "Run the next command to finish."
     stay = "" if outlook.running else f"{errors.STAY_AT_ZERO} "
-    return words.wrapped(f"{finished:,} of {words.count(len(plans), 'set')} {are} {done}. {stay}{following}")
+    progress = _progress(outlook.reached, reverts=reverts) if outlook.reached is not None else ""
+    return words.wrapped(f"{progress}{stay}{following}")
+
+
+def _progress(plan: model.Plan, *, reverts: bool) -> str:
+    """How many sets a run has finished by the plan of its upgrade, as a sentence."""
+    finished = sum(not holds_target(one) if reverts else one.state is model.SetState.DONE for one in plan.set_plans)
+    are = "is" if finished == 1 else "are"
+    return f"{finished:,} of {words.count(len(plan.set_plans), 'set')} {are} {'reverted' if reverts else 'migrated'}. "
 
 
 def _ahead(by_release: Mapping[str, model.Plan], newer: Sequence[str], *, is_checked: bool) -> Iterator[str]:

@@ -240,9 +240,9 @@ class MemoryCluster(Objects):
             hook(request)
 
     def _written(self, resource: Resource, old: JSONObject | None, new: JSONObject) -> JSONObject:
-        """Store what the product wrote. Of Leases it asks when that was, which an API server notes of every object."""
+        """Store what the product wrote. Of Leases it asks when that was, which a cluster notes if it has a clock."""
         stored = self._store(resource, old, new)
-        if resource == kinds.LEASES and stored is not old:
+        if resource == kinds.LEASES and stored is not old and self._now is not epoch:
             stored["metadata"]["managedFields"] = [{"manager": FIELD_MANAGER, "time": timestamp(self._now())}]
         return stored
 

@@ -16,7 +16,7 @@ from migrator.planning.outlook import Outlook, newer_releases
 from migrator.releases.table import named, releases
 from migrator.report import json, table
 from migrator.report.page import change_groups
-from migrator.report.status import how_far, outlook_text
+from migrator.report.status import outlook_text
 from migrator.report.table import finding_rows, grouped, plan_text
 from migrator.words import printable
 from tests.support.builders import LATER, World, clique, outlook_of
@@ -190,7 +190,14 @@ def test_a_verb_has_the_number_of_its_sets(number: int, hold: str, are: str) -> 
     """In the headline, and in how far a run got."""
     done = plan(*[tree_plan(f"set-{index}", SetState.DONE) for index in range(number)])
     assert f"Nothing to do: {hold} the hashes" in table.headline(done)
-    assert how_far(done, reverts=False) == f"{are} migrated. "
+    look = Outlook("lab", is_cluster=True, sets=number, reached=done, resumes=("--to", "x"))
+    assert f"\n{are} migrated. Keep" in outlook_text(look, [], [], commands=[])
+
+
+def test_a_run_to_an_unknown_target_is_not_said_to_have_come_any_way() -> None:
+    """Another version wrote the record, so nothing could be planned to count what is done."""
+    look = Outlook("lab", is_cluster=True, sets=2, resumes=("--to", "x"))
+    assert "\nKeep the operator at zero replicas." in outlook_text(look, [], [], commands=[])
 
 
 def test_what_refuses_comes_before_what_warns_under_one_code() -> None:
