@@ -30,7 +30,7 @@ def names(page: Path) -> str:
 
 def commands(text: str) -> Iterator[list[str]]:
     """Every `grove-migrator ...` in code blocks and code spans, as arguments."""
-    for block in re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^ *```[a-z]*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             yield from _parsed(line.strip().removeprefix("$ "))
     for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text):

@@ -84,9 +84,9 @@ def test_helm(reader: Reader, tmp_path: Path) -> None:
     with published(new, tmp_path / "repository") as reader.variables["CHART"], reader.scene.frozen():
         with reader.scene.unharmed():
             reader.pastes("upgrade", "Before")
-            reader.pastes("upgrade", "Helm", 0, 1)
+            reader.pastes("upgrade", "Helm", 0)
             reader.pastes("upgrade", "The CRDs", 2)
-            reader.pastes("upgrade", "Helm", 2, 3)
+            reader.pastes("upgrade", "Helm", 1, 2)
             reader.scene.runs_operators(1, TARGET)
             reader.pastes("upgrade", "After")
         reader.pastes("upgrade", "Going back", 2, 3)
