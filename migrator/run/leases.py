@@ -60,10 +60,9 @@ _NOT_TAKEN: Final = (errors.AlreadyExists, errors.TestFailed, errors.NotFound, e
 
 
 def monotonic() -> float:
-    """Seconds that also pass while the machine is suspended, where the system offers such a clock.
+    """Seconds that also pass while the machine is suspended: CLOCK_BOOTTIME, or CLOCK_MONOTONIC_RAW of macOS.
 
-    That is CLOCK_BOOTTIME of Linux and CLOCK_MONOTONIC_RAW of macOS, where ``time.monotonic`` stands still meanwhile
-    (CPython issue 86273).
+    ``time.monotonic`` stands still meanwhile (CPython issue 86273).
     """
     clock = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", None))
     return time.monotonic() if clock is None else time.clock_gettime(clock)
@@ -132,8 +131,7 @@ def read(cluster: Cluster, namespace: str, name: str) -> Lease:
 
 def everywhere(cluster: Cluster, name: str) -> dict[str, Lease]:
     """The Leases of this name in all namespaces, by namespace."""
-    found = cluster.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")
-    return {lease.namespace: lease for lease in found}
+    return {one.namespace: one for one in cluster.list(LEASES, Lease.of, field_selector=f"metadata.name={name}")}
 
 
 def renewed(cluster: Cluster, before: Mapping[str, Lease], context: Context) -> frozenset[str]:
@@ -190,6 +188,11 @@ class Leases:
     def taken(self) -> bool:
         """Whether this run has taken its Lease and not released it; it may be lost, or not usable yet."""
         return self._held is not None
+
+    @property
+    def contended(self) -> bool:
+        """Whether this run has seen another one hold our own Lease, and has not taken it since; asks no server."""
+        return OWN_LEASE in self._seen
 
     @property
     def keeps_operators_out(self) -> bool:

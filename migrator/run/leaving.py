@@ -232,15 +232,24 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
     record = run.seen.open_record
     is_touched = run.wrote or run.seen.dirty or _keeps_operator_out(run)
-    known = not is_touched and (record is None or record.state is State.STOPPING)
+    is_untouched = not is_touched and (record is None or record.state is State.STOPPING)
+    known = is_untouched and not _may_be_overtaken(run)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
-    # The last look has seen an operator that acts, and no request has stopped it: no earlier run is half-way either.
-    is_left_alone = (record is None or record.stopped is None) and not run.seen.to_open
-    if known and run.seen.acts and is_left_alone:
+    # The last look has seen the operator at work, and no request has stopped it: no earlier run is half-way either.
+    installed, taken = run.seen.operator, run.leases is not None and run.leases.taken
+    is_left_alone = (record is None or (taken and record.stopped is None)) and not run.seen.to_open
+    if known and run.leases is not None and is_left_alone and installed is not None and installed.live:
         return _unchanged(error)
     return half_way(run, error, is_read=False)
+
+
+def _may_be_overtaken(run: Session) -> bool:
+    """Whether another run, which held our Lease after the last look, may have written since then."""
+    if run.leases is None:
+        return False
+    return not run.judged if run.leases.taken else run.leases.contended
 
 
 def _beside_target_next(run: Session, error: BaseException) -> str:

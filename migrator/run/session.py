@@ -59,7 +59,7 @@ class Session:
         self.stops = 0
         self.fenced = self.wrote = self.closed = False
         self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
-        self._judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
+        self.judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
@@ -74,7 +74,7 @@ class Session:
             self.seen = look_around(self.unfenced, self.seen)
             self._first_leases = leases.everywhere(self.unfenced, leases.OPERATOR_LEASE)
         self.read(search=search)
-        if not self._judged:
+        if not self.judged:
             self.judge_again()
 
     def look_at_operators(self) -> None:
@@ -89,9 +89,9 @@ class Session:
                 self.leases = held
                 self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(held.seconds_left)
         self.seen = replace(self.seen, found=found, record=record)
-        if not self._judged:
+        if not self.judged:
             self.judge()
-            self._judged = self.leases is not None and self.leases.taken
+            self.judged = self.leases is not None and self.leases.taken
 
     def judge(self) -> None:
         """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""

@@ -10,7 +10,7 @@ from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.leaving import UNREAD
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import FAILED, REFUSED, STUCK, Step, do_at, kill, raising, when
+from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -50,6 +50,49 @@ def test_an_outage_before_the_operator_is_stopped_changes_nothing(chosen: Callab
     ending = world.run(at, code=FAILED)
     assert "Nothing is changed; run again" in str(ending)
     assert world.replicas == 1
+
+
+@table(
+    "ends chosen",
+    ("It holds its Lease, for which this one waits.", (False, lambda step: step.kind == "sleep")),
+    ("It died, and its Lease has expired.", (False, lambda step: step.write and step.moment == "after")),
+    ("It has ended with 6.", (True, lambda step: step.write and step.moment == "after")),
+)
+def test_an_outage_after_another_run_has_begun_is_not_said_to_change_nothing(
+    *, ends: bool, chosen: Callable[[Step], bool]
+) -> None:
+    """The operator was at work when this run looked, and another one has written since: 6, not 1."""
+    world, begun, down = World(cluster.grown()), list[Step](), list[Step]()
+
+    def other(step: Step) -> None:
+        if step.is_grove and step.moment == "after":
+            if not ends:
+                step.process.kill()
+            step.process.stop.set()
+
+    def at(step: Step) -> None:
+        if step.write == 1 and not begun:
+            begun.append(step)
+            world.run(other, code=STUCK if ends else KILLED)
+            return
+        if down and step.kind != "sleep":
+            raise Unreachable("HTTP 503")
+        down.extend([step] if begun and chosen(step) else [])
+
+    world.run(at, code=STUCK)
+
+
+def test_an_outage_where_no_record_was_read_is_not_said_to_change_nothing() -> None:
+    """A run died half-way, and a Deployment in another namespace looks like an operator at work."""
+    world, down = killed(), list[Step]()
+    world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
+
+    def at(step: Step) -> None:
+        down.extend([step] if step.target == "podcliques/" else [])
+        if down and step.kind != "sleep":
+            raise Unreachable("HTTP 503")
+
+    world.run(at, code=STUCK)
 
 
 def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
