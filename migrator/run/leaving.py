@@ -215,7 +215,7 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
         return _beside_target_next(run, error)
     if run.leases is None:
         return UNREAD
-    back = "" if run.options.revert else errors.OR_REVERT
+    back = "" if run.is_asked_to_revert else errors.OR_REVERT
     unread_next = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {errors.AGAIN}{back}"
     job = errors.DELETE_JOB if back and run.context.namespace is not None else ""
     return (_next_step(run) if is_read else unread_next) + job
@@ -280,7 +280,7 @@ def _next_step(run: Session) -> str:
     at_once = release is None or from_rc1_on((release.name,))
     alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
-    back = "" if revert else errors.OR_REVERT
+    back = "" if run.is_asked_to_revert else errors.OR_REVERT
     if seen.plan.waits_for_an_operator:  # until then, every rerun is refused
         again, back = errors.UNDO_FIRST, ""
     return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"

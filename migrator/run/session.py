@@ -50,6 +50,7 @@ class Session:
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
         self.unfenced = self.cluster = cluster  # writes of `cluster` end with our hold, once there is one
         self.options = options
+        self.is_asked_to_revert = options.revert  # a run that has to go back reverts, too
         self.context = context
         self.log = context.log
         self.seen = unplanned(options)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from migrator import kinds
-from migrator.errors import Reverted
+from migrator.errors import OR_REVERT, Rejected, Reverted
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
@@ -29,6 +29,17 @@ def test_a_revert_does_not_believe_an_early_record() -> None:
     world.die(at)
     world.rewrite_record(early[0])
     world.revert(replicas=1)
+
+
+def test_a_run_that_cannot_go_back_either_names_the_revert() -> None:
+    """A webhook rejects each write from one on, also those of the way back: the same command would migrate again."""
+    world = World()
+    last = of_trees()[12].write
+    deny = raising(lambda: Rejected("is denied"))
+    ending = world.run(
+        when(lambda step: step.is_grove and step.write >= last, lambda step: deny(step.process)), code=STUCK
+    )
+    assert OR_REVERT in str(ending)
 
 
 @pytest.mark.parametrize("image", [cluster.OLD_IMAGE, cluster.NEW_IMAGE])
