@@ -8,6 +8,7 @@ from migrator import kinds
 from migrator.errors import AGAIN, DELETE_JOB, MAY_DIFFER, ClusterError, Forbidden, Unreachable
 from migrator.run.leases import OWN_LEASE, RECORD
 from migrator.run.leaving import UNREAD
+from migrator.run.operator import OperatorFlags
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill, raising, when
@@ -82,17 +83,25 @@ def test_an_outage_after_another_run_has_begun_is_not_said_to_change_nothing(
     world.run(at, code=STUCK)
 
 
-def test_an_outage_where_no_record_was_read_is_not_said_to_change_nothing() -> None:
-    """A run died half-way, and a Deployment in another namespace looks like an operator at work."""
+@table(
+    "named",
+    ("No record is read where the operator may be in two namespaces.", (False,)),
+    ("It is named, and at zero; the Leases of the run that died are deleted.", (True,)),
+)
+def test_an_operator_elsewhere_is_no_sign_that_no_run_died(*, named: bool) -> None:
+    """A run died half-way, a Deployment in another namespace looks like an operator at work, and there is an outage."""
     world, down = killed(), list[Step]()
     world.store.put(installation.deployment(cluster.OLD_IMAGE, namespace="other"))
+    for name in (OWN_LEASE, cluster.LEASE) if named else ():
+        world.store.drop(kinds.LEASES, cluster.NAMESPACE, name)
 
     def at(step: Step) -> None:
         down.extend([step] if step.target == "podcliques/" else [])
         if down and step.kind != "sleep":
             raise Unreachable("HTTP 503")
 
-    world.run(at, code=STUCK)
+    flags = OperatorFlags(cluster.NAMESPACE, cluster.DEPLOYMENT) if named else OperatorFlags()
+    world.run(at, flags=flags, code=STUCK)
 
 
 def test_a_set_that_is_edited_once_it_is_written_still_has_its_new_hashes() -> None:
