@@ -142,7 +142,7 @@ class Bench:
         plan = make_plan(read_snapshot(store), PlanOptions(named(TARGET), named(SOURCE)))
         there, back = self.directory / "there.jsonl", self.directory / "back.jsonl"
         record_patches(there, map(forward, plan.set_plans))
-        record_patches(back, (Batch(one.tree.ref, _undone(one).changes) for one in plan.set_plans))
+        record_patches(back, (forward(_undone(one)) for one in plan.set_plans))
         return there, back
 
 

@@ -47,11 +47,10 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of one set, object by object; ``pcs`` is the PodCliqueSet whose spec must not have changed."""
+    """Changes of one set, object by object; ``pcs`` is its PodCliqueSet, whose spec must not have changed."""
 
-    ref: Ref
+    pcs: PodCliqueSet
     changes: tuple[Change, ...]
-    pcs: PodCliqueSet | None = None
 
     @property
     def patches(self) -> Iterator[Patch]:
@@ -64,17 +63,17 @@ class Batch:
 
 def forward(plan: SetPlan) -> Batch:
     """The patches that carry out a set's plan, the commit record last."""
-    return Batch(plan.tree.ref, plan.changes, plan.tree.pcs)
+    return Batch(plan.tree.pcs, plan.changes)
 
 
 def commit(plan: SetPlan) -> Batch:
     """The patch of the commit record alone."""
-    return Batch(plan.tree.ref, tuple(filter(_commits, plan.changes)), plan.tree.pcs)
+    return Batch(plan.tree.pcs, tuple(filter(_commits, plan.changes)))
 
 
 def rest(plan: SetPlan) -> Batch:
     """The patches of all but the commit record."""
-    return Batch(plan.tree.ref, tuple(one for one in plan.changes if not _commits(one)), plan.tree.pcs)
+    return Batch(plan.tree.pcs, tuple(one for one in plan.changes if not _commits(one)))
 
 
 def _commits(change: Change) -> bool:

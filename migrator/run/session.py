@@ -351,13 +351,13 @@ class Session:
         try:
             outcomes = executor.run(batches)
         finally:
-            begun = {outcome.batch.ref.uid for outcome in executor.outcomes if outcome.written}
+            begun = {outcome.batch.pcs.ref.uid for outcome in executor.outcomes if outcome.written}
             self.wrote = self.wrote or executor.unconfirmed or bool(begun)
             self.seen = replace(self.seen, begun=self.seen.begun | begun)
             if executor.unconfirmed:
                 self.context.rest(LONGEST_WRITE)  # what is still under way ends before anything is read
         self.result.patches += sum(outcome.written for outcome in outcomes)
-        self.result.sets |= {outcome.batch.ref for outcome in outcomes if outcome.complete}
+        self.result.sets |= {outcome.batch.pcs.ref for outcome in outcomes if outcome.complete}
         failed = [outcome.error for outcome in outcomes if outcome.error is not None]
         # A lost Lease ends everything, so it counts first; a conflict of one set counts last.
         failed.sort(key=lambda error: (not isinstance(error, LeaseLost), isinstance(error, write.SetConflict)))

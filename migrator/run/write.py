@@ -104,7 +104,7 @@ class Executor:
             self._halt()
             raise
         outcome.complete = True
-        ref = batch.ref
+        ref = batch.pcs.ref
         self._log.info("tree_written", namespace=ref.namespace, name=ref.name, writes=outcome.written, **self._dry)
 
     def _halt(self) -> None:

@@ -8,13 +8,14 @@ from migrator.planning.model import Change
 from migrator.planning.patches import Batch, commit, patch_count, rest
 from tests.support.builders import World
 
+SET = World().grow().snapshot().trees[0].pcs
 MAP = Ref("PodGangMap", "default", "web", "uid-2")
 
 
 def test_an_entry_is_tested_by_its_identity_before_its_value() -> None:
     """A list entry may move: what names it is tested too, before the old value, and replacements come last."""
     change = Change(MAP, "/spec/entries/0/hash", "old", "new", identity=("/spec/entries/0/name", "web-0"))
-    (patch,) = Batch(MAP, (change,)).patches
+    (patch,) = Batch(SET, (change,)).patches
     assert patch.ops(None) == (
         Op("test", "/metadata/uid", "uid-2"),
         Op("test", "/spec/entries/0/name", "web-0"),
@@ -36,7 +37,7 @@ def test_label_and_status_of_one_object_are_two_patches() -> None:
     clique = Ref("PodClique", "default", "web-0", "uid-3")
     fields = ("/metadata/labels/grove.io~1pod-template-hash", "/status/currentPodTemplateHash")
     changes = tuple(Change(clique, field, "a", "b") for field in fields)
-    assert patch_count(changes) == len([*Batch(clique, changes).patches]) == 2
+    assert patch_count(changes) == len([*Batch(SET, changes).patches]) == 2
 
 
 def test_a_patch_fails_if_the_template_has_changed() -> None:

@@ -181,7 +181,7 @@ def test_a_conflict_stops_its_own_set_only(answers: dict[str, MigratorError], co
     for name, error in answers.items():
         store.fail(error, name=f"{name}-0-g-0-a-0")
     outcomes = executor(store).run(batches)
-    assert [outcome.batch.ref.name for outcome in outcomes if outcome.complete] == complete
+    assert [outcome.batch.pcs.ref.name for outcome in outcomes if outcome.complete] == complete
     assert sent(store)[-1] == ("t2" if "t2" in complete else f"{list(answers)[-1]}-0-g-0-a-0")
 
 
