@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
+
+from migrator.hashing.podcliqueset import SetHasher, SetHashes
+from migrator.hashing.schemes import Scheme
 
 LABEL_PART_OF: Final = "app.kubernetes.io/part-of"
 LABEL_POD_TEMPLATE_HASH: Final = "grove.io/pod-template-hash"
@@ -109,13 +113,21 @@ class Edit(NamedTuple):
     time: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PodCliqueSet(GroveObject):
     """A PodCliqueSet, with its whole spec and status."""
 
     annotations: Mapping[str, str]
     generation: int
     edits: tuple[Edit, ...]
+
+    @cached_property
+    def hashes(self) -> Callable[[Scheme], SetHashes]:
+        """The hashes of its spec under a scheme, each computed once, however many plans are made.
+
+        That raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode.
+        """
+        return cache(SetHasher({"spec": self.spec}).under)
 
     @property
     def generation_hash(self) -> str | None:

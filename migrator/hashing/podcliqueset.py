@@ -8,8 +8,9 @@ template replaces the pod spec's own, and nothing else of the set.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ _CLIQUES: Final = ("spec", "template", "cliques")
 class SetHashes:
     """The hashes of a PodCliqueSet under one scheme: that of all cliques, and that of each clique by its name."""
 
+    scheme: Scheme = field(compare=False)  # another one may give the same hashes
     generation: str
     templates: Mapping[str, str]
 
@@ -43,30 +45,24 @@ class TemplateHasher:
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._template = template
-        self._printed: dict[tuple[str, bool], Sequence[fnv.Piece]] = {}
-        self._sums: dict[tuple[str, bool, int], int] = {}
+        self._sums: dict[tuple[str, bool], dict[int, int]] = defaultdict(dict)
 
     def under(self, scheme: Scheme) -> str:
         """The hash; raises :class:`~migrator.errors.DecodeError` with the path of a value that Go would not decode."""
-        return fnv.encode(self.after(fnv.OFFSET, scheme))
+        (total,) = self.after(scheme, fnv.OFFSET)
+        return fnv.encode(total)
 
-    def after(self, state: int, scheme: Scheme) -> int:
-        """The FNV sum of the template, continued from ``state``. Raises as :meth:`under` does."""
-        known = (*self._text(scheme), state)
-        if known not in self._sums:
-            self._sums[known] = fnv.fold(state, self.pieces(scheme))
-        return self._sums[known]
+    def after(self, scheme: Scheme, *states: int) -> Sequence[int]:
+        """The FNV sums of the template, continued from each of these states. Raises as :meth:`under` does.
 
-    def pieces(self, scheme: Scheme) -> Sequence[fnv.Piece]:
-        """What is hashed. Raises as :meth:`under` does."""
-        minor, is_sorted = text = self._text(scheme)
-        if text not in self._printed:
-            self._printed[text] = _printed(self._template, self._canonical if is_sorted else self._pod_spec, minor)
-        return self._printed[text]
-
-    def _text(self, scheme: Scheme) -> tuple[str, bool]:
-        """The key of a text: the minor, and whether lists are sorted; they are not if the stored order is canonical."""
-        return scheme.minor, scheme.algorithm == CANONICAL and self._canonical is not self._pod_spec
+        They are kept; the text is not, because it is larger than the template itself.
+        """
+        pod_spec = self._canonical if scheme.algorithm == CANONICAL else self._pod_spec
+        sums = self._sums[scheme.minor, pod_spec is self._pod_spec]  # of one text, if the stored order is canonical
+        if unknown := set(states) - sums.keys():
+            pieces = _printed(self._template, pod_spec, scheme.minor)
+            sums.update({state: fnv.fold(state, pieces) for state in unknown})
+        return [sums[state] for state in states]
 
     @cached_property
     def _pod_spec(self) -> JSONObject:
@@ -90,18 +86,20 @@ class SetHasher:
     def under(self, scheme: Scheme) -> SetHashes:
         """The hashes under one scheme; raises :class:`~migrator.errors.DecodeError` as :class:`TemplateHasher` does."""
         names = [name for name, _ in self._cliques]
-        hashes = {name: fnv.encode(self._after(fnv.OFFSET, number, scheme)) for number, name in enumerate(names)}
+        hashes = dict.fromkeys(names, "")
         total, numbers, canonical = fnv.OFFSET, range(len(names)), scheme.algorithm == CANONICAL
         in_order = canonical and self._template.get("cliqueStartupType") == IN_ORDER
         for number in sorted(numbers, key=names.__getitem__) if canonical and not in_order else numbers:
             opening = f"(kubernetes.podTemplateSpecHashInput){{OrderKey:(string){names[number]} PodTemplateSpec:"
             total = fnv.fold(total, [opening] if in_order else [])
-            total = fnv.fold(self._after(total, number, scheme), ["}"] if in_order else [])
-        return SetHashes(fnv.encode(total), hashes)
+            own, total = self._after(number, scheme, fnv.OFFSET, total)
+            hashes[names[number]] = fnv.encode(own)
+            total = fnv.fold(total, ["}"] if in_order else [])
+        return SetHashes(scheme, fnv.encode(total), hashes)
 
-    def _after(self, state: int, number: int, scheme: Scheme) -> int:
+    def _after(self, number: int, scheme: Scheme, *states: int) -> Sequence[int]:
         try:
-            return self._cliques[number][1].after(state, scheme)
+            return self._cliques[number][1].after(scheme, *states)
         except DecodeError as error:
             within = error.within("spec") if error.steps[0] == "podSpec" else error
             raise within.within(*_CLIQUES, number) from None

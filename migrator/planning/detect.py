@@ -6,24 +6,13 @@ A value may be either scheme's hash; otherwise a half-migrated set could not be 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
 
 from migrator.grove import objects, places
-from migrator.hashing.podcliqueset import SetHasher, SetHashes
+from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
-
-HashesUnder = Callable[[Scheme], SetHashes]
-
-
-def hashes_of(pcs: objects.PodCliqueSet) -> HashesUnder:
-    """The hashes of a set under any scheme, each computed once.
-
-    Each raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode.
-    """
-    return cache(SetHasher({"spec": pcs.spec}).under)
 
 
 class Verdict(Enum):
@@ -61,43 +50,43 @@ class HashPair:
 
 
 def detect(
-    stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme, hashes: HashesUnder
-) -> tuple[Scheme | None, Scheme]:
-    """The scheme that explains a set, if there is one, and the likely one.
+    pcs: objects.PodCliqueSet, stored: Sequence[places.StoredHash], candidates: Sequence[Scheme], target: Scheme
+) -> tuple[HashPair, bool]:
+    """The hashes of the likely scheme and of the target, and whether that scheme explains the set.
 
     A scheme explains a set if every value is its hash or the target's, except leftovers of OnDelete. The target itself
-    explains a set that is done; otherwise the first such candidate does. The likely one is the best match, for messages
-    and overrides: the target only if it gives some values and no other candidate gives any. What half an update of the
-    target's operator has left beside an edit is not done.
+    explains a set that is done; otherwise the first such candidate does. If none does, the likely one is the best
+    match, for messages and overrides: the target only if it gives some values and no other candidate gives any. What
+    half an update of the target's operator has left beside an edit is not done.
 
     What looks like a leftover may be an old hash of the present template, which a revert that died left beside new
     ones. So with leftovers the target explains a set only after an only candidate has given none of its values.
 
-    ``hashes`` must be cheap to call again for the same scheme. Raises the errors of ``hashes``, and ``ValueError``
-    without candidates.
+    Raises :class:`~migrator.errors.DecodeError` for a set that Go could not decode, and ``ValueError`` without
+    candidates.
     """
+    new = pcs.hashes(target)
     # The target's generation hash speaks for no other scheme, though a canonical one may give the same.
-    new = hashes(target).generation
-    recorded = {one.value for one in stored if one.place is places.SET_GENERATION} - {new}
+    recorded = {one.value for one in stored if one.place is places.SET_GENERATION} - {new.generation}
     # Whether a scheme gives the generation hash, how many values it and the target explain, and how many it alone.
     scores: dict[Scheme, tuple[bool, int, int]] = {}
-    done: Scheme | None = None
-    for candidate in (target, *candidates):
-        pair = HashPair(hashes(candidate), hashes(target))
+    done = False
+    for candidate in dict.fromkeys((target, *candidates)):
+        pair = HashPair(pcs.hashes(candidate), new)
         counts = Counter(map(pair.classify, stored))
         found = counts[Verdict.TARGET if candidate == target else Verdict.SOURCE]
         if found and not counts[Verdict.FOREIGN]:
             if candidate != target or len(candidates) > 1 or not counts[Verdict.LEFTOVER]:
-                return candidate, candidate
-            done = target  # unless the only candidate, which comes next, gives some of the leftovers
+                return pair, True
+            done = True  # unless the only candidate, which comes next, gives some of the leftovers
         explained = counts[Verdict.SOURCE] + counts[Verdict.TARGET]
         scores[candidate] = (pair.source.generation in recorded, explained, counts[Verdict.SOURCE])
-    if done is not None:
-        return done, done
+    if done:
+        return HashPair(new, new), True
     others = [one for one in candidates if one != target] or candidates
     best = max(others, key=scores.__getitem__)  # the first of equals
     _, explained, by_source = scores[best]
-    return None, target if explained and not by_source else best
+    return HashPair(new if explained and not by_source else pcs.hashes(best), new), False
 
 
 def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozenset[tuple[str, str]]:
@@ -123,13 +112,14 @@ def lagging(tree: objects.Tree, foreign: Sequence[places.StoredHash]) -> frozens
     return frozenset((stored.ref.uid, stored.field) for stored in lags)
 
 
-def next_has_begun(tree: objects.Tree, pair: HashPair, source: Scheme, target: Scheme) -> bool:
+def next_has_begun(tree: objects.Tree, pair: HashPair) -> bool:
     """Whether the next operator has begun the update that a migration prevents; unless it does, that goes on.
 
     One that accepts the source's hashes begins none because of them: then an open update is of the owner's edit. Under
     OnDelete none replaces a pod.
     """
-    if tree.pcs.on_delete or source.name in target.accepts or places.open_progress(tree.pcs) is None:
+    is_accepted = pair.source.scheme.name in pair.target.scheme.accepts
+    if tree.pcs.on_delete or is_accepted or places.open_progress(tree.pcs) is None:
         return False
     return tree.pcs.generation_hash == pair.target.generation != pair.source.generation
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 from migrator.errors import DecodeError
 from migrator.grove import objects
 from migrator.hashing import quantity
-from migrator.hashing.schemes import Scheme
 from migrator.planning.detect import HashPair, next_has_begun
 from migrator.planning.model import Disruption
 from migrator.releases import quirks
@@ -26,10 +25,8 @@ _UPDATED_TO: Final = "podCliqueSetGenerationHash"
 _LARGEST_SCALE: Final = 18  # as large as an int64 gets
 
 
-def disruption_of(
-    tree: objects.Tree, pair: HashPair, *, source: Scheme, target: Scheme, builds: Sequence[str]
-) -> tuple[Disruption, Disruption]:
-    """The pods of a set that an operator of ``target`` recreates, without the migration and with it.
+def disruption_of(tree: objects.Tree, pair: HashPair, builds: Sequence[str]) -> tuple[Disruption, Disruption]:
+    """The pods of a set that an operator of the target recreates, without the migration and with it.
 
     Those that are being deleted do not count. ``builds`` are those that the operator may be, oldest first; the least
     harmful one counts. GPUs claimed by dynamic resource allocation do not count.
@@ -41,9 +38,9 @@ def disruption_of(
         return _count(tree, terminated), _count(tree, terminated)
     # An operator that finds no hash stores its own and updates nothing; to Go an empty text is not the absence of one.
     current = [None, pair.target.generation]
-    if source.name in target.accepts:
+    if pair.source.scheme.name in pair.target.scheme.accepts:
         current.append(pair.source.generation)
-    is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair, source, target)
+    is_idle = pcs.status.get("currentGenerationHash") in current and not next_has_begun(tree, pair)
     updated = () if is_idle else _updated(tree, pair)
     if not is_rc1_or_newer:
         return _count(tree, updated), _count(tree)

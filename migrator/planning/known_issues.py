@@ -18,7 +18,6 @@ from migrator.exact_json import integer
 from migrator.grove import objects
 from migrator.hashing.schemes import Scheme
 from migrator.planning import crds, model
-from migrator.planning.detect import hashes_of
 from migrator.planning.options import PlanOptions
 from migrator.releases import table
 from migrator.releases.quirks import ANNOTATION_AUTO_MNNVL, gangs_below_minimum
@@ -386,7 +385,7 @@ def _sources(plan: model.SetPlan, options: PlanOptions, running: str | None) -> 
         return options.source.builds or table.builds()
     found: Iterable[Scheme] = (plan.source,) if plan.source is not None else ()
     if plan.source is None:
-        pcs, hashes = plan.tree.pcs, hashes_of(plan.tree.pcs)
+        pcs = plan.tree.pcs
         with suppress(DecodeError):  # a set that cannot be hashed is of no release that is known
-            found = [one for one in table.released_schemes() if hashes(one).generation == pcs.generation_hash]
+            found = [one for one in table.released_schemes() if pcs.hashes(one).generation == pcs.generation_hash]
     return tuple(name for scheme in found for name in table.builds_with(scheme)) or table.builds()

@@ -77,6 +77,4 @@ def newer_releases(targets: Sequence[Target], running: str | None) -> list[str]:
 
 def _is_begun(plan: SetPlan) -> bool:
     """Whether an operator of the target has begun to update the set."""
-    if plan.source is None or plan.hashes is None:
-        return False
-    return next_has_begun(plan.tree, plan.hashes, plan.source, plan.target)
+    return plan.source is not None and plan.hashes is not None and next_has_begun(plan.tree, plan.hashes)

@@ -13,12 +13,12 @@ from typing import Final
 
 from migrator.errors import UNDO_FIRST, DecodeError, UsageError
 from migrator.grove import places
-from migrator.grove.objects import Snapshot, Tree
+from migrator.grove.objects import PodCliqueSet, Snapshot, Tree
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import SetHashes
 from migrator.hashing.schemes import Scheme
 from migrator.planning import guards, model
-from migrator.planning.detect import HashesUnder, HashPair, Verdict, detect, hashes_of
+from migrator.planning.detect import HashPair, Verdict, detect
 from migrator.planning.disruption import all_pods, disruption_of
 from migrator.planning.guards import fields, updates, values
 from migrator.planning.guards.base import SetFacts
@@ -94,7 +94,7 @@ def holds_target(plan: model.SetPlan) -> bool:
     old, new = plan.hashes.source, plan.hashes.target
     if plan.state is model.SetState.DONE and old == new:  # then compare with the other algorithm of this layout
         (other,) = (one for one in schemes.all_schemes() if one.minor == plan.target.minor and one != plan.target)
-        old = hashes_of(plan.tree.pcs)(other)
+        old = plan.tree.pcs.hashes(other)
     stored = places.stored_hashes(plan.tree)
     return any(item.value == new.of(item.clique) != old.of(item.clique) for item in stored)
 
@@ -102,7 +102,7 @@ def holds_target(plan: model.SetPlan) -> bool:
 def _may_hold_target(tree: Tree, target: Scheme) -> bool:
     """Whether a set holds a hash of the target, which may be another scheme's too."""
     try:
-        new = hashes_of(tree.pcs)(target)
+        new = tree.pcs.hashes(target)
     except DecodeError:
         return False
     return any(item.value == new.of(item.clique) for item in places.stored_hashes(tree))
@@ -136,23 +136,20 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
     target, builds = options.target.scheme, table.targets_of(options.target)
     if _is_skipped(tree):
         return model.SetPlan(tree, None, target, model.SetState.SKIPPED)
-    hashes, stored = hashes_of(tree.pcs), tuple(places.stored_hashes(tree))
-    recorded = known.recorded
+    stored, recorded = tuple(places.stored_hashes(tree)), known.recorded
     candidates = (recorded,) if options.source is None and recorded is not None else options.candidates
-    source, likely = detect(stored, candidates, target, hashes)
-    if source is None and options.source is not None:
-        proven = [one for one in schemes.all_schemes() if _is_proven(tree, one, hashes)]
-        actual, _ = detect(stored, proven, target, hashes)
-        if actual is not None:
-            return _wrong_from(tree, actual, HashPair(hashes(actual), hashes(target)), options)
-    pair = HashPair(hashes(likely), hashes(target))
+    pair, explained = detect(tree.pcs, stored, candidates, target)
+    if not explained and options.source is not None:
+        proven = [one for one in schemes.all_schemes() if _is_proven(tree.pcs, one)]
+        actual, is_wrong = detect(tree.pcs, stored, proven, target)
+        if is_wrong:
+            return _wrong_from(tree, actual, options)
+    likely = pair.source.scheme
     facts = SetFacts(
         tree,
-        source=likely,
-        target=target,
+        pair,
         builds=builds,
-        explained=source is not None,
-        pair=pair,
+        explained=explained,
         values=pair.by_verdict(stored),
         recorded=likely == recorded,
         now=known.now if snapshot.is_cluster else None,
@@ -161,17 +158,17 @@ def _decide(tree: Tree, snapshot: Snapshot, options: PlanOptions, known: Known, 
     )
     # Where both give the same hashes, a likely source may be wrong: the stored generation hash must be that one too.
     is_certain = options.source is not None or tree.pcs.generation_hash == pair.target.generation
-    unchanged = source == target or (pair.source == pair.target and is_certain)
+    unchanged = pair.source == pair.target and (is_certain or (explained and likely == target))
     findings = tuple(guards.accepted(guards.check_set(facts), options.allow, unchanged=unchanged))
     if known.half_way and not facts.next_recreates:
         findings = tuple(_beside_a_run(finding, is_stopped=known.stopped) for finding in findings)
     refused = any(f.severity is model.Severity.REFUSAL for f in findings)
-    if source is None and facts.foreign and not refused:
-        source = likely  # every foreign value lags behind or was allowed, and stays
+    # If nothing refuses, every foreign value lags behind or was allowed, and stays.
+    source = likely if explained or (facts.foreign and not refused) else None
     # A refused set shows the changes that it would have if nothing refused, even if no scheme explains all of it.
     changes = _changes_of(facts.values[Verdict.SOURCE], pair.target)
     state = model.SetState.REFUSED if refused else _state_of(changes)
-    without, migrated = disruption_of(tree, pair, source=likely, target=target, builds=builds)
+    without, migrated = disruption_of(tree, pair, builds)
     remaining = migrated if state is model.SetState.MIGRATE else without
     return model.SetPlan(tree, source, target, state, changes, findings, without, remaining, pair)
 
@@ -197,13 +194,14 @@ def _is_skipped(tree: Tree) -> bool:
     return tree.pcs.terminating or (not children and next(places.stored_hashes(tree), None) is None)
 
 
-def _wrong_from(tree: Tree, actual: Scheme, pair: HashPair, options: PlanOptions) -> model.SetPlan:
+def _wrong_from(tree: Tree, pair: HashPair, options: PlanOptions) -> model.SetPlan:
     """The plan of a set whose hashes are all of another scheme than ``--from`` names."""
-    target, builds = options.target.scheme, table.build_range(table.builds_with(actual))
-    message = f"holds the hashes of {actual.name} ({builds}), not those of --from {options.source}"
-    remedy = f"leave out --from, or give --from {actual.name}"
+    actual, target = pair.source.scheme, pair.target.scheme
+    builds = table.build_range(table.builds_with(actual))
+    message = f"holds the hashes of {actual} ({builds}), not those of --from {options.source}"
+    remedy = f"leave out --from, or give --from {actual}"
     finding = values.FOREIGN.found(tree.ref, places.SET_GENERATION.pointer, message, remedy)
-    lost, _ = disruption_of(tree, pair, source=actual, target=target, builds=table.targets_of(options.target))
+    lost, _ = disruption_of(tree, pair, table.targets_of(options.target))
     return model.SetPlan(tree, None, target, model.SetState.REFUSED, (), (finding,), lost, lost, pair)
 
 
@@ -220,8 +218,8 @@ def certain_source(plans: Sequence[model.SetPlan], options: PlanOptions, likely:
     """The source that explains all of these sets: the likely one if it does, or the only one that does."""
     explaining = options.candidates if plans else ()
     for plan in plans:
-        hashes = hashes_of(plan.tree.pcs)
-        explaining = tuple(one for one in explaining if plan.hashes is not None and plan.hashes.source == hashes(one))
+        found, hashes = plan.hashes, plan.tree.pcs.hashes
+        explaining = tuple(one for one in explaining if found is not None and found.source == hashes(one))
     if likely in explaining:
         return likely
     return explaining[0] if len(explaining) == 1 else None
@@ -251,7 +249,7 @@ def plan_revert(snapshot: Snapshot, options: PlanOptions, recorded: Scheme | Non
 
 
 def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
-    hashes = hashes_of(tree.pcs)
+    hashes = tree.pcs.hashes
     try:
         pair = HashPair(hashes(new), hashes(old))
     except DecodeError as error:
@@ -260,7 +258,7 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     by_verdict = pair.by_verdict(places.stored_hashes(tree))
     for item in by_verdict[Verdict.FOREIGN]:
         same = (one for one in schemes.all_schemes() if item.value == hashes(one).of(item.clique))
-        if other := next((one for one in same if _is_proven(tree, one, hashes)), None):
+        if other := next((one for one in same if _is_proven(tree.pcs, one)), None):
             raise UsageError(
                 f"{item.ref}: {item.field} is {other.name}'s hash, so the old hashes are not only those of "
                 f"{old.name}: name the old release with --from, or migrate those sets first"
@@ -274,14 +272,13 @@ def _revert(tree: Tree, new: Scheme, old: Scheme) -> model.SetPlan:
     return model.SetPlan(tree, new, old, _state_of(changes), changes, findings, hashes=pair)
 
 
-def _is_proven(tree: Tree, scheme: Scheme, hashes: HashesUnder) -> bool:
+def _is_proven(pcs: PodCliqueSet, scheme: Scheme) -> bool:
     """Whether a hash of this scheme proves an operator of it.
 
     A canonical one may be a legacy hash of lists that were in canonical order before an edit, as for GM-105.
     """
-    pcs = tree.pcs
     is_canonical = scheme.algorithm == schemes.CANONICAL
-    return not is_canonical or (pcs.is_observed and pcs.generation_hash == hashes(scheme).generation)
+    return not is_canonical or (pcs.is_observed and pcs.generation_hash == pcs.hashes(scheme).generation)
 
 
 def _state_of(changes: tuple[model.Change, ...]) -> model.SetState:

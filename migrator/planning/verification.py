@@ -13,7 +13,7 @@ from migrator.errors import DecodeError
 from migrator.grove import objects, places
 from migrator.hashing import schemes
 from migrator.hashing.schemes import Scheme
-from migrator.planning.detect import HashPair, Verdict, hashes_of, lagging, unlabelled
+from migrator.planning.detect import HashPair, Verdict, lagging, unlabelled
 
 #: By how much the clocks of the API server and of an operator may differ.
 CLOCKS: Final = timedelta(minutes=1)
@@ -68,8 +68,7 @@ def problems_of(
 
 def _values(tree: objects.Tree, target: Scheme, source: Scheme | None) -> Iterator[Problem]:
     """Stored hashes that are not the target's, except leftovers of OnDelete."""
-    hashes = hashes_of(tree.pcs)
-    stored = tuple(places.stored_hashes(tree))
+    hashes, stored = tree.pcs.hashes, tuple(places.stored_hashes(tree))
     if not stored:
         return
     try:

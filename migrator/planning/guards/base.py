@@ -10,7 +10,6 @@ from typing import Final
 
 from migrator.grove import objects
 from migrator.grove.places import POD_LABEL, StoredHash
-from migrator.hashing.schemes import Scheme
 from migrator.planning import detect, model
 
 
@@ -62,19 +61,17 @@ IDLE: Final = Guard("GM-107", "idle-update", "An update is recorded that waits f
 
 @dataclass(frozen=True)
 class SetFacts:
-    """The input of a guard: one set, its schemes with their hashes, and what its stored values are.
+    """The input of a guard: one set, its hashes under both schemes, and what its stored values are.
 
-    ``source`` is the scheme that explains most of the set, or all of it (``explained``); the next operator is one of
-    ``builds``. ``recorded``: the source is that of a record. ``now`` is ``None`` for a dump, which has no time;
+    The source's scheme explains most of the set, or all of it (``explained``); the next operator is one of ``builds``.
+    ``recorded``: the source is that of a record. ``now`` is ``None`` for a dump, which has no time;
     ``downtime`` of the operator is in seconds. ``possible_hashes`` are all of the cluster, by value.
     """
 
     tree: objects.Tree
-    source: Scheme
-    target: Scheme
+    pair: detect.HashPair
     builds: Sequence[str]
     explained: bool
-    pair: detect.HashPair
     values: Mapping[detect.Verdict, Sequence[StoredHash]]
     recorded: bool
     now: datetime | None
@@ -94,7 +91,7 @@ class SetFacts:
     @cached_property
     def next_has_begun(self) -> bool:
         """Whether the next operator has begun the update that a migration prevents."""
-        return detect.next_has_begun(self.tree, self.pair, self.source, self.target)
+        return detect.next_has_begun(self.tree, self.pair)
 
     @cached_property
     def next_recreates(self) -> bool:

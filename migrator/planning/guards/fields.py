@@ -41,7 +41,7 @@ def not_hashable(ref: Ref, error: DecodeError) -> Finding:
 
 def fields(facts: base.SetFacts) -> Iterator[Finding]:
     """A field that only one of the two struct layouts has is a real change of the template."""
-    pcs, source, target = facts.tree.pcs, facts.source.minor, facts.target.minor
+    pcs, source, target = facts.tree.pcs, facts.pair.source.scheme.minor, facts.pair.target.scheme.minor
     for path in newer_fields(pcs.spec, source, target):
         message = (
             f"sets {path}: the running operator (k8s.io/api {source}) ignores the field, and the next one "

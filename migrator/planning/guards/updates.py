@@ -130,7 +130,7 @@ def observed_generation(facts: base.SetFacts) -> Iterator[Finding]:
     other source an unseen edit shows in the generation hash: GM-101.
     """
     pcs = facts.tree.pcs
-    if pcs.is_observed or facts.source.algorithm != CANONICAL or facts.recorded:
+    if pcs.is_observed or facts.pair.source.scheme.algorithm != CANONICAL or facts.recorded:
         return
     observed = pcs.status.get("observedGeneration")
     seen = f"generation {observed}" if isinstance(observed, int) else "no generation"

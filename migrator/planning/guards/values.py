@@ -110,7 +110,7 @@ def unknown_places(facts: base.SetFacts) -> Iterator[Finding]:
         near = seen.ref.namespace in {"", tree.ref.namespace} and seen.part_of in {None, tree.ref.name}
         if near and not of_others:
             message = (
-                f"holds {seen.value}, a hash of {tree.ref} under {facts.source.name}, at {seen.field}, "
+                f"holds {seen.value}, a hash of {tree.ref} under {old.scheme}, at {seen.field}, "
                 "which is no known place, or in an object without a controller: it would stay as it is"
             )
             yield UNKNOWN_PLACE.found(seen.ref, seen.field, message)
@@ -155,8 +155,7 @@ def _holds(facts: base.SetFacts, stored: places.StoredHash) -> str:
     text = f"holds {stored.value} in {stored.field}"
     if not facts.values[Verdict.SOURCE] and not facts.values[Verdict.TARGET]:
         return f"{text}, which is not the current spec's hash under any scheme that was tried"
-    source = f"{facts.source.name}'s {facts.pair.source.of(stored.clique)}"
-    target = f"{facts.target.name}'s {facts.pair.target.of(stored.clique)}"
+    source, target = (f"{one.scheme}'s {one.of(stored.clique)}" for one in (facts.pair.source, facts.pair.target))
     return f"{text}, which is not {target}" if source == target else f"{text}, which is neither {source} nor {target}"
 
 
@@ -165,9 +164,9 @@ def _pruned(facts: base.SetFacts) -> str:
 
     If no value is explained, the source may be that of any known release.
     """
-    is_known = bool(facts.values[Verdict.SOURCE])
-    minors = {facts.source.minor} if is_known else {scheme.minor for scheme in table.released_schemes()}
-    lost = sorted({name for minor in minors for name in layouts.lost(minor, facts.target.minor)})
+    is_known, source, target = bool(facts.values[Verdict.SOURCE]), facts.pair.source.scheme, facts.pair.target.scheme
+    minors = {source.minor} if is_known else {scheme.minor for scheme in table.released_schemes()}
+    lost = sorted({name for minor in minors for name in layouts.lost(minor, target.minor)})
     if not lost:
         return ""
     return (
@@ -215,10 +214,10 @@ def _suffix_trap(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause 
 
 def _mnnvl(facts: base.SetFacts, pod_clique: objects.PodClique) -> _Cause | None:
     """The PodClique has GPUs, and may have been hashed with the claim that its operator injected."""
-    pcs, label, both = facts.tree.pcs, pod_clique.template_hash or "", (facts.pair.source, facts.pair.target)
-    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in both)}
+    pcs, label, old, new = facts.tree.pcs, pod_clique.template_hash or "", facts.pair.source, facts.pair.target
+    is_foreign = label not in {"", *(hashes.templates[pod_clique.clique or ""] for hashes in (old, new))}
     has_gpu = any(clique.get("name") == pod_clique.clique and _has_gpu(clique) for clique in pcs.cliques)
-    if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(facts.source, pcs.annotations, pod_clique):
+    if not is_foreign or not has_gpu or not quirks.hashes_injected_claims(old.scheme, pcs.annotations, pod_clique):
         return None
     message = (
         f"runs GPUs under the annotation {quirks.ANNOTATION_AUTO_MNNVL}=enabled: alpha.6 and alpha.7 "

@@ -11,7 +11,6 @@ from migrator.grove.objects import LABEL_POD_TEMPLATE_HASH, Ref
 from migrator.grove.places import CLIQUE_LABEL, POD_LABEL, SET_GENERATION, HashField, StoredHash, stored_hashes
 from migrator.hashing import schemes
 from migrator.hashing.podcliqueset import IN_ORDER, SetHashes
-from migrator.planning import detect as detecting
 from migrator.planning.detect import HashPair, Verdict, detect
 from tests.support.builders import LABEL, OLD, World, clique
 from tests.support.tables import table
@@ -26,8 +25,9 @@ def names(world: World, candidates: Sequence[str] = (), target: str = TO) -> tup
     """The source of the only tree of a world, and the likely one; without candidates as ``--from auto`` finds them."""
     (tree,) = world.snapshot().trees
     tried = tuple(map(schemes.by_name, candidates)) or CANDIDATES
-    source, likely = detect(tuple(stored_hashes(tree)), tried, schemes.by_name(target), detecting.hashes_of(tree.pcs))
-    return source.name if source else None, likely.name
+    pair, explained = detect(tree.pcs, tuple(stored_hashes(tree)), tried, schemes.by_name(target))
+    likely = pair.source.scheme.name
+    return likely if explained else None, likely
 
 
 @pytest.mark.parametrize("scheme", [name for name in map(str, CANDIDATES) if name != TO])
@@ -148,6 +148,6 @@ def test_the_scheme_of_a_tree(
 )
 def test_each_value_is_judged_by_its_own_field(value: str, place: HashField, of: str | None, verdict: Verdict) -> None:
     """A value is compared with the hashes of its own clique, or with the set's."""
-    source, target = (SetHashes("both", {"a": f"{age}-a", "b": f"{age}-b"}) for age in ("old", "new"))
+    source, target = (SetHashes(CANDIDATES[0], "both", {"a": f"{age}-a", "b": f"{age}-b"}) for age in ("old", "new"))
     pair = HashPair(source, target)
     assert pair.classify(StoredHash(Ref("Any", "ns", "x", "uid"), place, "/x", value, of)) is verdict

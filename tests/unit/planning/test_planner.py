@@ -10,6 +10,8 @@ import pytest
 
 from migrator.errors import UsageError
 from migrator.hashing import schemes
+from migrator.hashing.podcliqueset import SetHasher, SetHashes
+from migrator.hashing.schemes import Scheme
 from migrator.planning.model import SetPlan, SetState, Severity
 from migrator.planning.options import PlanOptions
 from migrator.planning.planner import Known, certain_source, holds_target, make_plan, plan_revert
@@ -40,6 +42,21 @@ def test_a_set_that_goes_shows_no_run_that_died() -> None:
     """Its hashes are the target's, and nobody finishes it."""
     world = World().grow(scheme="legacy-1.35").put("PodCliqueSet", "web", DELETION, LATER)
     assert not holds_target(world.decide())
+
+
+def test_a_set_is_hashed_once_under_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first look plans for every target, asks all schemes for one that explains the set, and a text may be long."""
+    asked, under = list[Scheme](), SetHasher.under
+
+    def counted(hasher: SetHasher, scheme: Scheme) -> SetHashes:
+        asked.append(scheme)
+        return under(hasher, scheme)
+
+    snapshot = World().grow().put("PodCliqueSet", "web", "/status/currentGenerationHash").snapshot()
+    monkeypatch.setattr(SetHasher, "under", counted)
+    for target in ("legacy-1.35", "canonical-1.36"):
+        make_plan(snapshot, options_of(target))
+    assert sorted(asked, key=str) == sorted(schemes.all_schemes(), key=str)
 
 
 def two() -> World:
