@@ -37,7 +37,8 @@ class Reader(Shell):
     def __init__(self, scene: Scene, directory: Path) -> None:
         old, new = (grove_chart(directory / tag, tag, tag) for tag in (OLD, TARGET))
         named = {"NAMESPACE": NAMESPACE, "RELEASE": "grove", "CHART": str(new), "VERSION": TARGET}
-        super().__init__(directory / "clone", scene.kind.kubeconfig, MIGRATOR="charts/grove-migrator", **named)
+        named |= {"MIGRATOR": "charts/grove-migrator", "REVISION": "1"}  # the first one has the old operator
+        super().__init__(directory / "clone", scene.kind.kubeconfig, **named)
         self.scene, self.old_chart = scene, str(old)
         for name in ("charts", "examples", "manifests"):
             shutil.copytree(ROOT / name, self.directory / name)
