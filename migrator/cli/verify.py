@@ -18,7 +18,6 @@ from migrator.run.operator import OperatorFlags
 
 #: How many problems are printed; -o json has all.
 _SHOWN: Final = 3
-_VERIFIED: Final = {"outcome": "done", "exit_code": 0}
 
 
 @flags.command(
@@ -83,10 +82,10 @@ def verify(
         write(as_json(_json(str(options.plan.target), result, problems, commands)))
     else:
         write(_text(options, result, problems, commands))
-    outcome = {"outcome": "failed", "exit_code": VerificationFailed.exit_code} if problems else _VERIFIED
+    outcome, code = ("failed", VerificationFailed.exit_code) if problems else ("done", 0)
     numbers = {"trees": result.sets, "hashes": result.stored, "problems": len(problems)}
     first = [problem.message for problem in problems[:_SHOWN]]
-    run_context.log.info("summary", **outcome, **numbers, first=first, next=commands)
+    run_context.log.info("summary", outcome=outcome, exit_code=code, **numbers, first=first, next=commands)
     if problems:
         message = f"Verification failed: {words.count(len(problems), 'problem')}."
         raise VerificationFailed(message, ref=problems[0].ref, field=problems[0].field)

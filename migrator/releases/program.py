@@ -37,7 +37,6 @@ _MAGIC, _INLINE, _HEAD = b"\xff Go buildinf:", b"\x08\x02", 32
 _BEGIN: Final = bytes.fromhex("3077af0c9274080241e1c107e6d618e6")
 _END: Final = bytes.fromhex("f932433186182072008242104116d8f2")
 _RELEASED: Final = re.compile(r"v0\.(\d+)\.\d+")
-_MINOR: Final = re.compile(r"v0\.(\d+)\.")
 
 #: The package of the hash functions, in the name of each: operator/internal/utils/kubernetes/pod.go.
 _FUNCTION: Final = re.compile(rb"/internal/utils/kubernetes\.([^\0]+)\0")
@@ -226,7 +225,7 @@ def _minor_of(name: str, modules: Mapping[str, _Module]) -> str:
     minor = known[1] if known else f"1.{released[1]}" if released else ""
     if minor not in layouts.minors():
         first, *_, last = libraries()[name]
-        number, newest = _MINOR.match(version), layouts.minors()[-1]
+        number, newest = _RELEASED.match(version), layouts.minors()[-1]  # a pre-release of it, too
         is_later = number is not None and int(number[1]) > int(newest.partition(".")[2])
         raise InputError(
             f"it has {name} {version}, and only {first} to {last} were compared with the layouts that are known here: "
