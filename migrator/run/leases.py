@@ -162,7 +162,10 @@ def _body(namespace: str, name: str, spec: Mapping[str, Any]) -> JSONObject:
 
 
 class Leases:
-    """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile."""
+    """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile.
+
+    Both are in ``namespace``, which is empty until it is known.
+    """
 
     def __init__(self, cluster: Cluster, namespace: str, context: Context) -> None:
         self._store = cluster
@@ -223,12 +226,11 @@ class Leases:
         """When our own Lease was last written, by the API server's clock where it tells."""
         return (self._held.written if self._held else None) or self._context.now()
 
-    @property
-    def record(self) -> str:
-        """The text of the record; empty without one. While the Lease is ours nobody else writes it."""
+    def record_in(self, namespace: str) -> str:
+        """The text of the record there; empty without one. While the Lease is ours nobody else writes it."""
         if self._held is not None:
             return self._record
-        return read(self._store, self.namespace, OWN_LEASE).annotations.get(RECORD, "")
+        return read(self._store, namespace, OWN_LEASE).annotations.get(RECORD, "")
 
     def save(self, text: str) -> None:
         """Replace the record; raises :class:`~migrator.errors.LeaseLost` if the Lease is not ours any more."""

@@ -75,7 +75,7 @@ def _has_begun(run: Session) -> bool:
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
     record, may_have_written = run.seen.open_record, run.seen.dirty or _left_something(run)
-    if run.leases is None or not run.leases.held:
+    if not run.leases.held:
         unchanged = not may_have_written and _records_show_nothing(run, error)
         return _unchanged(error) if unchanged else half_way(run, error)
     if _complete(run, error):
@@ -152,7 +152,7 @@ def _keeps_operator_out(run: Session) -> bool:
         return bool(run.stops)  # its target is another one, and the refusal names the command for that
     at_zero = installed is None or not installed.replicas
     was_stopped = record is not None and record.stopped is not None and at_zero
-    parked = run.seen.parked or (run.leases is not None and run.leases.keeps_operators_out)
+    parked = run.seen.parked or run.leases.keeps_operators_out
     return bool(run.stops) or parked or was_stopped
 
 
@@ -194,7 +194,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
     record = run.seen.open_record
     true = HalfWay(f"{errors.said(error)}. {next_step or _advice(run, error, is_read=is_read)}")
     true.details = getattr(error, "details", {})
-    if record is not None and run.leases is not None and run.leases.held:
+    if record is not None and run.leases.held:
         with suppress(Exception, KeyboardInterrupt):  # the note is for people, and the error is true without it
             run.save(replace(record, error=errors.said(error)))
     return true
@@ -203,7 +203,7 @@ def half_way(run: Session, error: BaseException, *, next_step: str = "", is_read
 def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     """What the cluster is like, and the one thing that is next; without ``is_read`` the sets may have changed since."""
     record = run.seen.open_record
-    if run.closed and run.leases is not None and run.leases.held and not isinstance(error, ForeignOperator):
+    if run.closed and run.leases.held and not isinstance(error, ForeignOperator):
         return LOCKED_OUT
     if _names_next_command(run, error):
         here = record is not None or run.seen.parked or run.seen.has_new_hashes
@@ -213,7 +213,7 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
         return _beside_target_next(run, error)
-    if run.leases is None:
+    if not run.has_read_record:
         return UNREAD
     back = "" if run.is_asked_to_revert else errors.OR_REVERT
     unread_next = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {errors.AGAIN}{back}"
@@ -235,20 +235,18 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
     is_untouched = not is_touched and (record is None or record.state is State.STOPPING)
     known = is_untouched and not _may_be_overtaken(run)
     if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
-        was_read = run.leases is not None or not isinstance(error, errors.NotAuthorised)
+        was_read = run.has_read_record or not isinstance(error, errors.NotAuthorised)
         return _unchanged(error) if was_read else unread(error)
     # The last look has seen the operator at work, and no request has stopped it: no earlier run is half-way either.
-    installed, taken = run.seen.operator, run.leases is not None and run.leases.taken
+    installed, taken = run.seen.operator, run.leases.taken
     is_left_alone = (record is None or (taken and record.stopped is None)) and not run.seen.to_open
-    if known and run.leases is not None and is_left_alone and installed is not None and installed.live:
+    if known and run.has_read_record and is_left_alone and installed is not None and installed.live:
         return _unchanged(error)
     return half_way(run, error, is_read=False)
 
 
 def _may_be_overtaken(run: Session) -> bool:
     """Whether another run, which held our Lease after the last look, may have written since then."""
-    if run.leases is None:
-        return False
     return not run.judged if run.leases.taken else run.leases.contended
 
 

@@ -65,7 +65,7 @@ def _run(session: Session) -> RunResult:
         _migrate(session)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the cluster is put in order
         first, final = error, leaving.leave(session, error, _close, _write_until_read_back)
-    if session.leases is not None and session.leases.taken:
+    if session.leases.taken:
         session.close_webhooks()
         session.leases.release()
     if final is not None:
@@ -119,7 +119,7 @@ def _migrate(run: Session) -> None:
     run.context.stage("proving")
     admission.prove(run.unfenced, run.seen)
     run.context.stage("locking")  # nothing is written without our own Lease
-    last_record, has_waited = run.seen.record, run.wait_until_free(run.known_leases.obtain)
+    last_record, has_waited = run.seen.record, run.lock()
     run.look_at_operators()
     if has_waited or run.seen.record != last_record or not model.pending(run.seen.plan):
         run.look_behind_the_lock()

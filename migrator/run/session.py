@@ -48,15 +48,15 @@ class Session:
     """
 
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
-        self.unfenced = self.cluster = cluster  # writes of `cluster` end with our hold, once there is one
-        self.options = options
+        self.is_rehearsal = cluster.dry_run
+        self.leases = Leases(cluster, "", context)
+        self.unfenced = cluster
+        self.cluster = cluster if self.is_rehearsal else cluster.within(self.leases.seconds_left)
         self.is_asked_to_revert = options.revert  # a run that has to go back reverts, too
         self.context = context
         self.log = context.log
         self.seen = unplanned(options)
         self.result = RunResult(self.seen.plan)
-        self.leases: Leases | None = None
-        self.is_rehearsal = cluster.dry_run
         self.stops = 0
         self.fenced = self.wrote = self.closed = False
         self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
@@ -65,6 +65,16 @@ class Session:
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
         self._settled_at = -math.inf  # from when on no stop and no matchCondition of ours can arrive
+
+    @property
+    def options(self) -> RunOptions:
+        """What is asked of the run; one that has to go back asks for a revert."""
+        return self.seen.options
+
+    @property
+    def has_read_record(self) -> bool:
+        """Whether it is known where our Lease is, and what it records: until then nothing is known of earlier runs."""
+        return bool(self.leases.namespace)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -80,19 +90,16 @@ class Session:
 
     def look_at_operators(self) -> None:
         """The operator and the record; while we hold our own Lease, nobody else writes that."""
-        home = self.leases.namespace if self.leases is not None else None
+        home = self.leases.namespace or None
         found = operator.find(self.unfenced, self.options.flags, home=home, own=self.context.namespace)
         record = None
         if found.home is not None:
-            held = self.leases or Leases(self.unfenced, found.home, self.context)
-            record = parse(held.record, held.namespace)
-            if self.leases is None:  # only now: nothing is known of earlier runs until the record was read
-                self.leases = held
-                self.cluster = self.unfenced if self.is_rehearsal else self.unfenced.within(held.seconds_left)
+            record = parse(self.leases.record_in(found.home), found.home)
+            self.leases.namespace = found.home
         self.seen = replace(self.seen, found=found, record=record)
         if not self.judged:
             self.judge()
-            self.judged = self.leases is not None and self.leases.taken
+            self.judged = self.leases.taken
 
     def judge(self) -> None:
         """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""
@@ -123,7 +130,7 @@ class Session:
         """
         before = self.seen.elsewhere
         self.seen = look_around(self.unfenced, self.seen)
-        others = {one: lease for one, lease in self._first_leases.items() if one != self.known_leases.namespace}
+        others = {one: lease for one, lease in self._first_leases.items() if one != self.leases.namespace}
         self.seen = replace(self.seen, moving=leases.renewed(self.unfenced, others, self.context))
         for namespace, lease in self.seen.elsewhere.items():
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
@@ -135,19 +142,11 @@ class Session:
     def read(self, *, search: bool = False) -> None:
         """Read the sets, and plan what is to be done to them."""
         # GM-116 compares times that the cluster wrote, and the clock of a laptop may be wrong by minutes.
-        now = self.leases.server_time if self.leases is not None else self.context.now()
-        self.seen = read_sets(self.unfenced, self.seen, now, search=search)
+        self.seen = read_sets(self.unfenced, self.seen, self.leases.server_time, search=search)
         if not self.wrote:
             self.result.plan = self.seen.plan
 
     # --- the record -------------------------------------------------------------------------------------------------
-
-    @property
-    def known_leases(self) -> Leases:
-        """The Leases; raises :class:`~migrator.errors.UsageError` as long as it is not known where they are."""
-        if self.leases is None:
-            raise errors.UsageError(NO_HOME)
-        return self.leases
 
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
@@ -155,7 +154,7 @@ class Session:
         record = self._record_so_far(untouched=untouched)
         if changes.get("state") is State.WRITING and record.run == self.context.run_id and not self.wrote:
             self.last_wrote = self.last_wrote or record.started  # an earlier run was the last that wrote, until now
-            record = replace(record, started=self.known_leases.server_time)
+            record = replace(record, started=self.leases.server_time)
         record = replace(record, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
         record = replace(record, scheme=self.seen.scheme, **changes)
         old = self.seen.old_operator(record, untouched=untouched, just_stopped=changes.get("stopped") is not None)
@@ -170,7 +169,7 @@ class Session:
                 version=__version__,
                 source=str(plan.source or AUTO),
                 target=str(plan.target),
-                started=last.started if last is not None else self.known_leases.server_time,
+                started=last.started if last is not None else self.leases.server_time,
                 state=State.STOPPING if untouched else State.WRITING,
                 elects=seen.elects,
                 operator=last.operator if last is not None else None,
@@ -185,10 +184,19 @@ class Session:
 
     def save(self, record: Record | None) -> None:
         """Replace the record, or remove it."""
-        self.known_leases.save(record.text() if record is not None else "")
+        self.leases.save(record.text() if record is not None else "")
         self.seen = replace(self.seen, record=record)
 
     # --- who may write ----------------------------------------------------------------------------------------------
+
+    def lock(self) -> bool:
+        """Take our Lease, or wait for it; returns whether that was necessary.
+
+        Raises :class:`~migrator.errors.UsageError` if it is not known where it is to be.
+        """
+        if not self.has_read_record:
+            raise errors.UsageError(NO_HOME)
+        return self.wait_until_free(self.leases.obtain)
 
     def wait_until_free(self, obstacle: Callable[[], str]) -> bool:
         """Wait until there is no obstacle; returns whether there was one.
@@ -231,7 +239,7 @@ class Session:
             # What is scaled up again and again never ends: a revert keeps it at zero while it writes.
             if not self.options.revert or self.stops < _STOPS or not model.pending(self.seen.plan):
                 return f"{installed.evidence} still exists"
-        return self.known_leases.park()
+        return self.leases.park()
 
     def _stop(self, installed: Operator) -> None:
         """Scale the operator to zero, three times at most; what it was is recorded first."""
@@ -281,7 +289,7 @@ class Session:
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""
         self.close_webhooks()
-        self.known_leases.unpark()
+        self.leases.unpark()
 
     def _settle(self) -> None:
         """Wait until no request whose reply was lost can arrive after it is undone."""
@@ -335,8 +343,7 @@ class Session:
         self.log.warning("reverting", scheme=scheme)
         self.context = replace(self.context, stop=threading.Event(), sleep=self.context.rest)
         plan = replace(self.options.plan, source=named(scheme))
-        self.options = replace(self.options, revert=True, plan=plan)
-        self.seen = replace(self.seen, options=self.options)
+        self.seen = replace(self.seen, options=replace(self.options, revert=True, plan=plan))
 
     def send(self) -> bool:
         """Write, and watch operators; returns whether every set was begun and no operator acts.
@@ -376,12 +383,12 @@ class Session:
 
         def check() -> None:
             nonlocal due
-            self.known_leases.seconds_left()
+            self.leases.seconds_left()
             if (began := self.context.clock()) < due:
                 return
             with suppress(ClusterError, errors.LostReply, errors.LostRace):  # what cannot be read now is seen later
                 self.look_at_operators()
-                self.known_leases.park()  # again: in a run of hours one that waits would take it, and some delete it
+                self.leases.park()  # again: in a run of hours one that waits would take it, and some delete it
                 if going_back:
                     self.keep_at_zero()
             due = self.context.clock() + max(every, self.context.clock() - began)

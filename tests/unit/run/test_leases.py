@@ -217,7 +217,7 @@ def test_the_record_is_an_annotation_beside_those_of_others(cluster: MemoryClust
     leases.release()
     again = leases_of(cluster, Clock(), "again_1")
     assert again.obtain() == ""
-    assert again.record == "a record"
+    assert again.record_in(NAMESPACE) == "a record"
     again.save("")
     assert cluster.read(LEASES, NAMESPACE, OWN_LEASE)["metadata"]["annotations"] == {"a": "b"}
 
