@@ -21,6 +21,7 @@ from migrator.releases.quirks import from_rc1_on
 from migrator.releases.table import accepts
 from migrator.run.leases import LOCKED_OUT
 from migrator.run.record import OperatorBefore, Record, State
+from migrator.run.seen import Observation
 from migrator.run.session import Session
 from migrator.run.write import SetConflict
 
@@ -74,15 +75,15 @@ def _has_begun(run: Session) -> bool:
 
 def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> BaseException | None:
     """Put the cluster in order as far as that is ours to do; returns the error that is true."""
-    record, may_have_written = run.seen.open_record, run.seen.dirty or _left_something(run)
+    record = run.seen.open_record
     if not run.leases.held:
-        unchanged = not may_have_written and _records_show_nothing(run, error)
-        return _unchanged(error) if unchanged else half_way(run, error)
+        is_under_way = record is not None and isinstance(error, errors.LeaseHeld)
+        return _unchanged(error) if _is_untouched(run) and not is_under_way else half_way(run, error)
     if _complete(run, error):
         close(run)
         return None
     scheme = ""  # to which this goes back, if it must
-    if may_have_written:
+    if run.seen.dirty or _left_something(run):
         if record is None or not record.scheme or not _must_go_back(run, error, record):
             return half_way(run, error)
         scheme = record.scheme
@@ -136,13 +137,9 @@ def _another_operator(run: Session, was: OperatorBefore | None) -> str:
     )
 
 
-def _records_show_nothing(run: Session, error: BaseException) -> bool:
-    """Whether no record shows a run that has left sets half-way or is about to: without our Lease, only they tell."""
-    record = run.seen.open_record
-    if record is not None:
-        under_way = isinstance(error, errors.LeaseHeld)
-        return record.state is State.STOPPING and not (under_way or _keeps_operator_out(run))
-    return not (run.seen.parked or run.seen.may_be_half_way_elsewhere)
+def _is_untouched(run: Session) -> bool:
+    """Whether no run has written, this one included, and none keeps the operator out, by all that was seen."""
+    return not (run.wrote or run.seen.dirty or _keeps_operator_out(run))
 
 
 def _keeps_operator_out(run: Session) -> bool:
@@ -213,12 +210,7 @@ def _advice(run: Session, error: BaseException, *, is_read: bool) -> str:
     reverts = run.options.revert or (record is not None and record.revert)
     if not reverts and _beside_target(run, record):
         return _beside_target_next(run, error)
-    if not run.has_read_record:
-        return UNREAD
-    back = "" if run.is_asked_to_revert else errors.OR_REVERT
-    unread_next = f"{errors.MAY_DIFFER} {errors.STAY_AT_ZERO} {errors.AGAIN}{back}"
-    job = errors.DELETE_JOB if back and run.context.namespace is not None else ""
-    return (_next_step(run) if is_read else unread_next) + job
+    return _next_step(run, is_read=is_read) if run.has_read_record else UNREAD
 
 
 def _names_next_command(run: Session, error: BaseException) -> bool:
@@ -230,19 +222,17 @@ def _names_next_command(run: Session, error: BaseException) -> bool:
 
 def _unknown(run: Session, error: BaseException) -> BaseException:
     """The error for a cluster that could not be read before the run ended."""
-    record = run.seen.open_record
-    is_touched = run.wrote or run.seen.dirty or _keeps_operator_out(run)
-    is_untouched = not is_touched and (record is None or record.state is State.STOPPING)
-    known = is_untouched and not _may_be_overtaken(run)
-    if known and isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
-        was_read = run.has_read_record or not isinstance(error, errors.NotAuthorised)
-        return _unchanged(error) if was_read else unread(error)
-    # The last look has seen the operator at work, and no request has stopped it: no earlier run is half-way either.
-    installed, taken = run.seen.operator, run.leases.taken
-    is_left_alone = (record is None or (taken and record.stopped is None)) and not run.seen.to_open
-    if known and run.has_read_record and is_left_alone and installed is not None and installed.live:
+    if not _is_untouched(run) or _may_be_overtaken(run):
+        return half_way(run, error, is_read=False)
+    if isinstance(error, errors.NotAuthorised) and not run.has_read_record:
+        return unread(error)
+    if isinstance(error, errors.NotAuthorised | errors.UsageError | errors.Refused):
         return _unchanged(error)
-    return half_way(run, error, is_read=False)
+    # The last look has seen the operator at work, and no request has stopped it: no earlier run is half-way either.
+    record, installed = run.seen.open_record, run.seen.operator
+    is_left_alone = (record is None or (run.leases.taken and record.stopped is None)) and not run.seen.to_open
+    is_at_work = run.has_read_record and installed is not None and installed.live
+    return _unchanged(error) if is_at_work and is_left_alone else half_way(run, error, is_read=False)
 
 
 def _may_be_overtaken(run: Session) -> bool:
@@ -264,24 +254,29 @@ def _beside_target_next(run: Session, error: BaseException) -> str:
     )
 
 
-def _next_step(run: Session) -> str:
-    """What the sets are like after the last reading, and what is next: never more than was seen."""
-    seen, revert = run.seen, run.options.revert
-    sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
-    begun = seen.has_new_hashes
-    values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
-    left, is_known = Verdict.SOURCE in values, Verdict.FOREIGN not in values  # as of a template before an edit
-    held = errors.MAY_DIFFER
-    if sets and is_known and begun != left:
-        held = f"No stored hash is {'a new' if begun == revert else 'an old'} one."
-    release = seen.installed_release
-    at_once = release is None or from_rc1_on((release.name,))
-    alone = " Until the revert has ended, only that protects the pods." if revert and at_once else ""
+def _next_step(run: Session, *, is_read: bool) -> str:
+    """What the sets are like, and what is next: never more than was seen."""
     again = "Run it without `--dry-run`" if run.is_rehearsal else errors.AGAIN
-    back = "" if run.is_asked_to_revert else errors.OR_REVERT
-    if seen.plan.waits_for_an_operator:  # until then, every rerun is refused
-        again, back = errors.UNDO_FIRST, ""
-    return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{back}"
+    again += "" if run.is_asked_to_revert else errors.OR_REVERT
+    held, alone = errors.MAY_DIFFER, ""
+    if is_read:
+        held, release = _held_hashes(run.seen), run.seen.installed_release
+        if run.options.revert and (release is None or from_rc1_on((release.name,))):
+            alone = " Until the revert has ended, only that protects the pods."
+        if run.seen.plan.waits_for_an_operator:  # until then, every rerun is refused
+            again = errors.UNDO_FIRST
+    in_a_job = run.context.namespace is not None and not run.is_asked_to_revert
+    return f"{held} {errors.STAY_AT_ZERO}{alone} {again}{errors.DELETE_JOB if in_a_job else ''}"
+
+
+def _held_hashes(seen: Observation) -> str:
+    """Which hashes the sets hold by the last reading."""
+    sets = [(one.tree, one.hashes) for one in seen.plan.set_plans if one.hashes is not None]
+    values = {pair.classify(item) for tree, pair in sets for item in stored_hashes(tree)}
+    begun, left = seen.has_new_hashes, Verdict.SOURCE in values
+    if not sets or Verdict.FOREIGN in values or begun == left:  # foreign: as of a template before an edit
+        return errors.MAY_DIFFER
+    return f"No stored hash is {'a new' if begun == seen.options.revert else 'an old'} one."
 
 
 def _unchanged(error: BaseException) -> BaseException:
