@@ -162,14 +162,11 @@ def _body(namespace: str, name: str, spec: Mapping[str, Any]) -> JSONObject:
 
 
 class Leases:
-    """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile.
-
-    Both are in ``namespace``, which is empty until it is known.
-    """
+    """Our own Lease, held or waited for, and the operator's; the context's ``repeat`` renews ours meanwhile."""
 
     def __init__(self, cluster: Cluster, namespace: str, context: Context) -> None:
         self._store = cluster
-        self.namespace = namespace
+        self.namespace = namespace  # of both Leases; empty until it is known
         self._context = context
         self._clock = context.clock
         self._log = context.log

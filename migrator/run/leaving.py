@@ -104,9 +104,8 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
         return half_way(run, error, next_step=_another_operator(run, was))
     run.let_operators_in()
     if record is not None:  # an earlier run to the same target that ended well stays recorded
-        started = run.last_wrote or record.started
-        earlier = replace(record, started=started, state=State.DONE, stopped=None, revert=False)
-        run.save(earlier if record.repeats and not scheme else None)
+        earlier = run.record_before if record.repeats and not scheme else None
+        run.save(earlier and replace(earlier, state=State.DONE, stopped=None, revert=False))
     return _reverted(run, error, scheme) if scheme else _unchanged(error)
 
 

@@ -111,14 +111,7 @@ class _Read:
         """The plan with the operator and, if there is anything to change, with what a run would object to."""
         options = replace(self.seen.options, plan=replace(self.seen.options.plan, target=target))
         seen = replace(self.seen, options=options)
-        known = planner.Known(
-            self.now,
-            seen.release,
-            recorded=seen.recorded_source,
-            half_way=seen.writing_record is not None,
-            stopped=seen.is_stopped,
-            short_names=self.short_names,
-        )
+        known = replace(seen.known(self.now), short_names=self.short_names)
         plan = planner.make_plan(self.snapshot, options.plan, known)
         findings, not_checked = plan.findings, plan.not_checked
         if any(set_plan.changes for set_plan in plan.set_plans):

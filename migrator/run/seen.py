@@ -13,18 +13,17 @@ from typing import Final, NamedTuple
 from migrator import errors
 from migrator.cluster import Cluster
 from migrator.grove import objects
-from migrator.hashing.schemes import Scheme
 from migrator.planning import model, planner, webhooks
 from migrator.planning.guards import operators
 from migrator.planning.patches import Batch, Patch, commit, forward, patch_count, rest
 from migrator.planning.webhooks import Webhook
-from migrator.releases.table import Release, accepts, named, release_in
+from migrator.releases.table import Release, named, release_in
 from migrator.run import leases, operator
 from migrator.run import webhooks as changing
 from migrator.run.context import RunOptions
 from migrator.run.leases import Lease
 from migrator.run.operator import Found, Operator
-from migrator.run.record import OperatorBefore, Record, State, parse
+from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import as_name, count
 
@@ -202,49 +201,22 @@ class Observation:
         return release_in(self.operator.image) if self.operator is not None else None
 
     @property
-    def scheme(self) -> str:
-        """The source of what this run writes and of what others to this target have written; empty if not certain."""
-        plans, last, release = model.pending(self.plan), self.last_run, self.installed_release
-        if not plans:
-            return last.scheme if last is not None else ""
-        if self.options.revert:
-            return plans[0].target.name
-        likely = release.scheme if release is not None else None
-        has_written = last is not None and (last.repeats or last.state is not State.STOPPING)
-        if last is not None and has_written:
-            likely = last.source_scheme
-        source = planner.certain_source(plans, self.options.plan, likely)
-        return source.name if source is not None and (source == likely or not has_written) else ""
-
-    def old_operator(self, record: Record, *, untouched: bool, just_stopped: bool) -> OperatorBefore | None:
-        """The Deployment of the old hashes: the one that was stopped, if it certainly is, or else the recorded one.
-
-        ``untouched``: no run has written yet.
-        """
-        stopped, recorded = record.stopped, record.operator
-        is_proven = recorded is None or record.repeats or accepts(recorded.image, {record.scheme})
-        if untouched and not is_proven and self.has_new_hashes:
-            recorded = None  # no hash was new when it was stopped, so it may have written these before it was gone
-        if stopped is None:
-            return recorded
-        is_first = untouched and recorded is None and not record.revert and not self.options.is_target(stopped.image)
-        if is_first and not self.has_new_hashes:
-            return stopped  # no hash is new yet, so it knows those that are there
-        if accepts(stopped.image, {record.scheme}):
-            return stopped
-        # One tag such as `latest` may be another program now, and a later revert would start that.
-        same_tag = just_stopped and recorded is not None and stopped.image == recorded.image
-        return None if same_tag and (self.dirty or record.revert) else recorded
-
-    @property
     def other_migration(self) -> bool:
         """Whether the open record is of another target and may have written."""
         return self.writing_record is not None and self.last_run is None
 
-    @property
-    def recorded_source(self) -> Scheme | None:
-        """The source by the record of a run to this target that may have written; ``None`` if that was not certain."""
-        return None if self.writing_record is None or self.other_migration else self.writing_record.source_scheme
+    def known(self, now: datetime) -> planner.Known:
+        """What the planner is told beside the sets."""
+        run, is_other = self.writing_record, self.other_migration
+        return planner.Known(
+            now,
+            self.release,
+            resumes=self.dirty and not is_other,
+            recorded=run.source_scheme if run is not None and not is_other else None,
+            begun=self.begun,
+            half_way=run is not None,
+            stopped=self.is_stopped,
+        )
 
     def check_target_image(self) -> None:
         """Raise :class:`~migrator.errors.UsageError` if the operator of the old hashes has the target's image."""
@@ -262,8 +234,8 @@ class Observation:
         found += [*self.elsewhere_findings(), *self._of_operator()]
         allowed = operators.WEBHOOK.code in self.options.plan.allow
         found += webhooks.findings(self.blocking, self.account, allowed=allowed)
-        run = self.open_record
-        if self.other_migration and run is not None:
+        run = self.writing_record
+        if run is not None and self.other_migration:
             again = f"grove-migrator run {shlex.join(run.flags)} --stop-operator"
             remedy = f"finish it with `{again}`" + ("" if run.revert else f", or undo it with `{again} --revert`")
             found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))
@@ -325,10 +297,7 @@ def read_sets(cluster: Cluster, seen: Observation, now: datetime, *, search: boo
     if options.revert:
         plan = _revert_plan(snapshot, seen)
     else:
-        resumes = seen.dirty and not seen.other_migration
-        half_way = seen.writing_record is not None
-        known = planner.Known(now, seen.release, resumes, seen.recorded_source, seen.begun, half_way, seen.is_stopped)
-        plan = planner.make_plan(snapshot, options.plan, known)
+        plan = planner.make_plan(snapshot, options.plan, seen.known(now))
     elsewhere = seen.elsewhere_findings() if options.revert else seen.witnesses
     if any(set_plan.changes for set_plan in plan.set_plans) or seen.other_migration or elsewhere:
         plan = replace(plan, findings=(*plan.findings, *seen.findings()))

@@ -10,14 +10,12 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
-from migrator import __version__, errors
+from migrator import errors
 from migrator.cluster import LONGEST_WRITE, Cluster
 from migrator.errors import ClusterError, ForeignOperator, Interrupted, LeaseLost
 from migrator.planning import model
-from migrator.planning.options import AUTO
 from migrator.planning.patches import Batch
 from migrator.releases.table import named
 from migrator.run import admission, leases, operator, webhooks, write
@@ -25,6 +23,7 @@ from migrator.run.context import Context, RunOptions, RunResult
 from migrator.run.leases import Leases
 from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
+from migrator.run.recording import next_record
 from migrator.run.seen import NO_HOME, look_around, look_at_webhooks, read_sets, unplanned
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
@@ -50,7 +49,7 @@ class Session:
     def __init__(self, cluster: Cluster, options: RunOptions, context: Context) -> None:
         self.is_rehearsal = cluster.dry_run
         self.leases = Leases(cluster, "", context)
-        self.unfenced = cluster
+        self.unfenced = cluster  # writes of `cluster` end with our hold
         self.cluster = cluster if self.is_rehearsal else cluster.within(self.leases.seconds_left)
         self.is_asked_to_revert = options.revert  # a run that has to go back reverts, too
         self.context = context
@@ -59,8 +58,8 @@ class Session:
         self.result = RunResult(self.seen.plan)
         self.stops = 0
         self.fenced = self.wrote = self.closed = False
-        self.last_wrote: datetime | None = None  # when the run began that wrote last, before this one did
         self.judged = False  # `seen.dirty` stays as it was when we took our Lease: later we have written ourselves
+        self.record_before: Record | None = None  # as it was then
         self._first_leases = dict[str, leases.Lease]()  # the operators', by namespace, at the first look
         self._prepared = False  # what is done once, between our first record and the stop
         self._opened_at = -math.inf  # when our account was left out of webhooks
@@ -99,7 +98,7 @@ class Session:
         self.seen = replace(self.seen, found=found, record=record)
         if not self.judged:
             self.judge()
-            self.judged = self.leases.taken
+            self.record_before, self.judged = record, self.leases.taken
 
     def judge(self) -> None:
         """Whether an earlier run may have written, by what was read last: before this one has recorded itself."""
@@ -150,37 +149,8 @@ class Session:
 
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
-        plan, untouched = self.options.plan, not (self.seen.dirty or self.wrote)
-        record = self._record_so_far(untouched=untouched)
-        if changes.get("state") is State.WRITING and record.run == self.context.run_id and not self.wrote:
-            self.last_wrote = self.last_wrote or record.started  # an earlier run was the last that wrote, until now
-            record = replace(record, started=self.leases.server_time)
-        record = replace(record, source=str(plan.source or AUTO), target=str(plan.target), revert=self.options.revert)
-        record = replace(record, scheme=self.seen.scheme, **changes)
-        old = self.seen.old_operator(record, untouched=untouched, just_stopped=changes.get("stopped") is not None)
-        self.save(replace(record, operator=old))
-
-    def _record_so_far(self, *, untouched: bool) -> Record:
-        """The record of the run that did not end, this one or one that died; otherwise a new one."""
-        seen, plan, last = self.seen, self.options.plan, self.seen.last_run
-        if seen.open_record is None:
-            return Record(
-                run=self.context.run_id,
-                version=__version__,
-                source=str(plan.source or AUTO),
-                target=str(plan.target),
-                started=last.started if last is not None else self.leases.server_time,
-                state=State.STOPPING if untouched else State.WRITING,
-                elects=seen.elects,
-                operator=last.operator if last is not None else None,
-                repeats=last is not None,
-            )
-        record = seen.open_record
-        if untouched and record.run != self.context.run_id:  # that run died before it wrote: it is ours from now on
-            record = replace(record, run=self.context.run_id, elects=seen.elects)
-        if last is None:  # it was to another target: only what it stopped is to be started again
-            record = replace(record, operator=None, repeats=False)
-        return record
+        now = self.leases.server_time
+        self.save(next_record(self.seen, self.context.run_id, now, wrote=self.wrote, **changes))
 
     def save(self, record: Record | None) -> None:
         """Replace the record, or remove it."""
