@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from migrator import errors
 from migrator.words import first_of
@@ -50,6 +50,14 @@ _REMEDIES: Final[Mapping[int, str]] = {
 }
 
 
+class _Reason(NamedTuple):
+    """Why a request failed; ``denied_by``: the webhook or policy, empty for a plugin, ``None`` if it was no denial."""
+
+    text: str
+    denied_by: str | None = None
+    may_pass: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An answer with a ``code`` other than 2xx; ``str(failure)`` is one line for a person.
@@ -83,21 +91,17 @@ class Failure:
     def is_transient(self) -> bool:
         """Whether the same request may succeed later: throttled, or an error of the server itself.
 
-        A webhook that does not answer is not a transient error: the request would wait for it again each time. Plugins
-        of an API server that has just started deny every write (``k8s.io/apiserver``, ``admission.Handler``).
+        A webhook that does not answer is not a transient error: the request would wait for it again each time.
         """
-        if self.code in SERVER_ERRORS:
-            return self._stopped is None and self._etcd != _TOO_LARGE
-        is_unready = self._admission is not None and self._admission["unready"] is not None
-        return is_unready or self.code == HTTPStatus.TOO_MANY_REQUESTS
+        if self.code == HTTPStatus.TOO_MANY_REQUESTS:
+            return True
+        return self._reason.may_pass if self._reason is not None else self.code in SERVER_ERRORS
 
     def error(self, what: str, *, patching: bool) -> errors.MigratorError:
         """The error of a definite failure; ``what`` names the request in the message."""
-        code, text = self.code, f"{what}: {self}"
-        if self._stopped:
-            return errors.Rejected(text, denied_by=self._stopped["name"])
-        if self._admission:
-            return errors.Rejected(text)
+        code, text, reason = self.code, f"{what}: {self}", self._reason
+        if reason is not None and reason.denied_by is not None:
+            return errors.Rejected(text, denied_by=reason.denied_by)
         names_nothing = self.status and not self._details.get("causes") and not self._details.get("name")
         if code == HTTPStatus.UNPROCESSABLE_ENTITY and patching and names_nothing:
             return errors.TestFailed(f"{what}: a test of the patch does not hold")
@@ -123,19 +127,8 @@ class Failure:
         fields = [field for field in named if isinstance(field, str) and _FIELD.fullmatch(field)]
         if fields:
             parts.append(first_of(fields, _SHOWN_CAUSES))
-        if self._stopped:
-            by = self._stopped["by"]
-            parts.append(f"{by if by.startswith('failed') else 'denied by'} {self._stopped['name']}")
-        elif self._admission:
-            parts.append("admission control denies it")
-            if quota := self._admission["quota"]:
-                parts.append(f"quota {quota} is exceeded")
-            elif self._admission["ending"]:
-                parts.append("the namespace is being deleted")
-            elif self._admission["unready"]:
-                parts.append("the API server is not ready yet")
-        elif self._etcd:
-            parts.append(self._etcd)
+        if self._reason is not None:
+            parts.append(self._reason.text)
         elif self.code in _REMEDIES:
             parts.append(_REMEDIES[self.code])
         return ": ".join([*parts, *filter(None, [self.text])])
@@ -146,24 +139,26 @@ class Failure:
         return details if isinstance(details, dict) else {}
 
     @property
-    def _message(self) -> str:
-        return " ".join(str(self.status.get("message") or "").split())
-
-    @property
-    def _stopped(self) -> re.Match[str] | None:
-        """How a webhook or a policy stopped the request, and its name."""
-        return _STOPPED.search(self._message)
-
-    @property
-    def _admission(self) -> re.Match[str] | None:
-        """How a plugin of the API server denied the request."""
-        return _ADMISSION.match(self._message) if self.code == HTTPStatus.FORBIDDEN else None
-
-    @property
-    def _etcd(self) -> str:
-        """The error of etcd behind an error of the server."""
-        found = _ETCD.match(self._message) if self.code in SERVER_ERRORS else None
-        return found[0] if found else ""
+    def _reason(self) -> _Reason | None:
+        """What the message of a ``Status`` begins to tell, in words that quote no value."""
+        message = " ".join(str(self.status.get("message") or "").split())
+        if stopped := _STOPPED.search(message):
+            by = stopped["by"] if stopped["by"].startswith("failed") else "denied by"
+            return _Reason(f"{by} {stopped['name']}", denied_by=stopped["name"])
+        if self.code == HTTPStatus.FORBIDDEN and (denial := _ADMISSION.match(message)):
+            why, is_unready = "", denial["unready"] is not None
+            if denial["quota"]:
+                why = f": quota {denial['quota']} is exceeded"
+            elif denial["ending"]:
+                why = ": the namespace is being deleted"
+            elif (
+                is_unready
+            ):  # plugins that have just started deny every write (``k8s.io/apiserver``, ``admission.Handler``)
+                why = ": the API server is not ready yet"
+            return _Reason(f"admission control denies it{why}", denied_by="", may_pass=is_unready)
+        if self.code in SERVER_ERRORS and (etcd := _ETCD.match(message)):
+            return _Reason(etcd[0], may_pass=etcd[0] != _TOO_LARGE)
+        return None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
