@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from migrator import errors
 from migrator.cluster import Cluster
@@ -27,8 +27,6 @@ from migrator.run.record import Record, State, parse
 from migrator.run.snapshot import read_snapshot
 from migrator.words import as_name, count
 
-NO_HOME: Final = "no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME"
-
 
 class Witness(NamedTuple):
     """A Lease of ours in another namespace that shows a run which may not have ended."""
@@ -43,8 +41,7 @@ class Observation:
     """The newest reading of operator and record, and of the sets: ``trees`` that exist, and the ``plan`` for them.
 
     ``possible_hashes`` are what the last search for hashes in unknown places found. ``dirty``: an earlier run may have
-    written. ``begun``: the uids of the sets that this run writes. ``elsewhere``: our Leases in other namespaces, and
-    ``moving`` where operators renew theirs.
+    written. ``begun``: the uids of the sets that this run writes. ``elsewhere``: our Leases in other namespaces.
     """
 
     options: RunOptions
@@ -56,7 +53,6 @@ class Observation:
     dirty: bool = False
     begun: frozenset[str] = frozenset()
     elsewhere: Mapping[str, Lease] = field(default_factory=dict)
-    moving: frozenset[str] = frozenset()
     webhooks: tuple[Webhook, ...] = ()
     account: str = ""
 
@@ -241,12 +237,15 @@ class Observation:
             found.append(operators.OPEN_RECORD.found(None, None, str(run), remedy))
         return found
 
-    def elsewhere_findings(self) -> list[model.Finding]:
-        """What other namespaces show; naming the operator overrules it: anybody may be able to write Leases there."""
+    def elsewhere_findings(self, moving: Iterable[str] = ()) -> list[model.Finding]:
+        """What other namespaces show, of which operators renew their Leases in ``moving``.
+
+        Naming the operator overrules it: anybody may be able to write Leases there.
+        """
         if self.options.flags.namespace is not None:
             return self.of_witnesses()
         webhook = webhooks.operator_namespace(self.webhooks)
-        return operator.contradictions(self.found, webhook, self.moving) + self.of_witnesses()
+        return operator.contradictions(self.found, webhook, moving) + self.of_witnesses()
 
     def of_witnesses(self) -> list[model.Finding]:
         """What Leases of ours in other namespaces show; only a warning once the operator is named."""

@@ -24,7 +24,7 @@ from migrator.run.leases import Leases
 from migrator.run.operator import Operator, is_same_operator
 from migrator.run.record import OperatorBefore, Record, State, parse
 from migrator.run.recording import next_record
-from migrator.run.seen import NO_HOME, look_around, look_at_webhooks, read_sets, unplanned
+from migrator.run.seen import look_around, look_at_webhooks, read_sets, unplanned
 
 #: For how many seconds a run waits for a Lease, and for pods of the operator to end.
 _PATIENCE: Final = 120.0
@@ -130,11 +130,11 @@ class Session:
         before = self.seen.elsewhere
         self.seen = look_around(self.unfenced, self.seen)
         others = {one: lease for one, lease in self._first_leases.items() if one != self.leases.namespace}
-        self.seen = replace(self.seen, moving=leases.renewed(self.unfenced, others, self.context))
+        moving = leases.renewed(self.unfenced, others, self.context)
         for namespace, lease in self.seen.elsewhere.items():
             if (was := before.get(namespace)) is not None and lease.holder and was.spec != lease.spec:
                 raise errors.LeaseHeld(f"a run is under way in namespace {namespace}: wait for its end, or stop it")
-        for finding in self.seen.elsewhere_findings():
+        for finding in self.seen.elsewhere_findings(moving):
             if finding.severity is model.Severity.REFUSAL:
                 raise errors.Refused(str(finding), guard=finding.code)
 
@@ -165,7 +165,7 @@ class Session:
         Raises :class:`~migrator.errors.UsageError` if it is not known where it is to be.
         """
         if not self.has_read_record:
-            raise errors.UsageError(NO_HOME)
+            raise errors.UsageError("no Grove operator was found: name its Deployment with --operator NAMESPACE/NAME")
         return self.wait_until_free(self.leases.obtain)
 
     def wait_until_free(self, obstacle: Callable[[], str]) -> bool:
