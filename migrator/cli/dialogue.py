@@ -51,7 +51,9 @@ def announce(
         with progress, progress.stage("reading"):
             preview = look_ahead(cluster, options, run)
     except errors.ClusterError as error:
-        raise unread(error, dry_run=cluster.dry_run) from None
+        if cluster.dry_run:  # which leaves nothing half-way
+            raise
+        raise unread(error) from None
     where = f" (context {cluster.context})" if cluster.context else ""
     rows = words.row("cluster", f"{cluster.name}{where}")
     if not (preview.writes or preview.plan.refusals or cluster.dry_run):

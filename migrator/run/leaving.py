@@ -82,31 +82,46 @@ def _in_order(run: Session, error: BaseException, close: Step, revert: Step) -> 
     if _complete(run, error):
         close(run)
         return None
-    scheme = ""  # to which this goes back, if it must
-    if run.seen.dirty or _left_something(run):
-        if record is None or not record.scheme or not _must_go_back(run, error, record):
-            return half_way(run, error)
-        scheme = record.scheme
-        run.context.deadline.extend(_TIME_TO_GO_BACK)
-        run.go_back(scheme)
-        # An operator that outlives the wait though its Lease is parked elects no leader: to wait again does not help.
-        outlives = run.seen.parked and isinstance(error, errors.LeaseHeld)
-        if not (run.fenced or outlives):
-            run.read()  # the record needs the plan of a revert
-            run.fence()
-            record = run.seen.open_record  # with the operator that this has stopped
-        revert(run)
-        run.look_at_operators()
-        if run.seen.wrong_operator:  # it waits, and would replace every pod
-            return half_way(run, error)
-    was = _to_restart(run, record, scheme)
+    if not (run.seen.dirty or _left_something(run)):
+        # An earlier run to the same target that ended well stays recorded.
+        earlier = run.record_before if record is not None and record.repeats else None
+        ended = earlier and replace(earlier, state=State.DONE, stopped=None, revert=False)
+        was = record.stopped if record is not None else None
+        return _give_back(run, error, was, ended) or _unchanged(error)
+    if record is None or not record.scheme or not _must_go_back(run, error, record):
+        return half_way(run, error)
+    return _go_back(run, error, record, revert)
+
+
+def _go_back(run: Session, error: BaseException, record: Record, revert: Step) -> MigratorError:
+    """Restore every old hash, and the operator if it knows them; returns the error that is true."""
+    scheme = record.scheme
+    run.context.deadline.extend(_TIME_TO_GO_BACK)
+    run.go_back(scheme)
+    # An operator that outlives the wait though its Lease is parked elects no leader: to wait again does not help.
+    outlives = run.seen.parked and isinstance(error, errors.LeaseHeld)
+    if not (run.fenced or outlives):
+        run.read()  # the record needs the plan of a revert
+        run.fence()
+        record = run.seen.open_record or record  # with the operator that this has stopped
+    revert(run)
+    run.look_at_operators()
+    if run.seen.wrong_operator:  # it waits, and would replace every pod
+        return half_way(run, error)
+    was, old = record.stopped, record.operator
+    is_old = old is not None and was is not None and old.image == was.image and not run.seen.dirty
+    knows = was is not None and (is_old or accepts(was.image, {scheme}))
+    return _give_back(run, error, was if knows else None, None) or _reverted(run, error, scheme)
+
+
+def _give_back(run: Session, error: BaseException, was: OperatorBefore | None, record: Record | None) -> HalfWay | None:
+    """Start the operator that was stopped, and replace the open record; returns an error if it is another one now."""
     if not run.restore(was):
         return half_way(run, error, next_step=_another_operator(run, was))
     run.let_operators_in()
-    if record is not None:  # an earlier run to the same target that ended well stays recorded
-        earlier = run.record_before if record.repeats and not scheme else None
-        run.save(earlier and replace(earlier, state=State.DONE, stopped=None, revert=False))
-    return _reverted(run, error, scheme) if scheme else _unchanged(error)
+    if run.seen.open_record is not None:
+        run.save(record)
+    return None
 
 
 def _reverted(run: Session, error: BaseException, scheme: str) -> errors.Reverted:
@@ -115,15 +130,6 @@ def _reverted(run: Session, error: BaseException, scheme: str) -> errors.Reverte
     up = installed is not None and installed.replicas
     state = f", and {installed} has its replicas again" if up else f": you can start an operator of {scheme}"
     return errors.Reverted(f"{errors.said(error)}. Every old hash was restored{state}")
-
-
-def _to_restart(run: Session, record: Record | None, scheme: str) -> OperatorBefore | None:
-    """The operator that was stopped; after going back to a scheme only if it knows the hashes of that."""
-    was = record.stopped if record is not None else None
-    if record is None or was is None or not scheme or accepts(was.image, {scheme}):
-        return was
-    is_old = not run.seen.dirty and record.operator is not None and was.image == record.operator.image
-    return was if is_old else None
 
 
 def _another_operator(run: Session, was: OperatorBefore | None) -> str:
@@ -287,10 +293,8 @@ def _unchanged(error: BaseException) -> BaseException:
     return error.ending("Nothing is changed; run again" if error.exit_code == 1 else "Nothing is changed")
 
 
-def unread(error: MigratorError, *, dry_run: bool = False) -> MigratorError:
-    """The error of a run that could not read the cluster at all; that of a dry run, which leaves nothing, stays."""
-    if dry_run:
-        return error
+def unread(error: MigratorError) -> MigratorError:
+    """The error of a run that could not read the cluster at all."""
     if isinstance(error, errors.NotAuthorised):
         return error.ending(UNREAD)
     return HalfWay(f"{errors.said(error)}. {UNREAD}")
