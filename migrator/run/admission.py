@@ -55,7 +55,7 @@ def _denials(
     cluster: Cluster, seen: Observation
 ) -> Iterator[tuple[Ref | None, str, errors.Forbidden | errors.Rejected]]:
     """What is not accepted: a patched object, the right that its write needs, and why."""
-    for patch, error in _rejected(cluster.in_dry_run(), seen.patches):
+    for patch, error in rejected(cluster.in_dry_run(), seen.patches):
         kind = RESOURCES[patch.ref.kind].qualified_name + (f"/{patch.subresource}" if patch.subresource else "")
         yield patch.ref, f"patch {kind} in namespace {patch.ref.namespace}", error
     for right, request in _other_writes(cluster, seen):
@@ -100,19 +100,7 @@ def _account(cluster: Cluster) -> str:
         return "unknown"
 
 
-def probe(cluster: Cluster, patches: Iterable[Patch], *, spreading: Callable[[errors.Rejected], bool]) -> None:
-    """Dry-run one patch for each kind, subresource and namespace, behind the fence.
-
-    Raises :class:`~migrator.errors.Refused` for a patch that is denied or invalid, and
-    :class:`~migrator.errors.NotAuthorised` for a missing right. A rejection that is ``spreading`` is raised as it is.
-    """
-    for patch, error in _rejected(cluster.in_dry_run(), patches):
-        if isinstance(error, errors.Forbidden) or spreading(error):
-            raise error
-        raise refusal(patch.ref, error) from error
-
-
-def _rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, errors.Forbidden | errors.Rejected]]:
+def rejected(dry: Cluster, patches: Iterable[Patch]) -> Iterator[tuple[Patch, errors.Forbidden | errors.Rejected]]:
     """One patch for each kind, subresource and namespace that is not accepted, and why.
 
     A patch whose ``test`` fails never reaches a webhook, so the next one is tried.

@@ -203,7 +203,7 @@ def _write_once(run: Session) -> bool:
         return False
     run.heed_signals()
     if not run.wrote:
-        admission.probe(run.cluster, run.seen.patches, spreading=run.is_spreading)
+        run.probe()
     run.record_run(state=State.WRITING)
     run.context.stage("patching")
     run.send()

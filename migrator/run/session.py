@@ -282,10 +282,21 @@ class Session:
     def _try_patches(self) -> str:
         """Probe; returns what still denies our patches, at an API server that does not know our condition yet."""
         try:
-            admission.probe(self.cluster, self.seen.patches, spreading=self.is_spreading)
+            self.probe()
         except errors.Rejected as error:
             return str(error)
         return ""
+
+    def probe(self) -> None:
+        """Dry-run one patch for each kind, subresource and namespace, behind the fence.
+
+        Raises :class:`~migrator.errors.Refused` for one that is denied or invalid, and
+        :class:`~migrator.errors.NotAuthorised` for a missing right. A rejection that is spreading is raised as it is.
+        """
+        for patch, error in admission.rejected(self.cluster.in_dry_run(), self.seen.patches):
+            if isinstance(error, errors.Forbidden) or self.is_spreading(error):
+                raise error
+            raise admission.refusal(patch.ref, error) from error
 
     def is_spreading(self, error: errors.Rejected) -> bool:
         """Whether a rejection may be of an API server that does not know our condition yet."""
