@@ -168,21 +168,16 @@ def _write_until_read_back(run: Session) -> None:
         try:
             if not _write_once(run):
                 return
-        except errors.Rejected as error:
-            if not run.is_spreading(error):
-                raise
-            _wait_to_read_again(run, error, reading)
         except (ClusterError, LostReply, SetConflict) as error:
-            is_written = run.wrote or isinstance(error, SetConflict | LostReply)  # by us, or by another client
-            if not is_written or reading == _READINGS:
+            if isinstance(error, errors.Rejected):
+                may_pass = run.is_spreading(error)
+            else:
+                may_pass = run.wrote or isinstance(error, SetConflict | LostReply)  # something is written
+            if not may_pass or reading == _READINGS:
                 raise
-            _wait_to_read_again(run, error, reading)
+            run.log.warning("reading_again", error=str(error), reading=reading)
+            run.context.rest(_BEFORE_RETRY)
     raise ClusterError("another client keeps changing the written hashes")
-
-
-def _wait_to_read_again(run: Session, error: Exception, reading: int) -> None:
-    run.log.warning("reading_again", error=str(error), reading=reading)
-    run.context.rest(_BEFORE_RETRY)
 
 
 def _write_once(run: Session) -> bool:
@@ -219,8 +214,6 @@ def _close(run: Session) -> None:
         _write_until_read_back(run)
     record, installed = run.seen.open_record, run.seen.operator
     if run.options.revert:
-        before = run.seen.record.operator if run.seen.record is not None else None
-        run.result.reverted_to = before.image if before is not None else ""
         _restore_old_operator(run)
     elif record is not None:
         if installed is not None and run.options.is_target(installed.image):
@@ -239,7 +232,10 @@ def _close(run: Session) -> None:
 def _restore_old_operator(run: Session) -> None:
     """Give the operator of the old hashes its replicas back, if the Deployment certainly is that operator."""
     record, installed = run.seen.record, run.seen.operator
-    if record is None or installed is None or run.options.is_target(installed.image):
+    if record is None or record.operator is None:
+        return
+    run.result.reverted_to = record.operator.image
+    if installed is None or run.options.is_target(installed.image):
         return
     release = release_in(installed.image)
     # A tag such as `latest` does not tell which operator this run has stopped, the old one or the new one.

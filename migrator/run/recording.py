@@ -14,21 +14,14 @@ from migrator.run.record import OperatorBefore, Record, State
 from migrator.run.seen import Observation
 
 
-def next_record(
-    seen: Observation,
-    run_id: str,
-    now: datetime,
-    *,
-    wrote: bool,
-    **changes: Any,  # noqa: ANN401 - fields of a record
-) -> Record:
+def next_record(seen: Observation, run_id: str, now: datetime, changes: dict[str, Any], *, wrote: bool) -> Record:
     """The record of the run to this target that did not end, this one or one that died, or a new one; with changes.
 
     ``wrote``: this run has sent a patch.
     """
-    plan, last, untouched = seen.options.plan, seen.last_run, not (seen.dirty or wrote)
-    asked: dict[str, Any] = {"source": str(plan.source or AUTO), "target": str(plan.target)}
-    asked["revert"] = seen.options.revert
+    plan, revert = seen.options.plan, seen.options.revert
+    last, untouched = seen.last_run, not (seen.dirty or wrote)
+    asked: dict[str, Any] = {"source": str(plan.source or AUTO), "target": str(plan.target), "revert": revert}
     if last is not None and last.is_open:
         record = replace(last, **asked)
         if untouched and record.run != run_id:  # that run died before it wrote: it is ours from now on
@@ -49,8 +42,8 @@ def next_record(
     if changes.get("state") is State.WRITING and record.run == run_id and not wrote:
         record = replace(record, started=now)
     record = replace(record, scheme=_certain_scheme(seen), **changes)
-    has_just_stopped = changes.get("stopped") is not None
-    return replace(record, operator=_old_operator(seen, record, untouched=untouched, has_just_stopped=has_just_stopped))
+    old = _old_operator(seen, record, untouched=untouched, has_just_stopped="stopped" in changes)
+    return replace(record, operator=old)
 
 
 def _certain_scheme(seen: Observation) -> str:

@@ -128,11 +128,6 @@ class Observation:
         return any(map(self.options.is_target, (*image, *self.found.others.values())))
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether the operator is at zero or waits for a run, and is not the target's."""
-        return self.operator is not None and (self.operator.gone or self.parked) and not self.target_may_start
-
-    @property
     def patches(self) -> Iterator[Patch]:
         """The patches of all sets, each made when it is asked for because all of them take much memory."""
         return (patch for phase in self.phases for batch in phase for patch in batch.patches)
@@ -203,7 +198,8 @@ class Observation:
 
     def known(self, now: datetime) -> planner.Known:
         """What the planner is told beside the sets."""
-        run, is_other = self.writing_record, self.other_migration
+        run, is_other, installed = self.writing_record, self.other_migration, self.operator
+        at_rest = installed is not None and (installed.gone or self.parked)
         return planner.Known(
             now,
             self.release,
@@ -211,7 +207,7 @@ class Observation:
             recorded=run.source_scheme if run is not None and not is_other else None,
             begun=self.begun,
             half_way=run is not None,
-            stopped=self.is_stopped,
+            stopped=at_rest and not self.target_may_start,
         )
 
     def check_target_image(self) -> None:

@@ -150,7 +150,7 @@ class Session:
     def record_run(self, **changes: Any) -> None:  # noqa: ANN401 - fields of a record
         """Record the run, how far it got, and the operator that it is about to stop."""
         now = self.leases.server_time
-        self.save(next_record(self.seen, self.context.run_id, now, wrote=self.wrote, **changes))
+        self.save(next_record(self.seen, self.context.run_id, now, changes, wrote=self.wrote))
 
     def save(self, record: Record | None) -> None:
         """Replace the record, or remove it."""
