@@ -94,7 +94,7 @@ class Session:
         record = None
         if found.home is not None:
             record = parse(self.leases.record_in(found.home), found.home)
-            self.leases.namespace = found.home
+            self.leases.namespace = found.home  # only now that it was read, see `has_read_record`
         self.seen = replace(self.seen, found=found, record=record)
         if not self.judged:
             self.judge()
