@@ -241,8 +241,8 @@ def _unknown(run: Session, error: BaseException) -> BaseException:
 
 
 def _may_be_overtaken(run: Session) -> bool:
-    """Whether another run, which held our Lease after the last look, may have written since then."""
-    return not run.judged if run.leases.taken else run.leases.contended
+    """Whether another run may have written since the last look, because it held our Lease then, or may hold it now."""
+    return not (run.judged and run.leases.held) if run.leases.taken else run.leases.contended
 
 
 def _beside_target_next(run: Session, error: BaseException) -> str:

@@ -13,7 +13,7 @@ from testbed import operator_installation as installation
 from tests.faults import cluster, users
 from tests.faults.process import FAILED, KILLED, REFUSED, STUCK, Step, do_at, kill, raising, when
 from tests.faults.steps import finished, killed, of_trees
-from tests.faults.world import World
+from tests.faults.world import LONGER_THAN_A_LEASE, World
 from tests.support.tables import table
 
 
@@ -79,6 +79,21 @@ def test_an_outage_after_another_run_has_begun_is_not_said_to_change_nothing(
         if down and step.kind != "sleep":
             raise Unreachable("HTTP 503")
         down.extend([step] if begun and chosen(step) else [])
+
+    world.run(at, code=STUCK)
+
+
+def test_an_outage_after_our_lease_has_expired_is_not_said_to_change_nothing() -> None:
+    """A run is cut off before it stops the operator, and another one takes its Lease and dies half-way: 6, not 1."""
+    world, down = World(cluster.grown()), list[Step]()
+
+    def at(step: Step) -> None:
+        if step.write == 2 and not down:
+            down.append(step)
+            world.advance(LONGER_THAN_A_LEASE)
+            world.die(do_at(of_trees()[8].write, "after", kill))
+        if down and step.kind != "sleep":
+            raise Unreachable("HTTP 503")
 
     world.run(at, code=STUCK)
 
