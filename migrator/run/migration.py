@@ -21,6 +21,7 @@ from migrator.errors import ClusterError, HalfWay, LostReply
 from migrator.planning import model
 from migrator.planning.detect import unlabelled
 from migrator.planning.guards.values import FOREIGN
+from migrator.planning.verification import CLOCKS
 from migrator.releases.table import release_in
 from migrator.run import admission, leaving
 from migrator.run.context import Context, RunOptions, RunResult, log_findings
@@ -121,7 +122,9 @@ def _migrate(run: Session) -> None:
     run.context.stage("locking")  # nothing is written without our own Lease
     last_record, has_waited = run.seen.record, run.lock()
     run.look_at_operators()
-    if has_waited or run.seen.record != last_record or not model.pending(run.seen.plan):
+    # By a clock that is behind, GM-116 would be found only after the stop; and a start may cost pods, too (GM-314).
+    is_behind = run.known_leases.server_time - run.context.now() > CLOCKS
+    if has_waited or is_behind or run.seen.record != last_record or not model.pending(run.seen.plan):
         run.look_behind_the_lock()
         run.seen.check_target_image()
         admission.prove(run.unfenced, run.seen)

@@ -72,6 +72,15 @@ def test_a_laptop_whose_clock_is_behind_does_not_overlook_a_gang_that_is_to_be_t
     assert "GM-116" in str(ending.error)
 
 
+def test_a_laptop_whose_clock_is_behind_stops_no_operator_for_a_gang_that_is_to_be_terminated() -> None:
+    """An operator that is stopped and given back may delete pods, too (GM-314)."""
+    world = World()
+    breach(world)
+    process = world.start(at=when(lambda _: True, lambda step: behind(step.process), times=1))
+    process.run(code=REFUSED)
+    assert users.stops(process.writes) == 0
+
+
 def behind(process: Process) -> None:
     process.skew = -timedelta(hours=2)
 
