@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
+from migrator.exact_json import integer
 from migrator.hashing.podcliqueset import SetHasher, SetHashes
 from migrator.hashing.schemes import Scheme
 
@@ -89,6 +90,11 @@ class PodClique(GroveObject):
     def live(self) -> tuple[Pod, ...]:
         """Its pods that are not being deleted."""
         return tuple(pod for pod in self.pods if not pod.terminating)
+
+    @property
+    def is_over_full(self) -> bool:
+        """Whether it has more pods than it wants until those are gone that are being deleted."""
+        return 0 < len(self.live) < len(self.pods) and len(self.pods) > integer(self.spec.get("replicas"), 1)
 
     @property
     def template_hash(self) -> str | None:

@@ -157,7 +157,7 @@ def _stray_without_progress(tree: objects.Tree) -> Iterator[objects.Pod]:
 
 
 def _replaced_before_gone(tree: objects.Tree) -> Iterator[objects.PodClique]:
-    """PodCliques with more pods than they want, some of which are being deleted.
+    """PodCliques that have more pods than they want until those are gone that are being deleted.
 
     An operator that has just started does not know that these were replaced: ``internal/expect/expectations.go:
     SyncExpectations`` fills nothing in for a PodClique of which it has made or deleted no pod yet. So it deletes as
@@ -165,10 +165,7 @@ def _replaced_before_gone(tree: objects.Tree) -> Iterator[objects.PodClique]:
     another hash, then the newest (``deletionsort.go:Less``). A migration leaves the hash of a pod that is being deleted
     as it is, so that pod goes first if the others are ready.
     """
-    for clique in tree.staying:
-        is_ending = len(clique.live) < len(clique.pods)
-        if clique.live and is_ending and len(clique.pods) > integer(clique.spec.get("replicas"), 1):
-            yield clique
+    return (clique for clique in tree.staying if clique.is_over_full)
 
 
 _OF_SETS: Final = (
@@ -339,7 +336,7 @@ _OF_SETS: Final = (
         effect=(
             "it has more pods than it wants, because some are still being deleted; an operator that starts before they "
             "are gone deletes as many of the others: first those that are not ready, and ready ones too if no hash has "
-            "changed, as when a run gives the old operator back"
+            "changed, as when the old operator is started again"
         ),
         source="Grove PR 759; podclique/components/pod/syncflow.go:selectExcessPodsToDelete",
         remedy="wait until they are gone before you run or upgrade; delete those of a lost node with --force",

@@ -247,6 +247,7 @@ class Session:
         if was is None:
             return True
         self._settle()
+        self._let_pods_end()
         self.look_at_operators()
         installed = self.seen.operator
         if installed is None or not (installed.replicas or is_same_operator(installed, was)):
@@ -255,6 +256,21 @@ class Session:
             self._scale(installed, was.replicas)
             self.log.info("operator_restored", deployment=str(installed), replicas=was.replicas)
         return True
+
+    def _let_pods_end(self) -> None:
+        """Wait, for two minutes at most, until no PodClique has pods that are replaced already and being deleted.
+
+        An operator that starts meanwhile deletes others that serve (GM-314); without one, nothing replaces what fails.
+        """
+        until, told = self.context.clock() + _PATIENCE, ""
+        while over_full := [str(one.ref) for tree in self.seen.trees for one in tree.staying if one.is_over_full]:
+            if self.context.clock() >= until:
+                return
+            if told != (told := over_full[0]):
+                self.log.info("waiting", why=f"pods of {told} are being deleted: an operator that starts deletes more")
+            self.context.deadline.extend(_PATIENCE)
+            self.context.rest(_LOOK_EVERY)
+            self.read()
 
     def let_operators_in(self) -> None:
         """Take our condition from webhooks, and give the operator's Lease back, also what a killed run left."""

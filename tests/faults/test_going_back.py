@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from migrator.errors import OR_REVERT, Rejected, Reverted
 from migrator.run.leases import PARKED
 from testbed import operator_installation as installation
 from tests.faults import cluster, users
-from tests.faults.process import REFUSED, STUCK, Step, kill, kill_at, raising, when
+from tests.faults.process import DONE, REFUSED, STUCK, Step, kill, kill_at, raising, when
 from tests.faults.steps import finished, killed, of_trees
 from tests.faults.world import World
 from tests.support.tables import table
@@ -180,3 +181,42 @@ def test_going_back_does_not_wait_again_for_an_operator_that_never_ends() -> Non
     ending = world.run(code=REFUSED)
     assert isinstance(ending.error, Reverted), str(ending)
     assert world.grove() == world.undone
+
+
+def _replace_pod(world: World, *, gone_after: float) -> None:
+    """A PodClique has a pod more than it wants, which is being deleted."""
+    pod = next(pod for pod in world.store.everything(kinds.PODS) if pod["metadata"]["name"].startswith("web-0-front"))
+    del pod["metadata"]["uid"]
+    pod["metadata"]["name"] = "replaced"
+    world.store.put(pod)
+    world.store.terminate(kinds.PODS, "default", "replaced")
+    world.later(gone_after, lambda: world.store.drop(kinds.PODS, "default", "replaced"))
+
+
+@pytest.mark.parametrize("reverts", [True, False], ids=["--revert", "It fails, and goes back."])
+def test_an_operator_is_given_back_once_the_pods_in_excess_are_gone(*, reverts: bool) -> None:
+    """One that has just started would delete pods that serve in place of those that are being deleted (GM-314)."""
+    world, beside = World(cluster.grown()), list[str]()
+    if reverts:
+        world.run()
+
+    def on_awake(_image: str) -> None:
+        pods = world.store.everything(kinds.PODS)
+        if "grove-operator-1" not in world.holder and any(pod["metadata"]["name"] == "replaced" for pod in pods):
+            beside.append(world.holder)
+
+    world.on_awake = on_awake
+    _replace_pod(world, gone_after=100)
+    fails = when(lambda step: step.process.wrote == 12, raising(_bug), times=1)
+    world.run(None if reverts else fails, revert=reverts, code=DONE if reverts else REFUSED)
+    world.advance(30)
+    assert (beside, world.replicas) == ([], 1)
+
+
+def test_an_operator_is_given_back_though_a_pod_of_a_lost_node_is_never_gone() -> None:
+    """Two minutes are waited at most: without an operator, nothing replaces a pod that fails."""
+    world = finished()
+    _replace_pod(world, gone_after=math.inf)
+    began = world.seconds
+    world.run(revert=True)
+    assert (world.replicas, 120 < world.seconds - began < 200) == (1, True)

@@ -7,8 +7,10 @@ operator finds nothing to replace: a real update that waits for somebody goes on
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,7 @@ from testbed import workloads
 from testbed.controlplane.client import Object, eventually
 from tests.cluster.site import WORKLOADS
 from tests.e2e.lab import photo, samples
+from tests.e2e.lab.builds import Build
 from tests.e2e.lab.lab import Lab
 from tests.e2e.lab.matrix import SOAK, Pair, change_template
 from tests.e2e.lab.photo import Photo
@@ -194,13 +197,10 @@ def test_an_upgrade_without_the_tool_is_ended_before_it_has_replaced_the_rest(tm
         assert lab.settle().pods() == begun.pods()
 
 
-def test_a_pod_that_ends_keeps_its_hash_and_is_the_one_too_many(tmp_path: Path) -> None:
-    """alpha.9 to alpha.12-rc1 after a scale-in whose pod does not end: the next operator spares those that serve.
-
-    alpha.9, started again instead, deletes one of them (GM-314).
-    """
-    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.12-rc1").need()
-    with Lab(tmp_path / "lab") as lab:
+@contextmanager
+def _scaled_in(directory: Path, source: Build) -> Iterator[tuple[Lab, Photo]]:
+    """A PodClique with one pod too many, which is being deleted and does not end within the block."""
+    with Lab(directory) as lab:
         lab.install(source)
         lab.client.create(_set("drained"))
         lab.settle(lambda now: len(now.pods()) == 2)
@@ -210,14 +210,40 @@ def test_a_pod_that_ends_keeps_its_hash_and_is_the_one_too_many(tmp_path: Path) 
             lab.client.patch(pod, {"metadata": {"finalizers": [_HELD]}})
         lab.scale(photo.CLIQUE, "drained-0-live", 2)
         eventually(lambda: len(lab.photo().pods()) == 3, what="no pod is deleted")
+        yield lab, before
+        _let_go(lab, before)
+
+
+def _let_go(lab: Lab, before: Photo) -> None:
+    for pod in before.of(photo.POD):
+        lab.client.patch(pod, {"metadata": {"finalizers": None}})
+
+
+def test_a_pod_that_ends_keeps_its_hash_and_is_the_one_too_many(tmp_path: Path) -> None:
+    """alpha.9 to alpha.12-rc1 after a scale-in whose pod does not end: the next operator spares those that serve."""
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.12-rc1").need()
+    with _scaled_in(tmp_path / "lab", source) as (lab, _):
         planned = json.loads(lab.tool("plan", *target.target, "-o", "json").out)
         assert [found["name"] for found in planned["advisories"] if found["id"] == "GM-314"] == ["drained-0-live"]
         with lab.undisturbed():
             lab.migrate(target)
             lab.install(target)
             time.sleep(SOAK)
-        for pod in before.of(photo.POD):
-            lab.client.patch(pod, {"metadata": {"finalizers": None}})
+
+
+def test_a_revert_starts_the_old_operator_once_a_pod_that_ends_is_gone(tmp_path: Path) -> None:
+    """alpha.9, started beside that pod, deletes another one, because all have one hash (GM-314).
+
+    The pod ends later than the revert would start the operator.
+    """
+    source, target = Pair("v0.1.0-alpha.9", "v0.1.0-alpha.12-rc1").need()
+    with _scaled_in(tmp_path / "lab", source) as (lab, before):
+        serving = lab.photo().pods()
+        lab.migrate(target)
+        threading.Timer(90, lambda: _let_go(lab, before)).start()
+        assert lab.tool("run", "--revert", *target.target, "--stop-operator").code == 0
+        time.sleep(SOAK)
+        assert lab.photo().pods() == serving
 
 
 def _place(lab: Lab) -> int:
